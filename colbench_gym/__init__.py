@@ -1,0 +1,9 @@
+"""ColBench (arXiv:2503.15478) as Gymnasium text environments; importing it registers them."""
+
+from gymnasium.envs.registration import register
+
+register(
+    id="ColBench-Backend-v0",
+    entry_point="colbench_gym.envs.backend:BackendEnv",
+    vector_entry_point="colbench_gym.envs.vector:ColBenchVectorEnv",
+)

@@ -1,0 +1,117 @@
+"""ColBench-Backend-v0: write a Python function together with a person who knows what it should do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import sandboxes
+from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
+from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
+from colbench_gym.simulators import Simulator
+from colbench_gym.tasks import Task
+from colbench_gym.tasks.rows import OnError
+from sandboxes import Sandbox
+
+MAX_TURNS = 10
+MAX_REPLY_CHARS = 400
+
+
+class BackendEnv(ColBenchEnv):
+    """Write a Python function that passes 10 hidden tests, by talking with a simulated human.
+
+    ## Description
+    A person asks for a function, vaguely. They know more than they say: ask. ColBench, arXiv:2503.15478, section 3.
+
+    ## Observation
+    Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
+
+    ## Action
+    Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program in a fence or bare. Text before
+    ``OUTPUT:`` is the agent's private thought: it never reaches the human and does not return in the observation.
+
+    ## Reward
+    0 until the end. Then `reward="success"`: 1 if all tests pass, else 0; `reward="tests_passed"`: the fraction passed.
+
+    ## Episode end
+    *Terminated* by an answer, or after `max_turns` turns, when the last message is graded as it stands. *Truncated* only where
+    the world failed (simulator, sandbox, a reference that cannot be graded): the episode is void, and its metrics hold
+    neither success nor tests_passed. `on_world_error="raise"` raises the `ColBenchError` instead.
+
+    ## Info
+    "task_id", "turn" (agent turns so far), "messages"; at the end "metrics": "success" (0/1), "tests_passed" (in [0, 1]),
+    "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 where the turn limit ended it), "turns".
+
+    ## Arguments
+    * `tasks`: "embedded:train", a JSONL path, "hub:...", any with a slice; or tasks.
+    * `simulator`: "scripted", "openai", "person", a mapping with "name" and arguments; or a `Simulator`.
+    * `sandbox`: "auto", "embedded", "docker"; or a `Sandbox`, which stays the caller's to close.
+    * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
+    * `max_turns`: 10, the benchmark's. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
+
+    ## Version history
+    * v0: first version.
+    """
+
+    def __init__(
+        self,
+        tasks: str | Sequence[Task] = "embedded:train",
+        simulator: str | Mapping[str, Any] | Simulator = "scripted",
+        sandbox: str | Sandbox = "auto",
+        semantics: Literal["module", "released"] = "module",
+        reward: Literal["success", "tests_passed"] = "success",
+        max_turns: int = MAX_TURNS,
+        max_reply_chars: int = MAX_REPLY_CHARS,
+        on_error: OnError = "raise",
+        on_world_error: Literal["void", "raise"] = "void",
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; see the class for the arguments. The sandbox starts with the first answer."""
+        if reward not in ("success", "tests_passed"):
+            raise ValueError(f"`reward` must be 'success' or 'tests_passed', got {reward!r}.")
+        if semantics not in ("module", "released"):
+            raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
+        if isinstance(sandbox, str) and sandbox not in sandboxes.NAMES:
+            raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES} or a Sandbox, got {sandbox!r}.")
+        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
+        self.sandbox, self.semantics, self.reward = sandbox, semantics, reward
+        self._unit_tests: UnitTests | None = None
+        self._own_sandbox: Sandbox | None = None
+
+    def score_answer(self, text: str) -> Metrics:
+        """Run the hidden tests on an answer (with or without fence) to the current task; the episode goes on."""
+        score = self.unit_tests.score(self.task, text)
+        if score.outcome == UNGRADABLE:
+            raise ScoringError(f"Task {self.task.id!r} cannot be graded: {score.reason}.")
+        return {"success": score.success, "tests_passed": score.tests_passed, "outcome": score.outcome}
+
+    @property
+    def unit_tests(self) -> UnitTests:
+        """The grader; starts the sandbox on first use."""
+        if self._unit_tests is None:
+            if isinstance(self.sandbox, str):
+                try:
+                    self._own_sandbox = sandboxes.make(self.sandbox, workers=1)
+                except sandboxes.SandboxError as error:
+                    raise SandboxError(str(error)) from error
+            self._unit_tests = UnitTests(self._own_sandbox or self.sandbox, self.semantics)  # type: ignore[arg-type]
+        return self._unit_tests
+
+    @property
+    def has_grader(self) -> bool:
+        """True once answers can be graded without starting a sandbox."""
+        return self._unit_tests is not None
+
+    def share_unit_tests(self, unit_tests: UnitTests) -> None:
+        """Grade with a grader that other environments use too, so that they share its processes and its references."""
+        self._unit_tests = unit_tests
+
+    def close(self) -> None:
+        """End the sandbox's processes if they are ours. A second call does nothing."""
+        if self._own_sandbox is not None:
+            self._own_sandbox.close()
+        self._own_sandbox = self._unit_tests = None
+
+    def _reward(self, metrics: Metrics) -> float:
+        return float(metrics[self.reward])

@@ -1,0 +1,210 @@
+"""What the ColBench environments share: an episode is a dialogue that ends in a graded artifact.
+
+A subclass says how an answer is scored and what else it can do; the dialogue, its protocol, snapshots, void episodes and the
+hiding of what is hidden are here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import gymnasium as gym
+
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.errors import ColBenchError
+from colbench_gym.scoring.answer import AgentMessage, parse_message
+from colbench_gym.simulators import Simulator
+from colbench_gym.simulators import make as make_simulator
+from colbench_gym.spaces import UnicodeText
+from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks.rows import OnError
+
+VOID = "void"
+Metrics = dict[str, Any]
+_SEED_RANGE = 2**31
+
+
+class ColBenchEnv(gym.Env[str, str]):
+    """An agent talks with a simulated human for at most `max_turns` turns, then its answer is scored.
+
+    See `colbench_gym.envs.backend.BackendEnv` for the manual.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
+
+    def __init__(
+        self,
+        tasks: str | Sequence[Task],
+        simulator: str | Mapping[str, Any] | Simulator,
+        max_turns: int,
+        max_reply_chars: int,
+        on_error: OnError,
+        on_world_error: Literal["void", "raise"],
+        render_mode: str | None,
+    ) -> None:
+        """Check the arguments and load the tasks."""
+        if max_turns < 1 or max_reply_chars < 1:
+            raise ValueError(f"`max_turns` and `max_reply_chars` must be positive, got {max_turns!r} and {max_reply_chars!r}.")
+        if on_world_error not in ("void", "raise"):
+            raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
+        self.tasks = load_tasks(tasks, on_error)
+        self._index = {task.id: i for i, task in enumerate(self.tasks)}
+        self.simulator = make_simulator(simulator)
+        self.max_turns, self.max_reply_chars, self.on_world_error = max_turns, max_reply_chars, on_world_error
+        self.render_mode = render_mode
+        self.observation_space = UnicodeText()
+        self.action_space = UnicodeText()
+        self._task: Task | None = None
+        self._dialogue = Dialogue()
+        self._metrics: Metrics | None = None
+
+    # ---- what a subclass says -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def score_answer(self, text: str) -> Metrics:
+        """Score an answer to the current task without ending the episode (capability *verifier*).
+
+        Returns:
+            Metrics of the answer: at least "outcome" and "success".
+
+        Raises:
+            ColBenchError: If the world failed.
+        """
+
+    @abstractmethod
+    def _reward(self, metrics: Metrics) -> float:
+        """The reward that the metrics of a finished episode earn."""
+
+    # ---- Gymnasium ----------------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode on the task named by ``options={"task_id": ...}``, or on one drawn by the seed.
+
+        Raises:
+            ValueError: If an option or the task is unknown.
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        unknown = set(options) - {"task_id"}
+        if unknown:
+            raise ValueError(f"`options` may hold 'task_id', got {sorted(unknown)!r}.")
+        task_id = options.get("task_id")
+        if task_id is None:
+            self._task = self.tasks[int(self.np_random.integers(len(self.tasks)))]
+        elif task_id in self._index:
+            self._task = self.tasks[self._index[task_id]]
+        else:
+            raise ValueError(f"`task_id` must be the id of one of the {len(self.tasks)} tasks, got {task_id!r}.")
+        self._dialogue = Dialogue().add("user", self._task.description)
+        self._metrics = None
+        return self._dialogue.transcript(), self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Say `action` to the human; or hand in the answer, where it holds the answer marker or is the last turn.
+
+        Raises:
+            TypeError: If the action is no string.
+            RuntimeError: If no episode is under way.
+        """
+        if not isinstance(action, str):
+            raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
+        if self._task is None or self._metrics is not None:
+            raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
+        message = parse_message(action)
+        self._dialogue = self._dialogue.add("assistant", message.utterance)
+        is_last = self._dialogue.num_turns >= self.max_turns
+        try:
+            if message.answer is not None or is_last:
+                return self._finish(message)
+            reply = self.simulator.reply(self._task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
+        except ColBenchError as error:
+            if self.on_world_error == "raise":
+                raise
+            return self._void(error)
+        self._dialogue = self._dialogue.add("user", reply[: self.max_reply_chars])
+        return self._dialogue.transcript(), 0.0, False, False, self._info()
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The transcript, with render_mode="ansi"."""
+        return self._dialogue.transcript() if self.render_mode == "ansi" else None
+
+    # ---- capabilities beyond Gymnasium --------------------------------------------------------------------------------
+
+    @property
+    def task(self) -> Task:
+        """The task of the episode, hidden half included: for simulators, graders and reports, never for an actor."""
+        if self._task is None:
+            raise RuntimeError("Expected an episode; call `reset` first.")
+        return self._task
+
+    @property
+    def task_or_none(self) -> Task | None:
+        """The task of the episode; None before the first `reset`."""
+        return self._task
+
+    @property
+    def hidden_information(self) -> str:
+        """What a critic may be told in training and an actor never is: the reference (capability *hidden*)."""
+        return self.task.hidden.reference
+
+    @property
+    def state_key(self) -> tuple[str, int, tuple[int, ...]]:
+        """A hashable key of what the agent knows: task, turn and the facts said so far (capability *anchor*)."""
+        heard = [m.content for m in self._dialogue.messages[1:] if m.role == "user"]
+        said = tuple(i for i, fact in enumerate(self.task.hidden.facts) if any(fact.sentence in text for text in heard))
+        return self.task.id, self._dialogue.num_turns, said
+
+    def get_state(self) -> dict[str, Any]:
+        """A JSON-able snapshot of the episode; the hidden half is not in it (capability *snapshot*)."""
+        return {
+            "task_id": self.task.id,
+            "messages": self._dialogue.to_dicts(),
+            "metrics": self._metrics,
+            "rng": self.np_random.bit_generator.state,
+        }
+
+    def set_state(self, state: Mapping[str, Any], reseed: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Return to a snapshot.
+
+        Args:
+            state: What `get_state` gave, here or in another environment over the same tasks.
+            reseed: None replays the future exactly; a seed keeps the past and draws a fresh future.
+
+        Returns:
+            Observation and info of the restored moment.
+        """
+        if state["task_id"] not in self._index:
+            raise ValueError(f"The snapshot is of task {state['task_id']!r}, which is not among this environment's tasks.")
+        super().reset(seed=reseed)
+        if reseed is None:
+            self.np_random.bit_generator.state = state["rng"]
+        self._task = self.tasks[self._index[state["task_id"]]]
+        self._dialogue = Dialogue.from_dicts(state["messages"])
+        self._metrics = None if state["metrics"] is None else dict(state["metrics"])
+        return self._dialogue.transcript(), self._info()
+
+    # ---- inside -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        answered = message.answer is not None
+        metrics = self.score_answer(message.answer if message.answer is not None else message.utterance)
+        self._metrics = {**metrics, "answered": int(answered), "turns": self._dialogue.num_turns}
+        return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
+
+    def _void(self, error: ColBenchError) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self._metrics = {"outcome": VOID, "reason": f"{type(error).__name__}: {error}", "turns": self._dialogue.num_turns}
+        return self._dialogue.transcript(), 0.0, False, True, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {
+            "task_id": self.task.id,
+            "turn": self._dialogue.num_turns,
+            "messages": self._dialogue.to_dicts(),
+        }
+        if self._metrics is not None:
+            info["metrics"] = dict(self._metrics)
+        return info

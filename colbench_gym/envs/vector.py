@@ -1,0 +1,178 @@
+"""Many dialogues in flight: a vector environment that waits for all humans at once.
+
+Gymnasium's synchronous vector environment waits for one simulator after the other, and its asynchronous one starts a process
+per dialogue. A dialogue mostly waits (for a model server, for a sandbox), so threads are enough: the sub-environments share
+one simulator and one grader, and a step takes as long as the slowest of its replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+import sandboxes
+from colbench_gym.envs.backend import BackendEnv
+from colbench_gym.errors import SandboxError
+from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.simulators import make as make_simulator
+from colbench_gym.tasks import load_tasks
+from sandboxes import Sandbox
+
+Observations = tuple[str, ...]
+Flags = NDArray[np.bool_]
+
+
+class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float64]]):
+    """`num_envs` backend environments that step in threads.
+
+    Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``. Observations are a tuple of texts; infos follow Gymnasium's
+    convention (arrays with ``_key`` masks).
+
+    Autoreset modes, by name: "next_step" (Gymnasium's default), "same_step" (the last observation and info are kept in
+    ``final_obs`` and ``final_info``), "disabled" (a finished sub-environment ignores its actions, with reward 0, until
+    ``reset(options={"reset_mask": ...})``; meant for evaluation).
+
+    ``reset`` also takes ``options={"task_id": [...]}``, one id (or None, for a drawn task) per sub-environment.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        autoreset_mode: str | AutoresetMode = "next_step",
+        max_workers: int | None = None,
+        sandbox_workers: int = 2,
+        **env_arguments: Any,
+    ) -> None:
+        """Build the sub-environments.
+
+        Args:
+            num_envs: Number of dialogues in flight.
+            autoreset_mode: What happens after an episode's end, see the class.
+            max_workers: Threads; None for one per sub-environment. Results do not depend on it.
+            sandbox_workers: Runner processes of the shared sandbox, where it is given by name.
+            env_arguments: Arguments of `BackendEnv`, shared by all.
+        """
+        if num_envs < 1:
+            raise ValueError(f"`num_envs` must be positive, got {num_envs!r}.")
+        self.num_envs = num_envs
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.metadata = {**BackendEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self._sandbox = env_arguments.pop("sandbox", "auto")
+        self._sandbox_workers = sandbox_workers
+        self._own_sandbox: Sandbox | None = None
+        shared = dict(env_arguments)
+        shared["tasks"] = load_tasks(shared.get("tasks", "embedded:train"), shared.pop("on_error", "raise"))
+        shared["simulator"] = make_simulator(shared.get("simulator", "scripted"))
+        self.envs = [BackendEnv(sandbox=self._sandbox, **shared) for _ in range(num_envs)]
+        self.render_mode = self.envs[0].render_mode
+        self.single_observation_space: gym.Space[Any] = self.envs[0].observation_space
+        self.single_action_space: gym.Space[Any] = self.envs[0].action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._threads = ThreadPoolExecutor(max_workers or num_envs, thread_name_prefix="colbench")
+        self._observations: list[str] = [""] * num_envs
+        self._is_done = np.zeros(num_envs, dtype=np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Reset all sub-environments, or those of ``options["reset_mask"]``; an integer seed s seeds sub-environment i with s+i."""
+        options = dict(options or {})
+        mask = np.asarray(options.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)), dtype=np.bool_)
+        task_ids = options.pop("task_id", None) or [None] * self.num_envs
+        if mask.shape != (self.num_envs,) or len(task_ids) != self.num_envs:
+            raise ValueError(f"`reset_mask` and `task_id` need {self.num_envs} entries, got {mask.shape} and {len(task_ids)}.")
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
+
+        def reset(i: int) -> tuple[str, dict[str, Any]]:
+            return self.envs[i].reset(seed=seeds[i], options={**options, "task_id": task_ids[i]})
+
+        infos: dict[str, Any] = {}
+        for i, (observation, info) in self._map(reset, mask):
+            self._observations[i] = observation
+            infos = self._add_info(infos, info, i)
+        self._is_done[mask] = False
+        return tuple(self._observations), infos
+
+    def step(self, actions: Sequence[str]) -> tuple[Observations, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
+        """Say one action in every dialogue; the step is over when all humans have replied."""
+        if len(actions) != self.num_envs:
+            raise ValueError(f"`actions` needs {self.num_envs} entries, got {len(actions)}.")
+        if any(env.task_or_none is None for env in self.envs):
+            raise gym.error.ResetNeeded("Expected episodes under way; call `reset` before `step`.")
+        self._share_grader()
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), dtype=np.bool_)
+        infos: dict[str, Any] = {}
+        if self.autoreset_mode == AutoresetMode.NEXT_STEP:
+            for i, (observation, info) in self._map(lambda i: self.envs[i].reset(), self._is_done):
+                self._observations[i], infos = observation, self._add_info(infos, info, i)
+        live = ~self._is_done
+        for i, (observation, reward, ended, cut, info) in self._map(lambda i: self.envs[i].step(str(actions[i])), live):
+            self._observations[i], rewards[i], terminated[i], truncated[i] = observation, reward, ended, cut
+            if (ended or cut) and self.autoreset_mode == AutoresetMode.SAME_STEP:
+                final = {"final_obs": observation, "final_info": info}
+                self._observations[i], info = self.envs[i].reset()
+                info = {**info, **final}
+            infos = self._add_info(infos, info, i)
+        self._is_done = self._next_done(terminated | truncated)
+        return tuple(self._observations), rewards, terminated, truncated, infos
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of every sub-environment, or read an attribute, e.g. ``call("hidden_information")``."""
+        values = [getattr(env, name) for env in self.envs]
+        return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Transcripts of all dialogues, with render_mode="ansi"."""
+        return tuple(env.render() for env in self.envs) if self.render_mode else None
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End threads and, if it is ours, the sandbox. A second call does nothing."""
+        self._threads.shutdown()
+        for env in self.envs:
+            env.close()
+        if self._own_sandbox is not None:
+            self._own_sandbox.close()
+            self._own_sandbox = None
+
+    def _next_done(self, ended: Flags) -> Flags:
+        if self.autoreset_mode == AutoresetMode.NEXT_STEP:
+            return ended
+        if self.autoreset_mode == AutoresetMode.DISABLED:
+            return self._is_done | ended
+        return np.zeros(self.num_envs, dtype=np.bool_)
+
+    def _map(self, function: Callable[[int], Any], mask: Flags) -> list[tuple[int, Any]]:
+        """Run `function` on the chosen sub-environments at once; results in the order of the sub-environments."""
+        indices = np.flatnonzero(mask).tolist()
+        return list(zip(indices, self._threads.map(function, indices), strict=True))
+
+    def _share_grader(self) -> None:
+        if self.envs[0].has_grader:
+            return
+        sandbox = self._sandbox
+        if isinstance(sandbox, str):
+            try:
+                sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self._sandbox_workers)
+            except sandboxes.SandboxError as error:
+                raise SandboxError(str(error)) from error
+        unit_tests = UnitTests(sandbox, self.envs[0].semantics)
+        for env in self.envs:
+            env.share_unit_tests(unit_tests)
+
+
+def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    modes: Mapping[str, AutoresetMode] = {member.name.lower(): member for member in AutoresetMode}
+    if mode not in modes:
+        raise ValueError(f"`autoreset_mode` must be one of {sorted(modes)}, got {mode!r}.")
+    return modes[mode]

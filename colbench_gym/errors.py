@@ -1,0 +1,23 @@
+"""Failures of the world, each named after the boundary where it happened. None of them is ever a score."""
+
+from __future__ import annotations
+
+
+class ColBenchError(Exception):
+    """Base of everything that goes wrong outside the agent's control."""
+
+
+class TaskError(ColBenchError):
+    """A task source is missing or malformed; names the file, the line and the field."""
+
+
+class SimulatorError(ColBenchError):
+    """The simulated human could not reply; the episode is void."""
+
+
+class SandboxError(ColBenchError):
+    """The sandbox could not run a program; the episode is void."""
+
+
+class ScoringError(ColBenchError):
+    """A reference cannot be graded, so no answer to its task can be."""

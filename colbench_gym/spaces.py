@@ -1,0 +1,50 @@
+"""A space of text that really holds text."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+_SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
+
+
+class UnicodeText(Space[str]):
+    """Any string of at most `max_length` characters (not tokens), the empty one included.
+
+    Not a `gymnasium.spaces.Text`: that one lists its characters, so it holds no natural text, and through
+    `AsyncVectorEnv`'s shared memory it returns zeros in silence. With this space use
+    ``AsyncVectorEnv(..., shared_memory=False)``; with shared memory Gymnasium raises.
+    """
+
+    def __init__(self, max_length: int = 1_000_000, sample_length: int = 40, seed: int | None = None) -> None:
+        """Create the space; `sample_length` bounds the characters of a random sample."""
+        if max_length < 1 or sample_length < 1:
+            raise ValueError(f"`max_length` and `sample_length` must be positive, got {max_length!r} and {sample_length!r}.")
+        self.max_length = max_length
+        self.sample_length = min(sample_length, max_length)
+        super().__init__(dtype=str, seed=seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
+        """Draw a short printable string."""
+        if mask is not None or probability is not None:
+            raise ValueError("UnicodeText has no masks; call `sample()` without arguments.")
+        length = int(self.np_random.integers(1, self.sample_length + 1))
+        return "".join(self.np_random.choice(_SAMPLE_CHARS, size=length))
+
+    def contains(self, x: Any) -> bool:
+        """True for a string that is not too long."""
+        return isinstance(x, str) and len(x) <= self.max_length
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Text has no flat array form."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"UnicodeText({self.max_length})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnicodeText) and self.max_length == other.max_length

@@ -1,0 +1,1 @@
+"""Hand-written families of embedded tasks, one module per line of business."""

@@ -1,0 +1,268 @@
+"""Invoices, late fees and accounts; also the builders of topics that recur over trades."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap, empty, floor, rounding
+
+
+def negatives(variable: str, kinds: Sequence[str] = ("skip", "zero")) -> Topic:
+    """What happens to negative numbers; belongs into a loop."""
+    wishes = {
+        "skip": Option("Skip negative numbers.", {"negative": f"if {variable} < 0:\n    continue"}),
+        "zero": Option("Treat negative numbers as zero.", {"negative": f"{variable} = max({variable}, 0)"}),
+        "plus": Option("Count negative numbers as positive.", {"negative": f"{variable} = abs({variable})"}),
+    }
+    return Topic(
+        "negative",
+        ("What about negative numbers?", "Can a number be below zero, and what then?"),
+        (Option("Negative numbers count as they are.", {}), *(wishes[kind] for kind in kinds)),
+        ("negative", "minus", "below", "zero"),
+    )
+
+
+def letters(variable: str) -> Topic:
+    """Capital or small letters."""
+    return Topic(
+        "letters",
+        ("Should names be in capital or small letters?", "Does upper and lower case matter?"),
+        (
+            Option("Leave the letters as they are.", {}),
+            Option("Write names in small letters.", {"letters": f"{variable} = {variable}.lower()"}),
+            Option("Write names in capital letters.", {"letters": f"{variable} = {variable}.upper()"}),
+        ),
+        ("letters", "capital", "small", "upper", "lower", "case"),
+    )
+
+
+def blanks(variable: str, kinds: Sequence[str] = ("skip", "other")) -> Topic:
+    """What happens to blank names; "skip" belongs into a loop."""
+    wishes = {
+        "skip": Option("Skip blank names.", {"blank": f"if not {variable}:\n    continue"}),
+        "other": Option("Write other for a blank name.", {"blank": f'{variable} = {variable} or "other"'}),
+    }
+    return Topic(
+        "blank",
+        ("What if the name is blank?", "How do I treat entries without a name?"),
+        (Option("Blank names stay blank.", {}), *(wishes[kind] for kind in kinds)),
+        ("blank", "empty", "missing", "without"),
+    )
+
+
+def zeros(variable: str) -> Topic:
+    """Whether entries of zero are listed; belongs into a loop."""
+    return Topic(
+        "zero",
+        ("Should entries of zero be listed?", "What about entries where the number is zero?"),
+        (
+            Option("Entries of zero stay in.", {}),
+            Option("Leave out entries of zero.", {"zero": f"if {variable} == 0:\n    continue"}),
+        ),
+        ("zero", "leave", "listed"),
+    )
+
+
+def order(variable: str, kinds: Sequence[str] = ("name", "largest")) -> Topic:
+    """Order of a list of pairs of name and number; "last" works for any list."""
+    wishes = {
+        "name": Option("Sort by name.", {"order": f"{variable}.sort()"}),
+        "largest": Option("Largest number first.", {"order": f"{variable}.sort(key=lambda pair: -pair[1])"}),
+        "last": Option("Turn the order around, last one first.", {"order": f"{variable}.reverse()"}),
+    }
+    return Topic(
+        "order",
+        ("In which order do you want them?", "Should the result be sorted?"),
+        (Option("Keep the order as it is.", {}), *(wishes[kind] for kind in kinds)),
+        ("order", "sort", "sorted", "first"),
+    )
+
+
+def first(variable: str, counts: Sequence[int]) -> Topic:
+    """How many entries of a list come back; one special wish per count."""
+    wishes = (Option(f"Give only the first {count}.", {"first": f"{variable} = {variable}[:{count}]"}) for count in counts)
+    return Topic(
+        "first",
+        ("How many of them do you want at most?", "Should I give all of them or only some?"),
+        (Option("Give all of them.", {}), *wishes),
+        ("many", "most", "all", "only", "some", "first"),
+    )
+
+
+FAMILIES = (
+    Family(
+        name="invoice_total",
+        area="billing",
+        request="I need something that adds up what a customer owes us for the lines of an invoice.",
+        signature="def invoice_total(lines)",
+        template="""
+def invoice_total(lines):
+    total = 0
+    for quantity, price in lines:
+        {returns}
+        total += quantity * price
+    {discount}
+    {shipping}
+    {rounding}
+    {cap}
+    return total
+""",
+        topics=(
+            Topic(
+                "returns",
+                ("What about lines with a negative quantity?", "How do I treat returned goods?"),
+                (
+                    Option("Negative quantities just count against the total.", {}),
+                    Option("Skip lines with a negative quantity.", {"returns": "if quantity < 0:\n    continue"}),
+                    Option("Count returned goods at half their price.", {"returns": "if quantity < 0:\n    price = price / 2"}),
+                ),
+                ("negative", "returned", "returns", "refund"),
+            ),
+            Topic(
+                "discount",
+                ("Is there a discount on large invoices?", "Do big orders get a discount?"),
+                (
+                    Option("We give no discount.", {}),
+                    Option("Ten percent off from 100 upwards.", {"discount": "if total >= 100:\n    total = total * 0.9"}),
+                    Option("Five percent off above 200.", {"discount": "if total > 200:\n    total = total * 0.95"}),
+                ),
+                ("discount", "off", "large", "percent"),
+            ),
+            Topic(
+                "shipping",
+                ("Does shipping cost extra?", "Should I add shipping?"),
+                (
+                    Option("Shipping is free.", {}),
+                    Option("Add 5 for shipping when the total is under 50.", {"shipping": "if total < 50:\n    total += 5"}),
+                ),
+                ("shipping", "delivery", "postage"),
+            ),
+            rounding("total", ("cents", "down")),
+            cap("total", (250,)),
+        ),
+        calls=(
+            "invoice_total([])",
+            "invoice_total([(1, 20.255)])",
+            "invoice_total([(2, 30.111), (-1, 9.5)])",
+            "invoice_total([(10, 10)])",
+            "invoice_total([(4, 50)])",
+            "invoice_total([(3, 70.337)])",
+            "invoice_total([(5, 99.99), (-2, 10.01)])",
+            "invoice_total([(-3, 4.4)])",
+            "invoice_total([(1, 49.999), (1, 0.017)])",
+            "invoice_total([(7, 18.123), (-1, 33.3)])",
+        ),
+    ),
+    Family(
+        name="late_fee",
+        area="billing",
+        request="I need the fee for an unpaid invoice, from its amount and the days it is late. "
+        "We charge one percent of the amount per day.",
+        signature="def late_fee(amount, days)",
+        template="""
+def late_fee(amount, days):
+    {small}
+    percent = 1
+    {rate}
+    {grace}
+    fee = amount * days * percent / 100
+    {rounding}
+    {cap}
+    return fee
+""",
+        topics=(
+            Topic(
+                "small",
+                ("Do small invoices pay a fee as well?", "Is there an amount under which nothing is charged?"),
+                (
+                    Option("Small amounts pay like all others.", {}),
+                    Option("Treat amounts under 50 as 50.", {"small": "amount = max(amount, 50)"}),
+                    Option("For amounts under 20 return zero.", {"small": "if amount < 20:\n    return 0"}),
+                ),
+                ("small", "tiny", "amounts"),
+            ),
+            Topic(
+                "grace",
+                ("Are the first days free?", "Is there a grace period?"),
+                (
+                    Option("Every day counts.", {}),
+                    Option("The first 3 days are free.", {"grace": "days = max(days - 3, 0)"}),
+                    Option("The first 10 days are free.", {"grace": "days = max(days - 10, 0)"}),
+                ),
+                ("grace", "free", "period", "start"),
+            ),
+            Topic(
+                "rate",
+                ("Is the rate higher for very late payers?", "Does the percentage ever change?"),
+                (
+                    Option("The rate is the same for everyone.", {}),
+                    Option("Two percent a day when more than 20 days late.", {"rate": "if days > 20:\n    percent = 2"}),
+                ),
+                ("rate", "percentage", "percent", "higher", "change"),
+            ),
+            rounding("fee", ("cents", "up")),
+            cap("fee", (50,)),
+        ),
+        calls=(
+            "late_fee(32.34, 21)",
+            "late_fee(80.81, 37)",
+            "late_fee(19.12, 39)",
+            "late_fee(230.1, 37)",
+            "late_fee(21.1, 36)",
+            "late_fee(324.9, 26)",
+            "late_fee(73.05, 34)",
+            "late_fee(9, 19)",
+            "late_fee(345.1, 34)",
+            "late_fee(87.3, 14)",
+        ),
+    ),
+    Family(
+        name="account_statement",
+        area="billing",
+        request="Show how a customer's account develops: for each booking, a text and an amount, "
+        "give the text and the new balance.",
+        signature="def account_statement(bookings)",
+        template="""
+def account_statement(bookings):
+    {empty}
+    balance = {opening}
+    rows = []
+    for text, amount in bookings:
+        balance += amount
+        {floor}
+        rows.append((text, balance))
+    {order}
+    {first}
+    return rows
+""",
+        topics=(
+            Topic(
+                "opening",
+                ("What is on the account at the start?", "Which balance does it begin with?"),
+                (
+                    Option("The account starts at zero.", {"opening": "0"}),
+                    Option("The account starts at 50.", {"opening": "50"}),
+                    Option("The account starts at 200.", {"opening": "200"}),
+                ),
+                ("start", "begin", "opening", "initial"),
+            ),
+            empty(("None",), "not bookings"),
+            floor("balance", (0,)),
+            order("rows", ("last",)),
+            first("rows", (2, 3)),
+        ),
+        calls=(
+            "account_statement([('card', 3), ('pay', -4), ('gift', 3), ('fee', -204)])",
+            "account_statement([('fee', -4), ('fee', -221), ('gift', 4), ('food', 51)])",
+            "account_statement([('rent', 38), ('fee', -112), ('pay', -3), ('fee', -134)])",
+            "account_statement([('card', -1), ('gift', 27), ('card', -34), ('card', -231)])",
+            "account_statement([])",
+            "account_statement([('fee', -46), ('fee', -164), ('rent', 1)])",
+            "account_statement([('fee', 2), ('fee', -243)])",
+            "account_statement([('card', -3), ('food', -227), ('gift', 4), ('rent', 2)])",
+            "account_statement([('pay', 4)])",
+            "account_statement([('pay', 3)])",
+        ),
+    ),
+)

@@ -1,0 +1,236 @@
+"""Reordering, valuing and merging stock."""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.families.billing import blanks, first, letters, negatives, order
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap, rounding
+
+FAMILIES = (
+    Family(
+        name="reorder_amounts",
+        area="inventory",
+        request="Tell me what to reorder: from pairs of item and pieces left, list the items with fewer than 20 "
+        "and how many bring them back to 20.",
+        signature="def reorder_amounts(stock)",
+        template="""
+def reorder_amounts(stock):
+    orders = []
+    for item, left in stock:
+        {negative}
+        if left >= 20:
+            continue
+        amount = 20 - left
+        {spare}
+        {pack}
+        orders.append((item, amount))
+    {order}
+    {first}
+    return orders
+""",
+        topics=(
+            negatives("left"),
+            Topic(
+                "spare",
+                ("Should I order some extra pieces?", "Do you want a reserve on top of that?"),
+                (
+                    Option("Order nothing extra.", {}),
+                    Option("Order 3 extra of each item.", {"spare": "amount += 3"}),
+                ),
+                ("extra", "reserve", "spare", "top"),
+            ),
+            Topic(
+                "pack",
+                ("Are the items sold in packs?", "Can we order any number of pieces?"),
+                (
+                    Option("We can order any number.", {}),
+                    Option("Order full packs of 5, rounded up.", {"pack": "amount = -(-amount // 5) * 5"}),
+                    Option("Order full packs of 10, rounded up.", {"pack": "amount = -(-amount // 10) * 10"}),
+                ),
+                ("pack", "packs", "steps", "any", "boxes"),
+            ),
+            order("orders"),
+            first("orders", (3,)),
+        ),
+        calls=(
+            "reorder_amounts([('soap', 18), ('Box', 10), ('Lamp', -13), ('rope', 1), ('tea', 6)])",
+            "reorder_amounts([('Nails', 18), ('rope', 17), ('Lamp', -14), ('Box', 11), ('tea', 11)])",
+            "reorder_amounts([('tea', 7), ('Nails', -9), ('Lamp', 14), ('Box', 0), ('soap', 13)])",
+            "reorder_amounts([('soap', 19), ('Lamp', -11), ('Box', 18), ('tea', 0), ('rope', 19)])",
+            "reorder_amounts([('rope', 2), ('Box', 16), ('Lamp', -15), ('soap', 9)])",
+            "reorder_amounts([('Lamp', -3), ('Box', 16), ('soap', 1)])",
+            "reorder_amounts([('Lamp', -9), ('Box', 19)])",
+            "reorder_amounts([('tea', 5), ('Nails', 1)])",
+            "reorder_amounts([('tea', 1), ('Box', 6)])",
+            "reorder_amounts([('Lamp', 1), ('Box', 7)])",
+        ),
+    ),
+    Family(
+        name="value_by_group",
+        area="inventory",
+        request="What is our stock worth per product group? Each entry has the group, "
+        "the number of pieces and the cost of a piece.",
+        signature="def value_by_group(items)",
+        template="""
+def value_by_group(items):
+    values = {}
+    for group, count, cost in items:
+        {blank}
+        {letters}
+        {negative}
+        {cheap}
+        values[group] = values.get(group, 0) + count * cost
+    {total}
+    return values
+""",
+        topics=(
+            blanks("group"),
+            letters("group"),
+            negatives("count"),
+            Topic(
+                "cheap",
+                ("Do very cheap items count?", "Should I leave out things of little worth?"),
+                (
+                    Option("Cheap items count as well.", {}),
+                    Option("Skip items that cost less than 2.", {"cheap": "if cost < 2:\n    continue"}),
+                ),
+                ("cheap", "worth", "little"),
+            ),
+            Topic(
+                "total",
+                ("Do you want a sum over all groups too?", "Should there be an overall figure?"),
+                (
+                    Option("No sum over all groups.", {}),
+                    Option("Add an entry called total with the sum.", {"total": 'values["total"] = sum(values.values())'}),
+                ),
+                ("sum", "total", "overall", "altogether"),
+            ),
+        ),
+        calls=(
+            "value_by_group([('toys', 9, 0.5), ('food', -18, 2), ('', 13, 3), ('Tools', 11, 3)])",
+            "value_by_group([('Tools', 16, 0.5), ('toys', -3, 10), ('', 8, 2), ('Tools', 4, 10)])",
+            "value_by_group([('food', 7, 0.5), ('', 11, 10), ('FOOD', -13, 4.5), ('Tools', 1, 4.5)])",
+            "value_by_group([('Tools', -7, 2), ('food', 10, 0.5), ('', 20, 10), ('', 3, 10)])",
+            "value_by_group([('', 14, 4.5), ('Tools', 9, 3), ('food', -3, 10)])",
+            "value_by_group([('', -4, 3), ('food', 12, 1)])",
+            "value_by_group([('Tools', -3, 2), ('', 9, 2)])",
+            "value_by_group([('Toys', 2, 3), ('food', 4, 1)])",
+            "value_by_group([('', 14, 3), ('TOYS', 15, 1)])",
+            "value_by_group([('TOYS', 1, 3), ('', 7, 3)])",
+        ),
+    ),
+    Family(
+        name="merge_counts",
+        area="inventory",
+        request="Two people counted parts of the warehouse. Put their two tables of item and count together into one.",
+        signature="def merge_counts(first, second)",
+        template="""
+def merge_counts(first, second):
+    merged = {}
+    for item, count in list(first.items()) + list(second.items()):
+        {blank}
+        {letters}
+        {negative}
+        merged[item] = {both}
+    {zero}
+    return merged
+""",
+        topics=(
+            blanks("item", ("skip",)),
+            letters("item"),
+            negatives("count", ("skip", "plus")),
+            Topic(
+                "both",
+                ("What if both counted the same item?", "How do I combine two counts of one item?"),
+                (
+                    Option("Add up both counts.", {"both": "merged.get(item, 0) + count"}),
+                    Option("Keep the larger of both counts.", {"both": "max(merged.get(item, count), count)"}),
+                    Option("The later count replaces the earlier one.", {"both": "count"}),
+                ),
+                ("both", "same", "combine", "twice", "conflict"),
+            ),
+            Topic(
+                "zero",
+                ("Should entries of zero be listed?", "What about entries where the number is zero?"),
+                (
+                    Option("Entries of zero stay in.", {}),
+                    Option(
+                        "Leave out entries of zero.",
+                        {"zero": "merged = {item: count for item, count in merged.items() if count != 0}"},
+                    ),
+                ),
+                ("zero", "leave", "listed"),
+            ),
+        ),
+        calls=(
+            "merge_counts({'tea': -7, 'rope': 8, 'LAMP': -4}, {'rope': 14, 'soap': 0, '': 6})",
+            "merge_counts({'soap': 13, 'Lamp': -5, '': 17}, {'soap': 0, 'rope': -2, 'Lamp': 1})",
+            "merge_counts({'rope': 4, 'tea': 0}, {'ROPE': 6, 'rope': 0, 'soap': -6})",
+            "merge_counts({'soap': -6, 'Lamp': 12, 'rope': 0}, {'': 7, 'LAMP': 0})",
+            "merge_counts({'Lamp': 11, '': 2}, {'': 0, 'tea': 0, 'Lamp': 2})",
+            "merge_counts({'rope': 9, 'Tea': 3}, {'rope': 7, '': 14, 'ROPE': -2})",
+            "merge_counts({'Soap': -2, '': 11, 'rope': 0}, {'': 8})",
+            "merge_counts({'tea': 3}, {'soap': -2, 'tea': 1})",
+            "merge_counts({'Lamp': 0}, {'': 2})",
+            "merge_counts({'tea': 14}, {'tea': 1})",
+        ),
+    ),
+    Family(
+        name="expiry_loss",
+        area="inventory",
+        request="I want to know the cost of goods past their date. Each batch has its last good day, the pieces "
+        "and the cost of one; today is a day number too.",
+        signature="def expiry_loss(batches, today)",
+        template="""
+def expiry_loss(batches, today):
+    loss = 0
+    for day, count, cost in batches:
+        {negative}
+        value = count * cost
+        {half}
+        if day {expired}:
+            loss += value
+    {rounding}
+    {cap}
+    return loss
+""",
+        topics=(
+            negatives("count", ("skip", "plus")),
+            Topic(
+                "half",
+                ("Do we get any money back for such goods?", "Is the whole cost lost?"),
+                (
+                    Option("The whole cost is lost.", {}),
+                    Option(
+                        "Only half the cost is lost for more than 10 pieces.", {"half": "if count > 10:\n    value = value / 2"}
+                    ),
+                ),
+                ("whole", "half", "back", "money", "part"),
+            ),
+            Topic(
+                "expired",
+                ("Do goods count on their last day already?", "When exactly does a batch count as expired?"),
+                (
+                    Option("Goods count from the day after their last day.", {"expired": "< today"}),
+                    Option("Goods count on their last day already.", {"expired": "<= today"}),
+                    Option("Goods count from 3 days before their last day.", {"expired": "<= today + 3"}),
+                ),
+                ("last", "expired", "already", "before", "soon"),
+            ),
+            rounding("loss", ("tenths", "down")),
+            cap("loss", (100,)),
+        ),
+        calls=(
+            "expiry_loss([(48, -13, 3.4), (46, 24, 1.25), (50, 2, 7.77), (50, 6, 2)], 50)",
+            "expiry_loss([(100, 13, 5), (102, -23, 2), (97, 22, 7.77), (92, -1, 10)], 100)",
+            "expiry_loss([(100, 4, 5), (101, 19, 5), (103, -25, 7.77), (91, -7, 7.77)], 100)",
+            "expiry_loss([(23, 18, 3.4), (33, 25, 5), (30, 1, 5)], 30)",
+            "expiry_loss([(30, -4, 3.4), (21, -15, 7.77), (27, 28, 7.77), (32, -5, 3.4)], 30)",
+            "expiry_loss([(24, 10, 7.77), (29, -8, 2)], 30)",
+            "expiry_loss([(3, 23, 10), (13, 17, 2)], 12)",
+            "expiry_loss([(15, 16, 1.25), (6, 7, 7.77)], 12)",
+            "expiry_loss([(94, 9, 7.77), (91, 27, 5)], 100)",
+            "expiry_loss([(6, 12, 2), (13, -26, 5), (7, -1, 10)], 12)",
+        ),
+    ),
+)

@@ -1,0 +1,271 @@
+"""Lending and rentals: late fees, holds, reading lists and labels."""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap, rounding
+from colbench_gym.tasks.families.travel import blanks, first_few, letter_case
+
+FAMILIES = (
+    Family(
+        name="overdue_charge",
+        area="library",
+        request="Members bring things back late. For each loan I know the days late and the fee per day; what do they owe?",
+        signature="def overdue_charge(loans)",
+        template="""
+def overdue_charge(loans):
+    total = 0
+    for days, rate in loans:
+        {grace}
+        fee = days * rate
+        {most}
+        total += fee
+    {waiver}
+    {rounding}
+    {cap}
+    return total
+""",
+        topics=(
+            Topic(
+                "grace",
+                ("Are the first days free?", "Is there a period of grace?"),
+                (
+                    Option("Every late day counts.", {}),
+                    Option("The first 3 days of each loan are free.", {"grace": "days = max(days - 3, 0)"}),
+                    Option("Skip loans under 5 days late.", {"grace": "if days < 5:\n    continue"}),
+                ),
+                ("grace", "free", "first", "days"),
+            ),
+            Topic(
+                "most",
+                ("Can one loan cost any amount?", "Is there a limit for a single loan?"),
+                (
+                    Option("A single loan can cost any amount.", {}),
+                    Option("Charge at most 10 per loan.", {"most": "fee = min(fee, 10)"}),
+                    Option("Charge at most 20 per loan.", {"most": "fee = min(fee, 20)"}),
+                ),
+                ("single", "limit", "most", "each", "loan"),
+            ),
+            Topic(
+                "waiver",
+                ("Do you collect very small sums?", "Is a small total waived?"),
+                (
+                    Option("Collect small sums as well.", {}),
+                    Option("Charge nothing when the total is under 5.", {"waiver": "if total < 5:\n    total = 0"}),
+                ),
+                ("small", "waived", "collect", "waiver"),
+            ),
+            rounding("total", ("tenths", "up")),
+            cap("total", (50,)),
+        ),
+        calls=(
+            "overdue_charge([(6, 0.4433), (4, 0.317)])",
+            "overdue_charge([(2, 0.2531), (60, 0.1517)])",
+            "overdue_charge([(20, 0.5113), (5, 0.6137)])",
+            "overdue_charge([(20, 0.6731)])",
+            "overdue_charge([(25, 1.2119)])",
+            "overdue_charge([(60, 0.9), (3, 2.117)])",
+            "overdue_charge([(40, 0.7), (50, 0.6), (30, 1.1), (25, 0.9), (31, 1.3), (44, 2)])",
+            "overdue_charge([(8, 1.5371), (1, 0.4433), (6, 0.2719)])",
+            "overdue_charge([(14, 0.9131), (4, 4.0173)])",
+            "overdue_charge([(90, 1.05), (12, 0.1173)])",
+        ),
+    ),
+    Family(
+        name="reading_list",
+        area="library",
+        request="Our reading list is in a mess. Take the book titles and give them back sorted.",
+        signature="def reading_list(titles)",
+        template="""
+def reading_list(titles):
+    books = []
+    for title in titles:
+        {blanks}
+        {case}
+        {repeats}
+        books.append(title)
+    books.sort({order})
+    {first}
+    return books
+""",
+        topics=(
+            blanks("titles", "if not title.strip():\n    continue"),
+            letter_case("title", ("lower", "title")),
+            Topic(
+                "repeats",
+                ("What about titles that come up twice?", "Should repeated titles stay in?"),
+                (
+                    Option("Repeated titles stay in.", {}),
+                    Option("Skip titles that are already in the list.", {"repeats": "if title in books:\n    continue"}),
+                ),
+                ("repeated", "twice", "duplicate", "same", "once"),
+            ),
+            Topic(
+                "order",
+                ("In which order should they be sorted?", "What should I sort by?"),
+                (
+                    Option("Sort from A to Z.", {}),
+                    Option("Sort from Z to A.", {"order": "reverse=True"}),
+                    Option("Sort by length, shortest first, else keep the order.", {"order": "key=len"}),
+                ),
+                ("order", "sort", "sorted", "length", "alphabet"),
+            ),
+            first_few("books", (3, 5)),
+        ),
+        calls=(
+            'reading_list(["Emma", "Dracula", "Walden", "Ulysses"])',
+            'reading_list(["emma", "Persuasion", "Emma", "Mansfield Park"])',
+            'reading_list(["Dune", "", "Solaris", "Kim"])',
+            'reading_list(["Jane Eyre", "Villette", "Jane Eyre"])',
+            'reading_list(["  ", "the trial", "The Castle"])',
+            'reading_list(["Ivanhoe", "Rob Roy", "Waverley", "Kenilworth", "Redgauntlet", "Woodstock"])',
+            'reading_list(["Hamlet", "macbeth", "Othello", "HAMLET", "King Lear", "hamlet", "Pericles"])',
+            'reading_list(["Cranford"])',
+            'reading_list(["Nana", "Germinal", "Nana", "La Terre", "The Debacle"])',
+            'reading_list(["Middlemarch", "Romola", "", "adam bede", ""])',
+        ),
+    ),
+    Family(
+        name="hold_queue",
+        area="library",
+        request="People put holds on a book, each with a name and the day. Tell me who is next, as a list of names in turn.",
+        signature="def hold_queue(holds)",
+        template="""
+def hold_queue(holds):
+    names = []
+    for name, day in sorted(holds, key=lambda hold: {key}):
+        {old}
+        {again}
+        names.append(name)
+    {first}
+    {place}
+    return names
+""",
+        topics=(
+            Topic(
+                "tie",
+                ("What if two people ask on the same day?", "Who goes first on the same day?"),
+                (
+                    Option("On the same day, keep the order of the list.", {"key": "hold[1]"}),
+                    Option("On the same day, go by name from A to Z.", {"key": "(hold[1], hold[0])"}),
+                ),
+                ("same", "tie", "day", "equal"),
+            ),
+            Topic(
+                "old",
+                ("Do old holds still count?", "Can a hold expire?"),
+                (
+                    Option("Old holds count as well.", {}),
+                    Option("Skip holds before day 5.", {"old": "if day < 5:\n    continue"}),
+                    Option("Skip holds before day 10.", {"old": "if day < 10:\n    continue"}),
+                ),
+                ("old", "expire", "before", "early"),
+            ),
+            Topic(
+                "again",
+                ("Can a person be in the queue twice?", "What about people who ask again?"),
+                (
+                    Option("A person may be in the queue more than once.", {}),
+                    Option("Skip people who are already in the queue.", {"again": "if name in names:\n    continue"}),
+                ),
+                ("twice", "again", "duplicate", "once", "already"),
+            ),
+            first_few("names", (2, 3)),
+            Topic(
+                "place",
+                ("Do you want place numbers?", "Should I number the people?"),
+                (
+                    Option("Give only the names, no numbers.", {}),
+                    Option(
+                        "Make each entry the place, counted from 1, and the name.",
+                        {"place": "names = list(enumerate(names, 1))"},
+                    ),
+                ),
+                ("place", "number", "numbers", "position", "rank"),
+            ),
+        ),
+        calls=(
+            'hold_queue([("Ann", 12), ("Bo", 7), ("Cy", 10)])',
+            'hold_queue([("Dot", 11), ("Al", 11), ("Cas", 11)])',
+            'hold_queue([("Eva", 3), ("Fay", 5), ("Gil", 15)])',
+            'hold_queue([("Hana", 20), ("Ivo", 14), ("Hana", 16), ("Jan", 30)])',
+            'hold_queue([("Kai", 4), ("Leo", 22), ("Kai", 9), ("Leo", 22)])',
+            'hold_queue([("Mia", 13), ("Noa", 2), ("Ole", 13), ("Liv", 13), ("Noa", 17)])',
+            'hold_queue([("Pam", 18), ("Quin", 10), ("Rhea", 25), ("Sid", 21)])',
+            'hold_queue([("Tom", 50)])',
+            'hold_queue([("Uwe", 6), ("Vi", 19), ("Uwe", 12), ("Abe", 19)])',
+            'hold_queue([("Wim", 1), ("Xia", 10), ("Yan", 8), ("Zoe", 10), ("Bea", 10), ("Xia", 11)])',
+        ),
+    ),
+    Family(
+        name="catalogue_label",
+        area="library",
+        request="Make the label of a book from its title, its author and the year, like Emma, Jane Austen, 1815.",
+        signature="def catalogue_label(title, author, year)",
+        template="""
+def catalogue_label(title, author, year):
+    {long}
+    {author}
+    {blanks}
+    parts = [title, author, str(year)]
+    {year}
+    label = ", ".join(parts)
+    {case}
+    return label
+""",
+        topics=(
+            Topic(
+                "long",
+                ("What about long titles?", "Is there a limit for the title?"),
+                (
+                    Option("Give the title in full.", {}),
+                    Option("Cut the title after 10 characters.", {"long": "title = title[:10]"}),
+                    Option("Cut the title after 20 characters.", {"long": "title = title[:20]"}),
+                ),
+                ("long", "limit", "cut", "length", "short"),
+            ),
+            Topic(
+                "author",
+                ("Should the author's name be in full?", "Can I shorten the author?"),
+                (
+                    Option("Give the author in full.", {}),
+                    Option("Give only the last word of the author.", {"author": 'author = author.split(" ")[-1]'}),
+                    Option("Give only the first 3 letters of the author.", {"author": "author = author[:3]"}),
+                ),
+                ("author", "name", "surname", "last", "shorten"),
+            ),
+            Topic(
+                "blanks",
+                ("What about a missing author?", "How do I treat an empty author?"),
+                (
+                    Option("An empty author stays empty.", {}),
+                    Option("Write unknown for an empty author.", {"blanks": 'if not author:\n    author = "unknown"'}),
+                ),
+                ("missing", "empty", "blank", "unknown"),
+            ),
+            Topic(
+                "year",
+                ("How should the year be written?", "Does the year go at the end?"),
+                (
+                    Option("Give the year in full at the end.", {}),
+                    Option("Give only the last 2 digits of the year.", {"year": "parts[2] = parts[2][-2:]"}),
+                    Option("Leave the year out.", {"year": "parts = parts[:2]"}),
+                ),
+                ("year", "digits", "end", "date"),
+            ),
+            letter_case("label", ("upper",)),
+        ),
+        calls=(
+            'catalogue_label("Dracula", "Bram Stoker", 1897)',
+            'catalogue_label("Beowulf", "", 1000)',
+            'catalogue_label("Great Expectations", "Charles Dickens", 1861)',
+            'catalogue_label("The Count of Monte Cristo", "Alexandre Dumas", 1846)',
+            'catalogue_label("Njal", "", 1280)',
+            'catalogue_label("Around the World in Eighty Days", "Jules Verne", 1872)',
+            'catalogue_label("Kim", "Rudyard Kipling", 1901)',
+            'catalogue_label("Middlemarch", "George Eliot", 1871)',
+            'catalogue_label("The Thousand and One Nights", "", 1706)',
+            'catalogue_label("Candide", "Voltaire", 1759)',
+        ),
+    ),
+)

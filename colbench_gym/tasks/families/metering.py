@@ -1,0 +1,285 @@
+"""Electricity and water meters, sensor series, averages and peaks."""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import empty, floor, rounding
+from colbench_gym.tasks.families.travel import negative
+
+FAMILIES = (
+    Family(
+        name="usage_bill",
+        area="metering",
+        request="Add up what a household pays for its meters. Each has an old reading, a new reading and a price per unit.",
+        signature="def usage_bill(meters)",
+        template="""
+def usage_bill(meters):
+    bill = {start}
+    for old, new, price in meters:
+        {lower}
+        bill += (new - old) * price
+        {rent}
+    {large}
+    {rounding}
+    {floor}
+    return bill
+""",
+        topics=(
+            Topic(
+                "lower",
+                ("What if the new reading is lower?", "Can a meter start again from zero?"),
+                (
+                    Option("A lower new reading just counts against the bill.", {}),
+                    Option("Skip meters whose new reading is lower.", {"lower": "if new < old:\n    continue"}),
+                    Option("When the new reading is lower, take the old one as zero.", {"lower": "if new < old:\n    old = 0"}),
+                ),
+                ("lower", "reset", "negative", "again", "backwards"),
+            ),
+            Topic(
+                "rent",
+                ("Is there a fixed charge?", "Does having a meter cost extra?"),
+                (
+                    Option("There is no fixed charge.", {"start": "0"}),
+                    Option("Add 2 for each meter.", {"start": "0", "rent": "bill += 2"}),
+                    Option("Start the bill at 10.", {"start": "10"}),
+                ),
+                ("fixed", "charge", "base", "rent", "extra", "standing"),
+            ),
+            Topic(
+                "large",
+                ("Do large bills change?", "Is heavy use cheaper or dearer?"),
+                (
+                    Option("Large bills stay the same.", {}),
+                    Option("Ten percent more from 100 upwards.", {"large": "if bill >= 100:\n    bill = bill * 1.1"}),
+                    Option("Five percent off above 200.", {"large": "if bill > 200:\n    bill = bill * 0.95"}),
+                ),
+                ("large", "heavy", "discount", "percent", "surcharge"),
+            ),
+            rounding("bill", ("cents", "down")),
+            floor("bill", (20,)),
+        ),
+        calls=(
+            "usage_bill([])",
+            "usage_bill([(100, 140, 0.31173)])",
+            "usage_bill([(20, 75, 0.61237)])",
+            "usage_bill([(0, 100, 1)])",
+            "usage_bill([(10, 260, 0.79137), (5, 9, 3.1)])",
+            "usage_bill([(980, 30, 1.4173), (0, 1500, 1.0119)])",
+            "usage_bill([(50, 45, 2.1173), (60, 90, 1.3719)])",
+            "usage_bill([(300, 900, 0.5117)])",
+            "usage_bill([(7, 19, 4.5531), (8, 3, 0.2), (0, 11, 0.9)])",
+            "usage_bill([(0, 200, 1)])",
+        ),
+    ),
+    Family(
+        name="sensor_average",
+        area="metering",
+        request="I have a series of values from a temperature sensor, oldest first. I want to know their average.",
+        signature="def sensor_average(values)",
+        template="""
+def sensor_average(values):
+    total = 0
+    count = 0
+    {window}
+    for value in values:
+        {negative}
+        {spikes}
+        total += value
+        count += 1
+    average = total / count
+    {offset}
+    {rounding}
+    return average
+""",
+        topics=(
+            negative("values", "value", ("skip", "zero")),
+            Topic(
+                "spikes",
+                ("What about values that are far too high?", "How do I treat spikes?"),
+                (
+                    Option("High values count as they are.", {}),
+                    Option("Skip values above 100.", {"spikes": "if value > 100:\n    continue"}),
+                    Option("Count values above 50 as 50.", {"spikes": "value = min(value, 50)"}),
+                ),
+                ("high", "spikes", "outliers", "large", "above"),
+            ),
+            Topic(
+                "window",
+                ("Do all values count, or only the latest?", "How far back should I go?"),
+                (
+                    Option("Use all values.", {}),
+                    Option("Use only the last 5 values.", {"window": "values = values[-5:]"}),
+                ),
+                ("latest", "last", "recent", "all", "back"),
+            ),
+            Topic(
+                "offset",
+                ("Does the sensor need a correction?", "Is the sensor off?"),
+                (
+                    Option("The sensor needs no correction.", {}),
+                    Option("The sensor shows 2 too little, so add 2 at the end.", {"offset": "average += 2"}),
+                ),
+                ("correction", "sensor", "offset", "calibrate", "add"),
+            ),
+            rounding("average", ("tenths", "whole")),
+        ),
+        calls=(
+            "sensor_average([12.43])",
+            "sensor_average([20.5, 22.25, 19.77, 21.13])",
+            "sensor_average([-3.5, 4.25, 8.11])",
+            "sensor_average([30, 120, 41, 22])",
+            "sensor_average([60.25, 71.5, 18.3])",
+            "sensor_average([5.5, 6.5, 9.25, 14.75, 11.5, 8.25, 7.13])",
+            "sensor_average([100, 35, -12, 101, 17, 48])",
+            "sensor_average([-8, -6, 2.5, 3.75, -1.15, 10, 27.2])",
+            "sensor_average([55, 45, 65, 200, 33.7, 40, 26])",
+            "sensor_average([17.9, 18.4, 18.06, 17.35])",
+        ),
+    ),
+    Family(
+        name="peak_load",
+        area="metering",
+        request="From pairs of hour and load in kilowatts, find the pair with the highest load.",
+        signature="def peak_load(readings)",
+        template="""
+def peak_load(readings):
+    {empty}
+    best = None
+    for hour, load in readings:
+        {hours}
+        {negative}
+        if best is None or load {tie} best[1]:
+            best = (hour, load)
+    {answer}
+    return best
+""",
+        topics=(
+            empty(("-1", "[]"), "not readings"),
+            Topic(
+                "hours",
+                ("Should some hours be left out?", "Do all hours of the day count?"),
+                (
+                    Option("All hours count.", {}),
+                    Option("Skip hours before 5.", {"hours": "if hour < 5:\n    continue"}),
+                    Option("Skip hours from 20 upwards.", {"hours": "if hour >= 20:\n    continue"}),
+                ),
+                ("hours", "night", "day", "early", "late"),
+            ),
+            negative("loads", "load", ("abs",)),
+            Topic(
+                "tie",
+                ("What if two loads are equally high?", "Which one wins a tie?"),
+                (
+                    Option("With equal loads, the first one wins.", {"tie": ">"}),
+                    Option("With equal loads, the last one wins.", {"tie": ">="}),
+                ),
+                ("tie", "equal", "same", "equally", "wins"),
+            ),
+            Topic(
+                "answer",
+                ("What exactly should come back?", "In which form do you want the answer?"),
+                (
+                    Option("Give the hour and then the load.", {}),
+                    Option("Give only the hour.", {"answer": "if best:\n    best = best[0]"}),
+                    Option("Give the load and then the hour.", {"answer": "if best:\n    best = best[::-1]"}),
+                ),
+                ("answer", "form", "back", "give", "only"),
+            ),
+        ),
+        calls=(
+            "peak_load([])",
+            "peak_load([(8, 3.5), (12, 5.25), (18, 4)])",
+            "peak_load([(2, 9), (7, 6), (21, 8)])",
+            "peak_load([(6, 4), (19, 7), (20, 9), (22, 9)])",
+            "peak_load([(9, 5), (10, 5), (11, 2)])",
+            "peak_load([(5, -7), (13, 3), (17, 6)])",
+            "peak_load([(4, 8), (5, 8), (16, 1)])",
+            "peak_load([(14, 2.5), (15, -2.5), (1, 2)])",
+            "peak_load([(23, 11), (6, 10), (0, 12)])",
+            "peak_load([(11, 1), (3, -20), (12, -15), (21, 4)])",
+        ),
+    ),
+    Family(
+        name="usage_steps",
+        area="metering",
+        request="A water meter keeps counting up. From its readings, list how much was used between one and the next.",
+        signature="def usage_steps(readings)",
+        template="""
+def usage_steps(readings):
+    steps = []
+    for before, after in zip(readings, readings[1:]):
+        step = after - before
+        {reset}
+        {still}
+        {leak}
+        steps.append(step)
+    {opening}
+    {order}
+    return steps
+""",
+        topics=(
+            Topic(
+                "reset",
+                ("What if a reading is lower than before?", "Can the meter jump back?"),
+                (
+                    Option("A lower reading gives a negative step.", {}),
+                    Option("When the reading is lower, count zero.", {"reset": "if step < 0:\n    step = 0"}),
+                    Option(
+                        "When the reading is lower, count the new reading alone.", {"reset": "if step < 0:\n    step = after"}
+                    ),
+                ),
+                ("lower", "reset", "negative", "jump", "backwards"),
+            ),
+            Topic(
+                "still",
+                ("Should steps without use stay in?", "What if nothing was used?"),
+                (
+                    Option("Steps of zero stay in.", {}),
+                    Option("Skip steps of zero.", {"still": "if step == 0:\n    continue"}),
+                ),
+                ("zero", "nothing", "same", "unchanged"),
+            ),
+            Topic(
+                "leak",
+                ("What about very large steps?", "Is there a limit per step?"),
+                (
+                    Option("Large steps count in full.", {}),
+                    Option("Count at most 100 per step.", {"leak": "step = min(step, 100)"}),
+                    Option("Count at most 50 per step.", {"leak": "step = min(step, 50)"}),
+                ),
+                ("large", "limit", "most", "leak", "huge"),
+            ),
+            Topic(
+                "opening",
+                ("What about the first reading?", "Is the first reading in the list?"),
+                (
+                    Option("The first reading is not in the list.", {}),
+                    Option("Put the first reading in front of the steps.", {"opening": "steps = readings[:1] + steps"}),
+                ),
+                ("first", "start", "opening", "initial"),
+            ),
+            Topic(
+                "order",
+                ("In which order do you want the list?", "Should the list be sorted?"),
+                (
+                    Option("Keep the order of the readings.", {}),
+                    Option("Turn the list round, newest first.", {"order": "steps.reverse()"}),
+                    Option("Sort the list, largest first.", {"order": "steps.sort(reverse=True)"}),
+                ),
+                ("order", "sorted", "newest", "largest", "reverse"),
+            ),
+        ),
+        calls=(
+            "usage_steps([10, 25, 32])",
+            "usage_steps([5, 5, 9, 20])",
+            "usage_steps([100, 40, 55])",
+            "usage_steps([0, 120, 180, 195])",
+            "usage_steps([30, 31, 31, 35, 34])",
+            "usage_steps([7, 77, 80, 85])",
+            "usage_steps([250, 0, 60, 60])",
+            "usage_steps([12, 15, 400, 3, 8])",
+            "usage_steps([1, 2, 4, 8, 16])",
+            "usage_steps([500, 520])",
+        ),
+    ),
+)

@@ -1,0 +1,226 @@
+"""Meeting rooms, reminders and duty rosters."""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.families.billing import letters
+from colbench_gym.tasks.families.family import Family, Option, Topic
+
+FAMILIES = (
+    Family(
+        name="choose_room",
+        area="scheduling",
+        request="Find the right meeting room for a number of people: the smallest one that fits. "
+        "Rooms are pairs of name and seats.",
+        signature="def choose_room(rooms, people)",
+        template="""
+def choose_room(rooms, people):
+    {spare}
+    fitting = [room for room in rooms if room[1] >= people]
+    {none}
+    smallest = min(room[1] for room in fitting)
+    best = [room[0] for room in fitting if room[1] == smallest]
+    name = best[{ties}]
+    {letters}
+    {seats}
+    return name
+""",
+        topics=(
+            Topic(
+                "spare",
+                ("Should some seats stay free?", "Do we need more seats than people?"),
+                (
+                    Option("No seats need to stay free.", {}),
+                    Option("Keep 2 seats free.", {"spare": "people += 2"}),
+                    Option("Keep 5 seats free.", {"spare": "people += 5"}),
+                ),
+                ("spare", "free", "more", "extra"),
+            ),
+            Topic(
+                "none",
+                ("What if no room is big enough?", "What do you want when nothing fits?"),
+                (
+                    Option("When nothing fits return nothing at all.", {"none": "if not fitting:\n    return None"}),
+                    Option("When nothing fits write none.", {"none": 'if not fitting:\n    return "none"'}),
+                    Option("When nothing fits take the last room.", {"none": "if not fitting:\n    fitting = rooms[-1:]"}),
+                ),
+                ("none", "nothing", "enough", "fits"),
+            ),
+            Topic(
+                "ties",
+                ("What if two rooms are the same size?", "Which room wins on a tie?"),
+                (
+                    Option("On a tie take the first one.", {"ties": "0"}),
+                    Option("On a tie take the last one.", {"ties": "-1"}),
+                ),
+                ("tie", "same", "size", "equal"),
+            ),
+            letters("name"),
+            Topic(
+                "seats",
+                ("Do you want the seats as well?", "Is the name enough, or more about the room?"),
+                (
+                    Option("The name is enough.", {}),
+                    Option("Add a space and the seats to the name.", {"seats": 'name += " " + str(smallest)'}),
+                ),
+                ("seats", "number", "more", "only"),
+            ),
+        ),
+        calls=(
+            "choose_room([('Oak', 10), ('Hall', 9), ('Sky', 10), ('Sun', 9)], 8)",
+            "choose_room([('Sky', 10), ('Oak', 8), ('Sun', 4), ('Hall', 10)], 4)",
+            "choose_room([('Oak', 4), ('Sun', 4)], 9)",
+            "choose_room([('Sky', 6), ('Hall', 6), ('Sun', 15), ('elm', 15)], 5)",
+            "choose_room([('Sky', 20), ('Sun', 6), ('Hall', 6)], 4)",
+            "choose_room([('Oak', 8), ('Sun', 6)], 9)",
+            "choose_room([('Sky', 20), ('Hall', 20), ('Sun', 12), ('elm', 10)], 10)",
+            "choose_room([('Hall', 8), ('river', 8), ('Sky', 4), ('Oak', 4)], 3)",
+            "choose_room([('Oak', 8), ('Hall', 8), ('Sky', 10)], 5)",
+            "choose_room([('elm', 9), ('Sun', 9)], 4)",
+        ),
+    ),
+    Family(
+        name="reminder_texts",
+        area="scheduling",
+        request="Write reminders like tax in 3 days for a list of events that are still to come. "
+        "Each event is a name and a day number, and I give you today.",
+        signature="def reminder_texts(events, today)",
+        template="""
+def reminder_texts(events, today):
+    texts = []
+    {soonest}
+    for name, day in events:
+        left = day - today
+        when = "in " + str(left) + " days"
+        {past}
+        {near}
+        {today}
+        {letters}
+        texts.append(name + " " + when)
+    return texts
+""",
+        topics=(
+            Topic(
+                "soonest",
+                ("In which order do you want the reminders?", "Should the soonest event come first?"),
+                (
+                    Option("Keep the order as it is.", {}),
+                    Option(
+                        "The soonest event comes first.", {"soonest": "events = sorted(events, key=lambda event: event[1])"}
+                    ),
+                ),
+                ("order", "sort", "soonest", "first"),
+            ),
+            Topic(
+                "past",
+                ("What about events that are over?", "How do I treat events in the past?"),
+                (
+                    Option("Leave out events that are over.", {"past": "if left < 0:\n    continue"}),
+                    Option("Write the word over for events in the past.", {"past": 'if left < 0:\n    when = "over"'}),
+                ),
+                ("past", "over", "gone", "missed"),
+            ),
+            Topic(
+                "near",
+                ("How many days ahead should I remind you?", "Do you want events that are far away?"),
+                (
+                    Option("Remind me of all coming events.", {}),
+                    Option("Leave out events more than 10 days away.", {"near": "if left > 10:\n    continue"}),
+                    Option("Leave out events more than 50 days away.", {"near": "if left > 50:\n    continue"}),
+                ),
+                ("ahead", "far", "away", "near"),
+            ),
+            Topic(
+                "today",
+                ("What should it say for events of today?", "How do I write zero days?"),
+                (
+                    Option("Write zero days like any other number.", {}),
+                    Option("Write today instead of zero days.", {"today": 'if left == 0:\n    when = "today"'}),
+                ),
+                ("today", "zero", "same"),
+            ),
+            letters("name"),
+        ),
+        calls=(
+            "reminder_texts([('tax', 65), ('doctor', 134), ('Trip', 50), ('bills', 42)], 50)",
+            "reminder_texts([('Trip', 111), ('bills', 94), ('Party', 187), ('Rent', 100)], 100)",
+            "reminder_texts([('doctor', 13), ('Party', 10), ('Trip', 30), ('tax', 3)], 10)",
+            "reminder_texts([('Trip', 203), ('bills', 196), ('doctor', 275), ('tax', 200)], 200)",
+            "reminder_texts([('Trip', 69), ('Rent', 16), ('Party', 10), ('doctor', 45)], 10)",
+            "reminder_texts([('Trip', 68), ('Rent', 1), ('tax', 27), ('doctor', 10)], 10)",
+            "reminder_texts([('tax', 55), ('Party', 50), ('Rent', 44)], 50)",
+            "reminder_texts([('Rent', 54), ('tax', 86)], 50)",
+            "reminder_texts([('tax', 10)], 10)",
+            "reminder_texts([('tax', 50)], 50)",
+        ),
+    ),
+    Family(
+        name="duty_roster",
+        area="scheduling",
+        request="The people on a list take turns at being on duty. Tell me who is on for each of a number of days.",
+        signature="def duty_roster(names, days)",
+        template="""
+def duty_roster(names, days):
+    {sequence}
+    roster = []
+    for day in range(days):
+        name = names[{turns} % len(names)]
+        {letters}
+        {rest}
+        roster.append({number})
+    return roster
+""",
+        topics=(
+            Topic(
+                "sequence",
+                ("Who starts?", "In which order do people take turns?"),
+                (
+                    Option("Go through the list as it is.", {}),
+                    Option("Sort by name.", {"sequence": "names = sorted(names)"}),
+                    Option("Start at the end of the list and go backwards.", {"sequence": "names = names[::-1]"}),
+                ),
+                ("order", "start", "starts", "sort", "sequence"),
+            ),
+            Topic(
+                "turns",
+                ("How long is one turn?", "Does someone stay on for several days in a row?"),
+                (
+                    Option("Each turn is one day.", {"turns": "day"}),
+                    Option("Each turn is 2 days in a row.", {"turns": "day // 2"}),
+                ),
+                ("turn", "long", "row", "several"),
+            ),
+            letters("name"),
+            Topic(
+                "rest",
+                ("Are there days with nobody on duty?", "Are some days free?"),
+                (
+                    Option("Someone is on duty every day.", {}),
+                    Option("Every third day write free.", {"rest": 'if day % 3 == 2:\n    name = "free"'}),
+                    Option("Every fifth day write free.", {"rest": 'if day % 5 == 4:\n    name = "free"'}),
+                ),
+                ("free", "nobody", "rest", "every"),
+            ),
+            Topic(
+                "number",
+                ("Do you want the day with each name?", "Are the names alone enough?"),
+                (
+                    Option("The names alone are enough.", {"number": "name"}),
+                    Option("Give pairs of day and name, from day 1.", {"number": "(day + 1, name)"}),
+                ),
+                ("pairs", "number", "alone", "day"),
+            ),
+        ),
+        calls=(
+            "duty_roster(['Kim', 'Tom', 'Eve'], 7)",
+            "duty_roster(['Tom', 'Eve', 'ann'], 7)",
+            "duty_roster(['Tom', 'Eve', 'ann'], 5)",
+            "duty_roster(['Tom', 'bob', 'Kim'], 5)",
+            "duty_roster(['bob', 'Eve', 'ann'], 6)",
+            "duty_roster(['Kim', 'Eve', 'Tom'], 5)",
+            "duty_roster(['Eve', 'bob'], 6)",
+            "duty_roster(['bob', 'Kim'], 4)",
+            "duty_roster(['Kim', 'ann'], 2)",
+            "duty_roster(['ann', 'Tom'], 7)",
+        ),
+    ),
+)

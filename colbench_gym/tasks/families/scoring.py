@@ -1,0 +1,273 @@
+"""Scores, ratings and points for one person or thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap, floor, rounding
+
+
+def few(variable: str, things: str, options: Sequence[tuple[int, str]]) -> Topic:
+    """Too few `things` in the list `variable`; one special wish for each limit and value to return (None or a number)."""
+    wishes = (
+        Option(
+            f"With fewer than {limit} {things} return {'nothing at all' if value == 'None' else value}.",
+            {"few": f"if len({variable}) < {limit}:\n    return {value}"},
+        )
+        for limit, value in options
+    )
+    return Topic(
+        "few",
+        (f"What if there are very few {things}?", f"How many {things} are needed?"),
+        (Option(f"Any number of {things} will do.", {}), *wishes),
+        ("few", "fewer", "needed", "number", "enough"),
+    )
+
+
+FAMILIES = (
+    Family(
+        name="weighted_score",
+        area="scoring",
+        request="Work out the overall score of a supplier. I have pairs of points and weight, and heavier points count more.",
+        signature="def weighted_score(marks)",
+        template="""
+def weighted_score(marks):
+    {negative}
+    {few}
+    {lowest}
+    weights = sum(weight for points, weight in marks)
+    score = sum(points * weight for points, weight in marks)
+    score = score / weights
+    {rounding}
+    {cap}
+    return score
+""",
+        topics=(
+            Topic(
+                "negative",
+                ("What about negative points?", "Can points be below zero?"),
+                (
+                    Option("Negative points count as they are.", {}),
+                    Option("Skip negative points.", {"negative": "marks = [row for row in marks if row[0] >= 0]"}),
+                ),
+                ("negative", "zero", "below", "minus"),
+            ),
+            Topic(
+                "lowest",
+                ("Do all points count?", "Should the lowest or highest points be left out?"),
+                (
+                    Option("All points count.", {}),
+                    Option("Leave out the lowest points.", {"lowest": "marks = sorted(marks)[1:]"}),
+                    Option("Leave out the highest points.", {"lowest": "marks = sorted(marks)[:-1]"}),
+                ),
+                ("lowest", "highest", "worst", "best", "drop", "leave"),
+            ),
+            rounding("score", ("tenths", "down")),
+            cap("score", (100,)),
+            few("marks", "pairs", ((3, "None"),)),
+        ),
+        calls=(
+            "weighted_score([(30, 2), (75, 1)])",
+            "weighted_score([(70, 1), (81, 3), (45, 2)])",
+            "weighted_score([(-20, 2), (60, 3), (-5, 1), (33, 1)])",
+            "weighted_score([(120, 2), (150, 1), (130, 4)])",
+            "weighted_score([(10, 5), (22, 2), (35, 4)])",
+            "weighted_score([(50, 3), (20, 3), (5, 1)])",
+            "weighted_score([(99, 1), (-50, 2), (88, 4), (17, 2)])",
+            "weighted_score([(8, 1), (7, 2), (3, 4), (5, 4)])",
+            "weighted_score([(250, 1), (110, 2), (105, 5)])",
+            "weighted_score([(12, 3), (40, 1), (28, 3)])",
+        ),
+    ),
+    Family(
+        name="star_rating",
+        area="scoring",
+        request="Show how many stars a product has, from the list of stars that customers gave.",
+        signature="def star_rating(stars)",
+        template="""
+def star_rating(stars):
+    {zeros}
+    {few}
+    {trim}
+    total = sum(stars)
+    rating = total / len(stars)
+    {rounding}
+    {floor}
+    return rating
+""",
+        topics=(
+            Topic(
+                "zeros",
+                ("What do zero stars mean?", "Should zeros count?"),
+                (
+                    Option("Zero stars count like all others.", {}),
+                    Option("Skip zeros.", {"zeros": "stars = [star for star in stars if star > 0]"}),
+                ),
+                ("zero", "zeros", "count", "skip"),
+            ),
+            few("stars", "ratings", ((5, "None"), (5, "3"))),
+            Topic(
+                "trim",
+                ("Do all ratings count?", "Should some ratings be left out?"),
+                (
+                    Option("All ratings count.", {}),
+                    Option("Leave out the best and the worst rating.", {"trim": "stars = sorted(stars)[1:-1]"}),
+                    Option("Only the last 3 ratings count.", {"trim": "stars = stars[-3:]"}),
+                ),
+                ("all", "best", "worst", "last", "old", "recent", "leave"),
+            ),
+            rounding("rating", ("tenths", "whole")),
+            floor("rating", (2,)),
+        ),
+        calls=(
+            "star_rating([5, 4, 2])",
+            "star_rating([4, 5, 3, 3, 5, 5, 1])",
+            "star_rating([1, 3, 2, 0, 1, 1, 1, 1])",
+            "star_rating([0, 5, 5, 4, 3, 4, 2, 4])",
+            "star_rating([1, 4, 5, 5, 5, 5])",
+            "star_rating([1, 2, 1, 2, 1, 1])",
+            "star_rating([5, 5, 1, 2, 2, 0, 4])",
+            "star_rating([2, 3, 3, 5, 4, 3])",
+            "star_rating([5, 0, 5, 4, 5, 2, 3, 2, 2])",
+            "star_rating([1, 2, 1, 1, 2, 1, 4])",
+        ),
+    ),
+    Family(
+        name="quiz_score",
+        area="scoring",
+        request="Count the points of a quiz. Answers and solution are texts with one letter for each question.",
+        signature="def quiz_score(answers, solution)",
+        template="""
+def quiz_score(answers, solution):
+    score = 0
+    {case}
+    for given, right in zip(answers, solution):
+        if given == right:
+            score += {points}
+        {wrong}
+    {bonus}
+    {cap}
+    return score
+""",
+        topics=(
+            Topic(
+                "points",
+                ("How many points does a right answer give?", "Is a right answer worth just one point?"),
+                (
+                    Option("A right answer gives 1 point.", {"points": "1"}),
+                    Option("A right answer gives 2 points.", {"points": "2"}),
+                    Option("A right answer gives 5 points.", {"points": "5"}),
+                ),
+                ("points", "right", "correct", "worth"),
+            ),
+            Topic(
+                "wrong",
+                ("Do wrong answers cost anything?", "Is there a penalty for wrong answers?"),
+                (
+                    Option("Wrong answers cost nothing.", {}),
+                    Option("An answer that is not right costs 1 point.", {"wrong": "else:\n    score -= 1"}),
+                    Option(
+                        "A wrong answer costs 1 point, a dash costs nothing.",
+                        {"wrong": 'elif given != "-":\n    score -= 1'},
+                    ),
+                ),
+                ("wrong", "penalty", "cost", "costs", "open", "blank", "dash", "minus"),
+            ),
+            Topic(
+                "case",
+                ("Do small letters count as well?", "What about capital and small letters in the answers?"),
+                (
+                    Option("Only the same letter in the same size is right.", {}),
+                    Option("Small letters in the answers count as capital letters.", {"case": "answers = answers.upper()"}),
+                ),
+                ("small", "capital", "letters", "lower", "upper"),
+            ),
+            Topic(
+                "bonus",
+                ("Is there a bonus when all is right?", "Do you give extra points?"),
+                (
+                    Option("There is no bonus.", {}),
+                    Option("Add 5 points when all answers are right.", {"bonus": "if answers == solution:\n    score += 5"}),
+                ),
+                ("bonus", "extra", "all", "perfect"),
+            ),
+            cap("score", (10,)),
+        ),
+        calls=(
+            "quiz_score('ABCD', 'ABDD')",
+            "quiz_score('ab-D', 'ABCD')",
+            "quiz_score('A', 'A')",
+            "quiz_score('BD', 'BB')",
+            "quiz_score('ABCDABCDABCDABC', 'ABCDABCDABCDABD')",
+            "quiz_score('a--C-', 'ABCCD')",
+            "quiz_score('DDDD--', 'DDDDAB')",
+            "quiz_score('CCCCCCCCCCCCCCCC', 'CCCCCCCCCCCCCCCC')",
+            "quiz_score('bcd', 'BCD')",
+            "quiz_score('AC-DBA', 'ACBDBB')",
+        ),
+    ),
+    Family(
+        name="loyalty_points",
+        area="scoring",
+        request="Tell me how many loyalty points a customer earns with a list of purchases. One euro is one point.",
+        signature="def loyalty_points(purchases)",
+        template="""
+def loyalty_points(purchases):
+    points = 0
+    for amount in purchases:
+        {small}
+        {double}
+        points += amount
+    {bonus}
+    {rounding}
+    {cap}
+    return points
+""",
+        topics=(
+            Topic(
+                "small",
+                ("Do small purchases earn points?", "What about returns with a negative amount?"),
+                (
+                    Option("Every amount counts.", {}),
+                    Option("Skip amounts under 5.", {"small": "if amount < 5:\n    continue"}),
+                    Option("Skip negative amounts.", {"small": "if amount < 0:\n    continue"}),
+                ),
+                ("small", "negative", "returns", "returned", "minimum", "under"),
+            ),
+            Topic(
+                "double",
+                ("Do large purchases earn more?", "Is every euro worth the same?"),
+                (
+                    Option("Every euro earns the same.", {}),
+                    Option("Amounts from 100 upwards count double.", {"double": "if amount >= 100:\n    amount = amount * 2"}),
+                    Option("Amounts above 50 count double.", {"double": "if amount > 50:\n    amount = amount * 2"}),
+                ),
+                ("large", "more", "double", "same", "high"),
+            ),
+            Topic(
+                "bonus",
+                ("Is there a bonus for many purchases?", "Do you give extra points?"),
+                (
+                    Option("There is no bonus.", {}),
+                    Option("Add 20 points for 3 or more purchases.", {"bonus": "if len(purchases) >= 3:\n    points += 20"}),
+                ),
+                ("bonus", "extra", "many", "add"),
+            ),
+            rounding("points", ("down", "up")),
+            cap("points", (250,)),
+        ),
+        calls=(
+            "loyalty_points([12.5, 30.25])",
+            "loyalty_points([3.5, 20])",
+            "loyalty_points([100])",
+            "loyalty_points([60.5, -10.25])",
+            "loyalty_points([50, 2.75])",
+            "loyalty_points([200.5, 180, 99])",
+            "loyalty_points([15, 8.5, 5, 40.75])",
+            "loyalty_points([-20, 75.5])",
+            "loyalty_points([500])",
+            "loyalty_points([0.5, 20, 5, 110.5])",
+        ),
+    ),
+)

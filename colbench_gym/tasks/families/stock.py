@@ -1,0 +1,210 @@
+"""Picking, packing and labelling stock."""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.families.billing import first, letters, order, zeros
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap
+
+FAMILIES = (
+    Family(
+        name="pick_list",
+        area="inventory",
+        request="For an order, given as pairs of item and wanted pieces, list how many of each we can fetch. "
+        "The stock is a table of item and pieces.",
+        signature="def pick_list(order, stock)",
+        template="""
+def pick_list(order, stock):
+    picks = []
+    for item, wanted in order:
+        left = stock.get(item, 0)
+        {reserve}
+        {partly}
+        amount = min(wanted, left)
+        {cap}
+        {zero}
+        picks.append((item, amount))
+    {order}
+    return picks
+""",
+        topics=(
+            Topic(
+                "reserve",
+                ("May I empty the shelf?", "Should some pieces stay on the shelf?"),
+                (
+                    Option("You may take everything we have.", {}),
+                    Option("Always leave 2 pieces on the shelf.", {"reserve": "left = max(left - 2, 0)"}),
+                    Option("Always leave 5 pieces on the shelf.", {"reserve": "left = max(left - 5, 0)"}),
+                ),
+                ("shelf", "stay", "empty", "reserve", "leave"),
+            ),
+            Topic(
+                "partly",
+                ("What if there are not enough pieces?", "May I pick only a part of what is wanted?"),
+                (
+                    Option("When there are not enough, take what is there.", {}),
+                    Option("When there are not enough, take none.", {"partly": "if left < wanted:\n    left = 0"}),
+                ),
+                ("enough", "part", "partly", "short", "fewer"),
+            ),
+            cap("amount", (10,)),
+            zeros("amount"),
+            order("picks"),
+        ),
+        calls=(
+            "pick_list([('rope', 7), ('Nails', 8), ('Lamp', 5), ('soap', 11)], {'rope': 9, 'Nails': 5, 'soap': 36})",
+            "pick_list([('Nails', 13), ('Box', 10), ('soap', 1), ('rope', 12)], {'Nails': 14, 'soap': 3, 'rope': 25})",
+            "pick_list([('rope', 12), ('soap', 14), ('Box', 5)], {'rope': 2, 'soap': 39, 'Box': 6})",
+            "pick_list([('tea', 3), ('Lamp', 9), ('Box', 8), ('soap', 9)], {'tea': 20, 'Lamp': 6, 'Box': 12, 'soap': 33})",
+            "pick_list([('Lamp', 10), ('Nails', 13), ('Box', 10)], {'Lamp': 11, 'Nails': 26, 'Box': 18})",
+            "pick_list([('Nails', 6), ('soap', 20), ('Lamp', 1), ('rope', 17)], {'soap': 40, 'Lamp': 18, 'rope': 5})",
+            "pick_list([('Nails', 7), ('Box', 8), ('Lamp', 13), ('soap', 14)], {'Nails': 9, 'Box': 19, 'soap': 15})",
+            "pick_list([('Nails', 8), ('Box', 5), ('tea', 19)], {'Box': 26, 'tea': 39})",
+            "pick_list([('soap', 1), ('Box', 11)], {'soap': 8, 'Box': 27})",
+            "pick_list([('Box', 2)], {'Box': 14})",
+        ),
+    ),
+    Family(
+        name="pack_boxes",
+        area="inventory",
+        request="We pack things into boxes one after the other, a box holds up to 20 kilos. From the weights, "
+        "list what goes in each box.",
+        signature="def pack_boxes(weights)",
+        template="""
+def pack_boxes(weights):
+    boxes = []
+    {sequence}
+    for weight in weights:
+        {heavy}
+        if not boxes or sum(boxes[-1]) + weight > 20{most}:
+            boxes.append([])
+        boxes[-1].append(weight)
+    {show}
+    {first}
+    return boxes
+""",
+        topics=(
+            Topic(
+                "sequence",
+                ("Which things are packed first?", "In which order should I pack?"),
+                (
+                    Option("Pack them in the order given.", {}),
+                    Option("Pack the heaviest first.", {"sequence": "weights = sorted(weights, reverse=True)"}),
+                    Option("Pack the lightest first.", {"sequence": "weights = sorted(weights)"}),
+                ),
+                ("order", "first", "sequence", "heaviest", "lightest"),
+            ),
+            Topic(
+                "heavy",
+                ("What if one thing is too heavy for a box?", "How do I treat things above 20 kilos?"),
+                (
+                    Option("A thing that is too heavy gets its own box.", {}),
+                    Option("Skip things above 20.", {"heavy": "if weight > 20:\n    continue"}),
+                ),
+                ("heavy", "above", "big", "own"),
+            ),
+            Topic(
+                "most",
+                ("How many things may be in one box?", "Is there a limit on pieces per box?"),
+                (
+                    Option("Only the weight matters, not the number.", {}),
+                    Option("At most 2 things in a box.", {"most": " or len(boxes[-1]) == 2"}),
+                    Option("At most 3 things in a box.", {"most": " or len(boxes[-1]) == 3"}),
+                ),
+                ("many", "number", "pieces", "limit"),
+            ),
+            Topic(
+                "show",
+                ("Do you want all weights of a box or one number?", "What should I show for each box?"),
+                (
+                    Option("Show all the weights in a box.", {}),
+                    Option("Show only the total weight of each box.", {"show": "boxes = [sum(box) for box in boxes]"}),
+                ),
+                ("show", "total", "weights", "each"),
+            ),
+            first("boxes", (3,)),
+        ),
+        calls=(
+            "pack_boxes([9, 2, 2, 20, 5, 18, 27])",
+            "pack_boxes([1, 22, 4, 1, 5, 1, 4])",
+            "pack_boxes([3, 1, 13, 1, 18, 4, 12])",
+            "pack_boxes([5, 3, 27, 12, 2, 19, 19])",
+            "pack_boxes([11, 1, 2, 4, 25])",
+            "pack_boxes([17, 5, 23, 11, 3, 5, 18])",
+            "pack_boxes([26, 3, 5, 4, 8])",
+            "pack_boxes([15, 9, 4, 1, 5, 7, 20])",
+            "pack_boxes([5, 1, 5, 26, 1])",
+            "pack_boxes([16, 18, 9, 19])",
+        ),
+    ),
+    Family(
+        name="shelf_sign",
+        area="inventory",
+        request="Make the text for a shelf sign from an item and the pieces left: the name, a colon, a space and the number.",
+        signature="def shelf_sign(item, left)",
+        template="""
+def shelf_sign(item, left):
+    {length}
+    {letters}
+    amount = str(left)
+    {none}
+    {many}
+    text = item + ": " + amount
+    {low}
+    return text
+""",
+        topics=(
+            Topic(
+                "length",
+                ("How long may the name be?", "Should I shorten long names?"),
+                (
+                    Option("Use the whole name.", {}),
+                    Option("Use only the first 5 letters of the name.", {"length": "item = item[:5]"}),
+                    Option("Use only the first 10 letters of the name.", {"length": "item = item[:10]"}),
+                ),
+                ("long", "short", "shorten", "length", "whole"),
+            ),
+            letters("item"),
+            Topic(
+                "none",
+                ("What should it say when none are left?", "How do I write zero pieces?"),
+                (
+                    Option("Write zero as a number.", {}),
+                    Option("Write none instead of zero.", {"none": 'if left == 0:\n    amount = "none"'}),
+                ),
+                ("none", "zero", "sold", "out", "gone"),
+            ),
+            Topic(
+                "many",
+                ("Do you want the exact number when there are many?", "How should large numbers look?"),
+                (
+                    Option("Always give the exact number.", {}),
+                    Option("Write many for more than 50.", {"many": 'if left > 50:\n    amount = "many"'}),
+                    Option("Write many for more than 100.", {"many": 'if left > 100:\n    amount = "many"'}),
+                ),
+                ("many", "large", "exact", "big"),
+            ),
+            Topic(
+                "low",
+                ("Should the sign warn when few are left?", "Do you want a hint on low stock?"),
+                (
+                    Option("No warning when few are left.", {}),
+                    Option("Under 10 add an exclamation mark at the end.", {"low": 'if left < 10:\n    text += "!"'}),
+                ),
+                ("warn", "low", "few", "hint"),
+            ),
+        ),
+        calls=(
+            "shelf_sign('Long ladder', 0)",
+            "shelf_sign('Long ladder', 53)",
+            "shelf_sign('Long ladder', 146)",
+            "shelf_sign('Garden lamp', 0)",
+            "shelf_sign('Garden lamp', 70)",
+            "shelf_sign('Paper towels', 0)",
+            "shelf_sign('Garden lamp', 116)",
+            "shelf_sign('tea', 0)",
+            "shelf_sign('Box', 69)",
+            "shelf_sign('Box', 230)",
+        ),
+    ),
+)

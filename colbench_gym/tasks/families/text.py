@@ -1,0 +1,347 @@
+"""Names, titles and numbers as texts; with the topics that families on texts and lists share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import empty
+
+
+def letter_case(variable: str, what: str, kinds: Sequence[str]) -> Topic:
+    """Capital or small letters in `what`; `kinds` picks from upper, lower and title."""
+    says = {
+        "upper": f"Put {what} in capital letters.",
+        "lower": f"Put {what} in small letters.",
+        "title": f"Start every word of {what} with a capital letter.",
+    }
+    wishes = (Option(says[kind], {"case": f"{variable} = {variable}.{kind}()"}) for kind in kinds)
+    return Topic(
+        "case",
+        ("What about capital and small letters?", "Should I change the case of the letters?"),
+        (Option("Leave capital and small letters as they are.", {}), *wishes),
+        ("capital", "capitals", "small", "lower", "upper", "uppercase", "lowercase"),
+    )
+
+
+def keep_first(variable: str, limits: Sequence[int], things: str) -> Topic:
+    """Cut a list or text after so many `things`; one special wish per limit."""
+    wishes = (
+        Option(f"Keep only the first {limit} {things}.", {"length": f"{variable} = {variable}[:{limit}]"}) for limit in limits
+    )
+    return Topic(
+        "length",
+        (f"How many {things} may there be at most?", f"Should I keep all {things}?"),
+        (Option(f"Keep all {things}.", {}), *wishes),
+        ("length", "long", "first", "many", "most", "limit", "cut", "top"),
+    )
+
+
+def duplicates(variable: str) -> Topic:
+    """Repeated entries of a list."""
+    return Topic(
+        "duplicates",
+        ("What about repeated entries?", "Can the same entry appear twice?"),
+        (
+            Option("Repeated entries stay in.", {}),
+            Option("Show repeated entries only once.", {"duplicates": f"{variable} = list(dict.fromkeys({variable}))"}),
+        ),
+        ("duplicate", "duplicates", "repeated", "double", "same", "once", "unique"),
+    )
+
+
+def order(variable: str, kinds: Sequence[str]) -> Topic:
+    """Order of a list; `kinds` picks from sorted and reverse."""
+    wishes = {
+        "sorted": Option("Sort the result by the alphabet.", {"order": f"{variable} = sorted({variable})"}),
+        "reverse": Option("Turn the order around.", {"order": f"{variable} = {variable}[::-1]"}),
+    }
+    return Topic(
+        "order",
+        ("In which order should the result be?", "Should I sort the result?"),
+        (Option("Keep the order as it is.", {}), *(wishes[kind] for kind in kinds)),
+        ("order", "sort", "sorted", "alphabet", "alphabetical", "reverse"),
+    )
+
+
+def separator(things: str, signs: Sequence[str]) -> Topic:
+    """The sign between `things`, the first of `signs` being the plain one. Fills an inline slot."""
+    names = {"": "nothing", "-": "a dash", "_": "an underscore", ".": "a dot", " ": "a blank", ", ": "a comma and a blank"}
+    return Topic(
+        "separator",
+        (f"What goes between the {things}?", f"How should the {things} be separated?"),
+        tuple(Option(f"Put {names[sign]} between the {things}.", {"separator": sign}) for sign in signs),
+        ("between", "separator", "separated", "dash", "sign", "join"),
+    )
+
+
+def short_words(limits: Sequence[int]) -> Topic:
+    """Short words in a list called words; one special wish per limit."""
+    wishes = (
+        Option(
+            f"Skip words of less than {limit} letters.",
+            {"short": f"words = [word for word in words if len(word) >= {limit}]"},
+        )
+        for limit in limits
+    )
+    return Topic(
+        "short",
+        ("What about very short words?", "Should I skip short words?"),
+        (Option("Short words stay in.", {}), *wishes),
+        ("short", "skip", "letters", "little"),
+    )
+
+
+FAMILIES = (
+    Family(
+        name="clean_name",
+        area="text",
+        request="People type their names carelessly into our sign-up form. Can you tidy up a name for me? There are far too many blanks.",
+        signature="def clean_name(name)",
+        template="""
+def clean_name(name):
+    {empty}
+    words = name.split()
+    {titles}
+    {turn}
+    name = " ".join(words)
+    {case}
+    {length}
+    return name
+""",
+        topics=(
+            Topic(
+                "titles",
+                ("What about titles such as Mr?", "Should titles in front of the name stay?"),
+                (
+                    Option("Titles stay in.", {}),
+                    Option(
+                        "Drop the words Mr and Mrs.",
+                        {"titles": 'words = [word for word in words if word not in ("Mr", "Mrs")]'},
+                    ),
+                    Option(
+                        "Drop words that end with a dot.",
+                        {"titles": 'words = [word for word in words if not word.endswith(".")]'},
+                    ),
+                ),
+                ("title", "titles", "mr", "mrs", "dr", "dot", "drop"),
+            ),
+            Topic(
+                "turn",
+                ("Which part of the name comes first?", "Should the last name be in front?"),
+                (
+                    Option("Keep all parts of the name as they come.", {}),
+                    Option("Put the last word first.", {"turn": "words = words[-1:] + words[:-1]"}),
+                ),
+                ("last", "first", "front", "parts", "surname", "family"),
+            ),
+            letter_case("name", "the name", ("title", "upper")),
+            keep_first("name", (20, 10), "letters"),
+            empty(("None",), "not name"),
+        ),
+        calls=(
+            "clean_name('')",
+            "clean_name('  john   smith ')",
+            "clean_name('Mr Peter van Dyke')",
+            "clean_name('Dr. Anna LEE')",
+            "clean_name('Mrs Joan K. Rowe')",
+            "clean_name('maria magdalena theresia von hohenberg')",
+            "clean_name('Bob  Mr J. Long')",
+            "clean_name('Lin Chen')",
+            "clean_name('alexandra konstantinopoulou featherstone')",
+            "clean_name('Ed Mrs. Bo Mrs Fox')",
+        ),
+    ),
+    Family(
+        name="make_slug",
+        area="text",
+        request="Turn the title of an article into the last part of its web address, in small letters.",
+        signature="def make_slug(title)",
+        template="""
+def make_slug(title):
+    {empty}
+    text = "".join({signs} for letter in title.lower())
+    words = text.split()
+    {short}
+    {length}
+    slug = "{separator}".join(words)
+    return slug
+""",
+        topics=(
+            Topic(
+                "signs",
+                ("What about signs such as commas?", "Do signs and digits stay in the title?"),
+                (
+                    Option("All signs become gaps, digits stay.", {"signs": 'letter if letter.isalnum() else " "'}),
+                    Option("Signs and digits both become gaps.", {"signs": 'letter if letter.isalpha() else " "'}),
+                    Option("Signs stay as they are.", {"signs": "letter"}),
+                ),
+                ("signs", "commas", "digits", "punctuation", "characters", "special"),
+            ),
+            short_words((3,)),
+            keep_first("words", (5, 3), "words"),
+            separator("words", ("-", "_")),
+            empty(("None",), "not title"),
+        ),
+        calls=(
+            "make_slug('')",
+            "make_slug('Hello World')",
+            "make_slug('The End of 2024, a Review')",
+            "make_slug('It is fun: how we grow fine red apples at home')",
+            "make_slug('Ten tips: save money, time and water every day')",
+            "make_slug('Rock & Roll')",
+            "make_slug('Win 500 prizes')",
+            "make_slug('Why? Because we can!')",
+            "make_slug('Big City Life')",
+            "make_slug('Salt/Pepper to go')",
+        ),
+    ),
+    Family(
+        name="initials",
+        area="text",
+        request="I need the initials of a customer for the round badge in our app.",
+        signature="def initials(name)",
+        template="""
+def initials(name):
+    {double}
+    words = name.split()
+    {skipped}
+    {length}
+    {single}
+    letters = [word[0].upper() for word in words]
+    badge = "{separator}".join(letters)
+    return badge
+""",
+        topics=(
+            Topic(
+                "double",
+                ("How do I treat double names with a dash?", "Is a name with a dash one word or two?"),
+                (
+                    Option("A name with a dash is one word.", {}),
+                    Option("A dash splits a name into two words.", {"double": 'name = name.replace("-", " ")'}),
+                ),
+                ("dash", "hyphen", "double", "two"),
+            ),
+            Topic(
+                "skipped",
+                ("Are there words to leave out?", "What about little words inside a name?"),
+                (
+                    Option("Every word counts.", {}),
+                    Option(
+                        "Leave out the words van and de.",
+                        {"skipped": 'words = [word for word in words if word not in ("van", "de")]'},
+                    ),
+                    Option(
+                        "Leave out words that end with a dot.",
+                        {"skipped": 'words = [word for word in words if not word.endswith(".")]'},
+                    ),
+                ),
+                ("leave", "skip", "van", "little", "dot", "every"),
+            ),
+            keep_first("words", (2, 3), "words"),
+            Topic(
+                "single",
+                ("What if there is only one word?", "How many letters for a single word?"),
+                (
+                    Option("A single word gives one letter.", {}),
+                    Option(
+                        "A single word gives its first 2 letters.",
+                        {"single": "if len(words) == 1:\n    return words[0][:2].upper()"},
+                    ),
+                ),
+                ("single", "one", "only", "letters"),
+            ),
+            separator("initials", ("", ".", " ")),
+        ),
+        calls=(
+            "initials('Anna Berg')",
+            "initials('prince')",
+            "initials('Ludwig van Beethoven')",
+            "initials('Dr. Hans-Peter Maria Koch')",
+            "initials('Jean-Luc de Grand')",
+            "initials('Tom A. Brown Long')",
+            "initials('Maria Lena Ida Ross')",
+            "initials('van Gogh')",
+            "initials('Dr. Who')",
+            "initials('Kim Ho Park Lee Song')",
+        ),
+    ),
+    Family(
+        name="mask_number",
+        area="text",
+        request="Hide an account number before we print it on a receipt. Only the last 4 signs stay readable.",
+        signature="def mask_number(number)",
+        template="""
+def mask_number(number):
+    {gaps}
+    hidden = max(len(number) - 4, 0)
+    {brief}
+    stars = "{sign}" * hidden
+    text = stars + number[hidden:]
+    {start}
+    {tail}
+    return text
+""",
+        topics=(
+            Topic(
+                "gaps",
+                ("What about blanks and dashes in the number?", "Do gaps in the number stay?"),
+                (
+                    Option("Blanks and dashes count like digits.", {}),
+                    Option("Take out all blanks first.", {"gaps": 'number = number.replace(" ", "")'}),
+                    Option("Take out all dashes first.", {"gaps": 'number = number.replace("-", "")'}),
+                ),
+                ("blanks", "dashes", "gaps", "spaces", "hyphens"),
+            ),
+            Topic(
+                "brief",
+                ("What about very short numbers?", "Should short numbers be hidden too?"),
+                (
+                    Option("Short numbers are treated the same.", {}),
+                    Option("Numbers under 10 signs are not hidden at all.", {"brief": "if len(number) < 10:\n    hidden = 0"}),
+                ),
+                ("short", "hidden", "under", "length"),
+            ),
+            Topic(
+                "sign",
+                ("Which sign hides the digits?", "Stars or some other sign?"),
+                (
+                    Option("Use stars.", {"sign": "*"}),
+                    Option("Use the letter x instead of stars.", {"sign": "x"}),
+                    Option("Use a dot instead of stars.", {"sign": "."}),
+                ),
+                ("sign", "stars", "star", "symbol", "character"),
+            ),
+            Topic(
+                "start",
+                ("Is the start of the number hidden too?", "Should the first digits stay readable?"),
+                (
+                    Option("The start is hidden.", {}),
+                    Option("The first 2 signs stay readable too.", {"start": "text = number[:2] + text[2:]"}),
+                ),
+                ("start", "first", "beginning", "front"),
+            ),
+            Topic(
+                "tail",
+                ("Should anything be added to the hidden number?", "Do you want the number of signs shown as well?"),
+                (
+                    Option("Add nothing to the number.", {}),
+                    Option("Add a blank and the number of signs.", {"tail": 'text = text + " " + str(len(number))'}),
+                ),
+                ("add", "added", "behind", "count", "shown"),
+            ),
+        ),
+        calls=(
+            "mask_number('12345678')",
+            "mask_number('4000123412341234')",
+            "mask_number('4000 1234 5678 9010')",
+            "mask_number('55-77-3')",
+            "mask_number('DE89 3704 00')",
+            "mask_number('123')",
+            "mask_number('771-204-99812')",
+            "mask_number('90 210')",
+            "mask_number('A1B2C3D4E5F6')",
+            "mask_number('20-51 77-18 330')",
+        ),
+    ),
+)

@@ -1,0 +1,312 @@
+"""Journeys: fares, luggage, mileage and itineraries, and the topics shared with metering and the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colbench_gym.tasks.families.family import Family, Option, Topic
+from colbench_gym.tasks.families.topics import cap, floor, rounding
+
+
+def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
+    """What happens to negative values inside a loop; `kinds` picks from skip, zero and abs."""
+    wishes = {
+        "skip": Option(f"Skip negative {things}.", {"negative": f"if {variable} < 0:\n    continue"}),
+        "zero": Option(f"Count negative {things} as zero.", {"negative": f"if {variable} < 0:\n    {variable} = 0"}),
+        "abs": Option(f"Drop the minus sign of negative {things}.", {"negative": f"{variable} = abs({variable})"}),
+    }
+    return Topic(
+        "negative",
+        (f"What about negative {things}?", f"How do I treat {things} below zero?"),
+        (Option(f"Negative {things} count as they are.", {}), *(wishes[kind] for kind in kinds)),
+        ("negative", "minus", "zero", "below"),
+    )
+
+
+def letter_case(variable: str, kinds: Sequence[str]) -> Topic:
+    """How `variable` is spelled; `kinds` picks from upper, lower and title."""
+    wishes = {
+        "upper": "Put everything in capital letters.",
+        "lower": "Put everything in small letters.",
+        "title": "Start every word with a capital letter and continue in small letters.",
+    }
+    return Topic(
+        "case",
+        ("Should I change capital and small letters?", "Do you want capital letters?"),
+        (
+            Option("Leave capital and small letters as they are.", {}),
+            *(Option(wishes[kind], {"case": f"{variable} = {variable}.{kind}()"}) for kind in kinds),
+        ),
+        ("capital", "letters", "case", "upper", "lower", "small"),
+    )
+
+
+def blanks(things: str, skip: str, fallback: str = "") -> Topic:
+    """What happens to blank entries; `skip` is code that leaves them out, `fallback` code that calls them unknown."""
+    wishes = [Option(f"Skip blank {things}.", {"blanks": skip})]
+    if fallback:
+        wishes.append(Option(f"Write unknown for blank {things}.", {"blanks": fallback}))
+    return Topic(
+        "blanks",
+        (f"What about blank {things}?", f"How do I treat {things} that are only spaces?"),
+        (Option(f"Blank {things} are treated like all others.", {}), *wishes),
+        ("blank", "empty", "missing", "spaces"),
+    )
+
+
+def first_few(variable: str, counts: Sequence[int]) -> Topic:
+    """How many entries of a list are given back; one special wish per count."""
+    wishes = (Option(f"Give only the first {count}.", {"first": f"{variable} = {variable}[:{count}]"}) for count in counts)
+    return Topic(
+        "first",
+        ("How many entries do you want at most?", "Should I shorten the list?"),
+        (Option("Give all of them.", {}), *wishes),
+        ("many", "first", "most", "long", "shorten", "number"),
+    )
+
+
+FAMILIES = (
+    Family(
+        name="trip_fare",
+        area="travel",
+        request="Work out the fare of a journey. I have the legs, each with its kilometres and the price per kilometre.",
+        signature="def trip_fare(legs)",
+        template="""
+def trip_fare(legs):
+    fare = 0
+    for distance, price in legs:
+        {short}
+        {long}
+        fare += distance * price
+    {booking}
+    {rounding}
+    {cap}
+    return fare
+""",
+        topics=(
+            Topic(
+                "short",
+                ("What about very short legs?", "Is there a shortest distance per leg?"),
+                (
+                    Option("Short legs count like all others.", {}),
+                    Option("Skip legs under 5 kilometres.", {"short": "if distance < 5:\n    continue"}),
+                    Option("Count every leg as at least 10 kilometres.", {"short": "distance = max(distance, 10)"}),
+                ),
+                ("short", "least", "minimum", "shortest"),
+            ),
+            Topic(
+                "long",
+                ("Are long legs cheaper?", "Is there a discount on long distances?"),
+                (
+                    Option("Long legs are not cheaper.", {}),
+                    Option(
+                        "Ten percent off for legs from 100 kilometres upwards.",
+                        {"long": "if distance >= 100:\n    price = price * 0.9"},
+                    ),
+                    Option("Half price for legs above 200 kilometres.", {"long": "if distance > 200:\n    price = price / 2"}),
+                ),
+                ("long", "discount", "cheaper", "percent", "off"),
+            ),
+            Topic(
+                "booking",
+                ("Is there a booking fee?", "Does booking cost extra?"),
+                (
+                    Option("Booking is free.", {}),
+                    Option("Add 10 for booking when the fare is under 50.", {"booking": "if fare < 50:\n    fare += 10"}),
+                ),
+                ("booking", "fee", "extra", "add"),
+            ),
+            rounding("fare", ("cents", "up")),
+            cap("fare", (250,)),
+        ),
+        calls=(
+            "trip_fare([(6, 2.3119)])",
+            "trip_fare([(3, 1.2373)])",
+            "trip_fare([(5, 6.1127)])",
+            "trip_fare([(100, 0.6131), (2, 3.1173)])",
+            "trip_fare([(120, 0.33713)])",
+            "trip_fare([(200, 0.71173)])",
+            "trip_fare([(210, 0.51237), (8, 1.5)])",
+            "trip_fare([(40, 10.123)])",
+            "trip_fare([(12, 2.7119), (30, 0.5117), (4, 5.011)])",
+            "trip_fare([(90, 3.3), (260, 2.117)])",
+        ),
+    ),
+    Family(
+        name="luggage_fee",
+        area="travel",
+        request="I need the luggage fee of a passenger. We charge 5 for each kilo by which a bag is over the allowance.",
+        signature="def luggage_fee(weights, allowance)",
+        template="""
+def luggage_fee(weights, allowance):
+    fee = 0
+    {free}
+    for weight in weights:
+        {part}
+        if weight > allowance:
+            fee += (weight - allowance) * 5
+        {heavy}
+    {floor}
+    {cap}
+    return fee
+""",
+        topics=(
+            Topic(
+                "free",
+                ("Is any bag free?", "Does every bag have to be paid for?"),
+                (
+                    Option("No bag is free.", {}),
+                    Option("The first bag is free.", {"free": "weights = weights[1:]"}),
+                    Option("The heaviest bag is free.", {"free": "weights = sorted(weights)[:-1]"}),
+                ),
+                ("free", "first", "heaviest", "paid"),
+            ),
+            Topic(
+                "part",
+                ("What about part of a kilo?", "Should weights be whole kilos?"),
+                (
+                    Option("Charge for part of a kilo as well.", {}),
+                    Option("Round each weight up to a whole kilo.", {"part": "weight = int(-(-weight // 1))"}),
+                    Option("Round each weight down to a whole kilo.", {"part": "weight = int(weight // 1)"}),
+                ),
+                ("part", "whole", "kilo", "round", "weights"),
+            ),
+            Topic(
+                "heavy",
+                ("Do very heavy bags cost extra?", "Is there a surcharge for heavy bags?"),
+                (
+                    Option("Heavy bags cost nothing extra.", {}),
+                    Option("Add 20 for each bag above 50 kilos.", {"heavy": "if weight > 50:\n    fee += 20"}),
+                ),
+                ("heavy", "extra", "surcharge", "add"),
+            ),
+            floor("fee", (10,)),
+            cap("fee", (100, 200)),
+        ),
+        calls=(
+            "luggage_fee([21, 18.5], 20)",
+            "luggage_fee([30.5, 22, 24.25], 20)",
+            "luggage_fee([26.75, 33.5, 29.25], 23)",
+            "luggage_fee([51, 52.5, 50], 50)",
+            "luggage_fee([50.5, 49, 51.25, 47], 45)",
+            "luggage_fee([70, 65.5, 80, 75], 30)",
+            "luggage_fee([40.5, 42.25, 39.5], 20)",
+            "luggage_fee([12.5, 17.75], 10)",
+            "luggage_fee([24.5, 20.5, 22.75, 31], 20)",
+            "luggage_fee([55, 60.25], 40)",
+        ),
+    ),
+    Family(
+        name="mileage_claim",
+        area="travel",
+        request="Staff send me trips with the driver's name and the kilometres. Show me how far each driver went in all.",
+        signature="def mileage_claim(trips)",
+        template="""
+def mileage_claim(trips):
+    totals = {}
+    for driver, distance in trips:
+        {case}
+        {blanks}
+        {negative}
+        {longest}
+        totals[driver] = totals.get(driver, 0) + distance
+    {small}
+    return totals
+""",
+        topics=(
+            letter_case("driver", ("lower", "title")),
+            blanks("names", "if not driver.strip():\n    continue", 'if not driver.strip():\n    driver = "unknown"'),
+            negative("distances", "distance", ("skip", "abs")),
+            Topic(
+                "longest",
+                ("Is there a limit per trip?", "What about very long trips?"),
+                (
+                    Option("Every trip counts in full.", {}),
+                    Option("Count at most 200 kilometres per trip.", {"longest": "distance = min(distance, 200)"}),
+                ),
+                ("limit", "long", "longest", "most", "trip"),
+            ),
+            Topic(
+                "small",
+                ("What about drivers who hardly drove?", "Should everybody be in the answer?"),
+                (
+                    Option("Show every driver.", {}),
+                    Option(
+                        "Skip drivers with under 10 kilometres in all.",
+                        {"small": "totals = {name: far for name, far in totals.items() if far >= 10}"},
+                    ),
+                ),
+                ("drivers", "hardly", "everybody", "small", "few"),
+            ),
+        ),
+        calls=(
+            'mileage_claim([("Ann", 12), ("ann", 30), ("BOB", 7)])',
+            'mileage_claim([("Cem", 250), ("Dora", 40), ("Cem", 15)])',
+            'mileage_claim([("", 60), ("Eve", 25)])',
+            'mileage_claim([(" ", 18), ("eve", 210), ("Eve", 10)])',
+            'mileage_claim([("Finn", -30), ("Finn", 100)])',
+            'mileage_claim([("Gus", 10), ("Hal", 9), ("ida", 200)])',
+            'mileage_claim([("Jo Li", 340), ("jo li", 5), ("Kim", 20)])',
+            'mileage_claim([("Lea", 80), ("Max", -15), ("Lea", -20), ("Max", 50)])',
+            'mileage_claim([("NED", 3), ("Ned", 8), ("Ole", 205), ("Ole", 1)])',
+            'mileage_claim([("Pia", 44), ("", 11), ("pia", 6)])',
+        ),
+    ),
+    Family(
+        name="itinerary_text",
+        area="travel",
+        request="Give me one line of text with the places of a journey in their order, like Rome - Oslo - Paris.",
+        signature="def itinerary_text(places)",
+        template="""
+def itinerary_text(places):
+    route = []
+    for place in places:
+        {blanks}
+        {repeats}
+        route.append(place)
+    {first}
+    {back}
+    text = " - ".join(route)
+    {case}
+    return text
+""",
+        topics=(
+            blanks("places", "if not place.strip():\n    continue"),
+            Topic(
+                "repeats",
+                ("What about places that come up twice?", "Should repeated places stay in?"),
+                (
+                    Option("Repeated places stay in.", {}),
+                    Option(
+                        "Skip places that are already in the list.",
+                        {"repeats": "if place in route:\n    continue"},
+                    ),
+                ),
+                ("repeated", "twice", "duplicate", "same", "once"),
+            ),
+            first_few("route", (3, 5)),
+            Topic(
+                "back",
+                ("Does the journey go back to the start?", "Is it a round trip?"),
+                (
+                    Option("The journey ends at the last place.", {}),
+                    Option("Add the first place again at the end.", {"back": "route = route + route[:1]"}),
+                ),
+                ("back", "round", "return", "end", "start"),
+            ),
+            letter_case("text", ("upper", "title")),
+        ),
+        calls=(
+            'itinerary_text(["Rome"])',
+            'itinerary_text(["Oslo", "bergen", "Oslo", "Voss"])',
+            'itinerary_text(["Lima", "", "Cusco", "puno"])',
+            'itinerary_text(["Delhi", "Agra", "Jaipur", "Pune", "Goa", "Kochi"])',
+            'itinerary_text(["new york", "Boston", "new york"])',
+            'itinerary_text(["Bern", "Bern", "Genf", " ", "Chur"])',
+            'itinerary_text(["Kyoto", "Nara", "Osaka", "Kobe"])',
+            'itinerary_text(["", "Tunis", "Sfax"])',
+            'itinerary_text(["Accra", "Lome", "Accra", "Cotonou", "Lagos", "Lome", "Kano"])',
+            'itinerary_text(["PRAGUE", "Brno"])',
+        ),
+    ),
+)

@@ -1,0 +1,144 @@
+"""ColBench's own JSONL rows, read and written without loss.
+
+A task row has `problem_description`, `ground_truth`, `hidden_information` and `test_cases` ({"test1": call, ...}).
+A trajectory row has such a row under `task`, and `dialogue_history`, `answer` and `reward`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from colbench_gym.errors import TaskError
+from colbench_gym.tasks.task import HiddenTask, Task
+
+OnError = Literal["raise", "skip"]
+_SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*?)\s*$", re.DOTALL)
+
+
+class RowError(TaskError):
+    """A malformed row: file, line and field."""
+
+    def __init__(self, path: Path, line: int, field: str, expected: str, got: object) -> None:
+        """Say what stood in `field` and what should have."""
+        shown = repr(got)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        super().__init__(
+            f"{path}, line {line}, field '{field}': expected {expected}, got {shown}. "
+            "Correct the row, or pass on_error='skip' to leave such rows out."
+        )
+        self.line, self.field = line, field
+
+
+def read_rows(path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, row) of a JSONL file.
+
+    Raises:
+        TaskError: If the file does not exist.
+        RowError: If a line is no JSON object and `on_error` is "raise".
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                _refuse(RowError(path, number, "(the line)", f"a JSON object ({error.msg})", line.strip()), on_error, skipped)
+                continue
+            if not isinstance(row, dict):
+                _refuse(RowError(path, number, "(the line)", "a JSON object", row), on_error, skipped)
+                continue
+            yield number, row
+
+
+def read_tasks(path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None) -> list[Task]:
+    """Read every task of a file of task rows or trajectory rows, all rows checked before anything runs.
+
+    Args:
+        path: The JSONL file.
+        on_error: "raise" stops at the first malformed row; "skip" leaves it out.
+        skipped: Receives the error of each row left out.
+
+    Raises:
+        TaskError: If the file does not exist or holds no task.
+        RowError: If a row is malformed and `on_error` is "raise".
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"`on_error` must be 'raise' or 'skip', got {on_error!r}.")
+    path = Path(path)
+    tasks = []
+    for number, row in read_rows(path, on_error, skipped):
+        try:
+            tasks.append(task_from_row(row, path, number))
+        except RowError as error:
+            _refuse(error, on_error, skipped)
+    if not tasks:
+        raise TaskError(f"{path} holds no task row; a task row has problem_description, ground_truth and test_cases.")
+    return tasks
+
+
+def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
+    """Build a task from a task row, or from the `task` of a trajectory row.
+
+    Raises:
+        RowError: If a field is missing or of another type than ColBench's.
+    """
+
+    def take(field: str, kind: type, expected: str, is_valid: Callable[[Any], bool] = bool) -> Any:
+        value = inner.get(field)
+        if not isinstance(value, kind) or not is_valid(value):
+            raise RowError(path, line, prefix + field, expected, value)
+        return value
+
+    inner, prefix = row, ""
+    if "task" in row:
+        if not isinstance(row["task"], dict):
+            raise RowError(path, line, "task", "a task row", row["task"])
+        inner, prefix = row["task"], "task."
+    description = take("problem_description", str, "a non-empty text")
+    reference = take("ground_truth", str, "the source of a function")
+    tests = take("test_cases", dict, "a table of test name to call", lambda t: bool(t) and all(isinstance(c, str) for c in t.values()))
+    try:
+        functions = [node for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise RowError(path, line, prefix + "ground_truth", f"Python source that compiles ({error})", reference) from None
+    if not functions:
+        raise RowError(path, line, prefix + "ground_truth", "source that defines a function", reference)
+    return Task(
+        id=f"{path.stem}/{line - 1}",
+        description=description,
+        signature=_signature(description, functions[-1]),
+        hidden=HiddenTask(reference, tuple(tests.values()), row=dict(inner)),
+    )
+
+
+def row_from_task(task: Task) -> dict[str, Any]:
+    """The task as ColBench's row; the row it was read from where there is one."""
+    if task.hidden.row:
+        return dict(task.hidden.row)
+    return {
+        "problem_description": task.description,
+        "ground_truth": task.hidden.reference,
+        "hidden_information": task.hidden.reference,
+        "test_cases": {f"test{i}": call for i, call in enumerate(task.hidden.calls, start=1)},
+    }
+
+
+def _signature(description: str, function: ast.FunctionDef) -> str:
+    match = _SIGNATURE.search(description)
+    return match.group(1).rstrip(":") if match else f"def {function.name}({ast.unparse(function.args)})"
+
+
+def _refuse(error: RowError, on_error: OnError, skipped: list[RowError] | None) -> None:
+    if on_error == "raise":
+        raise error
+    if skipped is not None:
+        skipped.append(error)

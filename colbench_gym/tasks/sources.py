@@ -1,0 +1,99 @@
+"""Task sources by name: ``embedded:train``, a path to a JSONL file, or ``hub:OWNER/DATASET``.
+
+Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from colbench_gym.errors import TaskError
+from colbench_gym.tasks.embedded import SPLITS, embedded_tasks
+from colbench_gym.tasks.rows import OnError, RowError, read_tasks
+from colbench_gym.tasks.task import Task
+
+HUB_SPLITS = ("train", "test")
+#: Head of facebook/collaborative_agent_bench when its files were last seen; only abbreviated hashes are shown on its pages.
+PINNED_REVISIONS = {"facebook/collaborative_agent_bench": "cf3526d"}
+_SLICE = re.compile(r"^(.*)\[(-?\d*):(-?\d*)\]$")
+_SHORT_HASH = re.compile(r"^[0-9a-f]{7,39}$")
+_HUB = re.compile(r"^hub:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?::(?P<split>\w+))?$")
+
+
+def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
+    """Load the tasks that a name stands for.
+
+    Args:
+        source: A name (see the module), or tasks, which are passed through.
+        on_error: What a malformed row does: "raise" stops, "skip" leaves it out with a warning that counts and lists.
+
+    Returns:
+        At least one task; ids are unique.
+
+    Raises:
+        TaskError: If the source does not exist, cannot be reached, or holds no task.
+        ValueError: If the name has no known form.
+    """
+    if not isinstance(source, str):
+        tasks = tuple(source)
+        if not tasks:
+            raise TaskError("Expected at least one task, got an empty sequence.")
+        return tasks
+    match = _SLICE.match(source)
+    if match:
+        name, start, stop = match.groups()
+        tasks = _load(name, on_error)[slice(int(start) if start else None, int(stop) if stop else None)]
+        if not tasks:
+            raise TaskError(f"The slice of {source!r} is empty; {name!r} holds {len(_load(name, on_error))} tasks.")
+        return tasks
+    return _load(source, on_error)
+
+
+def _load(name: str, on_error: OnError) -> tuple[Task, ...]:
+    if name.startswith("embedded:"):
+        return embedded_tasks(name.removeprefix("embedded:"))
+    if name.startswith("hub:"):
+        return _from_hub(name, on_error)
+    if name.endswith(".jsonl") or Path(name).is_file():
+        return _from_file(Path(name), on_error)
+    raise ValueError(
+        f"`tasks` must be 'embedded:' and one of {SPLITS}, a path that ends in .jsonl, or 'hub:OWNER/DATASET', got {name!r}."
+    )
+
+
+def _from_file(path: Path, on_error: OnError) -> tuple[Task, ...]:
+    skipped: list[RowError] = []
+    tasks = tuple(read_tasks(path, on_error, skipped))
+    if skipped:
+        listed = "\n".join(f"  line {error.line}, field {error.field!r}" for error in skipped)
+        warnings.warn(f"{path}: {len(skipped)} malformed rows left out, {len(tasks)} kept:\n{listed}", stacklevel=3)
+    return tasks
+
+
+def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
+    match = _HUB.match(name)
+    if match is None:
+        raise ValueError(f"Expected 'hub:OWNER/DATASET[@REVISION][:SPLIT]', got {name!r}.")
+    repo, split = match["repo"], match["split"] or "train"
+    revision = match["revision"] or PINNED_REVISIONS.get(repo, "main")
+    if split not in HUB_SPLITS:
+        raise ValueError(f"The dataset's backend splits are {HUB_SPLITS}, got {split!r}.")
+    try:
+        from huggingface_hub import HfApi, hf_hub_download
+    except ImportError as error:
+        raise TaskError(f"{name!r} needs huggingface_hub; install it with `pip install colbench-gym[train]`.") from error
+    try:
+        if _SHORT_HASH.match(revision):  # downloads take full hashes only
+            commits = HfApi().list_repo_commits(repo, repo_type="dataset")
+            revision = next((c.commit_id for c in commits if c.commit_id.startswith(revision)), revision)
+        path = hf_hub_download(repo, f"backend_tasks/{split}.jsonl", repo_type="dataset", revision=revision)
+    except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
+        raise TaskError(
+            f"Could not get {name!r} from the hub ({type(error).__name__}: {str(error).splitlines()[0]}). Without a network, "
+            "use 'embedded:train', or copy the dataset's backend_tasks/*.jsonl here and give its path; "
+            "a gated dataset needs `hf auth login` first."
+        ) from error
+    return _from_file(Path(path), on_error)

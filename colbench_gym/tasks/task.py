@@ -1,0 +1,76 @@
+"""A task is what the agent may see and what it may not, kept apart by type.
+
+`Task` is the public half: an id, the vague request and the signature. `HiddenTask` hangs off it and holds everything a
+simulated human, the grader and a critic may use. Code that builds prompts for an actor takes a `PublicTask`, so that a
+leak is a type error before it is a bug.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NUM_CALLS = 10
+_SIGNATURE = re.compile(r"def\s+(\w+)\s*\(")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing the person knows and the request does not say.
+
+    Attributes:
+        topic: Short name of the subject, e.g. "rounding".
+        sentence: What the person says when asked about it: one plain sentence, no code.
+        keywords: Lower-case words that show that a question is about this topic.
+        is_special: True where the person wants something other than what a programmer would do unasked.
+    """
+
+    topic: str
+    sentence: str
+    keywords: tuple[str, ...] = ()
+    is_special: bool = True
+
+
+@dataclass(frozen=True)
+class HiddenTask:
+    """What the agent never sees: the reference solution, the test calls and the person's facts.
+
+    Attributes:
+        reference: Source of the reference function.
+        calls: Python expressions that call the function, one per hidden test.
+        facts: What the person can say; empty for rows of the real benchmark, whose facts are read off the reference.
+        row: The row the task was read from, kept so that files are written back without loss; empty if built by us.
+    """
+
+    reference: str
+    calls: tuple[str, ...]
+    facts: tuple[Fact, ...] = ()
+    row: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class PublicTask:
+    """The half of a task that an agent may see."""
+
+    id: str
+    description: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class Task(PublicTask):
+    """A collaborative programming task: the public half and, in `hidden`, the rest."""
+
+    hidden: HiddenTask = field(default_factory=lambda: HiddenTask("", ()), repr=False)
+
+    def public(self) -> PublicTask:
+        """Return the public half alone, safe to hand to an agent."""
+        return PublicTask(self.id, self.description, self.signature)
+
+    @property
+    def function_name(self) -> str:
+        """Name of the function that the agent must write; empty if the signature has none."""
+        match = _SIGNATURE.search(self.signature)
+        return match.group(1) if match else ""

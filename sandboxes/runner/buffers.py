@@ -1,0 +1,93 @@
+"""Memory through which the runner passes programs, values and output, and which it can wipe.
+
+Only memoryviews are copied from and to: a `bytes` object on the way would leave its contents in freed memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sandboxes import frames
+
+_OUTBOX_BYTES = 1 << 18
+
+
+class Buffer:
+    """A fixed piece of memory that is filled from the front."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = memoryview(bytearray(size))
+        self.used = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes that still fit."""
+        return len(self._memory) - self.used
+
+    def reserve(self, size: int) -> None:
+        """Make room for `size` bytes, of a wiped buffer only: growing would leave a copy behind."""
+        if len(self._memory) < size:
+            self._memory = memoryview(bytearray(size))
+
+    def view(self, start: int = 0, stop: int | None = None) -> memoryview:
+        """What has been filled in, without a copy."""
+        return self._memory[start : self.used if stop is None else stop]
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Add bytes that fit."""
+        self._memory[self.used : self.used + len(data)] = data
+        self.used += len(data)
+
+    def read_from(self, fd: int, count: int) -> int:
+        """Read up to `count` bytes from a file descriptor, once; 0 at its end."""
+        count = os.readv(fd, [self._memory[self.used : self.used + count]])
+        self.used += count
+        return count
+
+    def fill_from(self, fd: int, size: int) -> bool:
+        """Read until `size` bytes are there; False if the file descriptor ends before."""
+        while self.used < size:
+            if not self.read_from(fd, size - self.used):
+                return False
+        return True
+
+    def wipe(self) -> None:
+        """Overwrite the contents and start from the front."""
+        self._memory[: self.used] = bytes(self.used)
+        self.used = 0
+
+
+class Outbox:
+    """Collects reply frames and writes them to the host in few large pieces.
+
+    Args:
+        fd: Where to write.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buffer = Buffer(_OUTBOX_BYTES)
+
+    def put(self, kind: bytes, payload: bytes | memoryview = b"", outcome: int = 0, wall_s: float = 0.0) -> None:
+        """Queue one frame; see `frames.REPLY`."""
+        header = frames.REPLY.pack(kind, len(payload), outcome, wall_s)
+        if len(header) + len(payload) > self._buffer.room:
+            self.flush()
+        self._buffer.append(header)
+        if len(payload) <= self._buffer.room:
+            self._buffer.append(payload)
+        else:
+            self.flush()
+            write_all(self._fd, payload)
+
+    def flush(self) -> None:
+        """Write what is queued and wipe it."""
+        write_all(self._fd, self._buffer.view())
+        self._buffer.wipe()
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all bytes to a blocking file descriptor."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,114 @@
+"""The process of one program: evaluates its calls and sends one frame for each.
+
+From the first byte of the program's source on, everything in this process may be under the program's control, this module
+included. Nothing here is trusted afterwards: a frame can only claim a value, and the host compares values on its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import json
+import multiprocessing
+import os
+import queue
+import random
+import signal
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sandboxes import frames
+from sandboxes.runner import encode
+
+RESULT_FD = 3
+_MAX_NAME_CHARS = 80
+_WALL_ERRORS = frozenset((errno.EPERM, errno.EACCES, errno.EROFS))
+_mro_of = type.__dict__["__mro__"].__get__
+_name_of = type.__dict__["__name__"].__get__
+_errno_of = OSError.__dict__["errno"].__get__
+_stdout, _stderr = sys.stdout, sys.stderr
+
+seeders: list[Callable[[int], Any]] = [random.seed]
+"""Called with 0 before every call, so that a program that draws random numbers answers alike twice."""
+
+
+class Job(NamedTuple):
+    """What to evaluate; the body of a request."""
+
+    source: str
+    calls: list[str]
+    semantics: str
+
+
+def serve(body: bytes, first: int, num_calls: int, value_bytes: int) -> None:
+    """Evaluate the calls from number `first` on; every one leaves a frame on `RESULT_FD`."""
+    _send(frames.READY, b"")
+    try:
+        job = Job(**json.loads(body))
+        code = compile(job.source, "<program>", "exec", dont_inherit=True)
+    except BaseException as error:
+        failure = _classify(error)
+        for _ in range(first, num_calls):
+            _send(*failure)
+        return
+    for call in job.calls[first:]:
+        outcome, payload = _evaluate(code, call, job.semantics, value_bytes)
+        _flush()
+        _send(outcome, payload)
+        if outcome == frames.MEMORY:
+            return  # the runner goes on in a new process, where this call has left nothing behind
+
+
+def _evaluate(code: types.CodeType, call: str, semantics: str, value_bytes: int) -> tuple[int, bytes]:
+    try:
+        for seed in seeders:
+            seed(0)
+        expression = compile(call.lstrip(" \t"), "<call>", "eval", dont_inherit=True)
+        module_globals, module_locals = _namespaces(semantics)
+        exec(code, module_globals, module_locals)
+        value = eval(expression, module_globals, module_locals)
+        return frames.OK, encode.to_json(value, value_bytes)
+    except BaseException as error:
+        return _classify(error)
+
+
+def _namespaces(semantics: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fresh globals and locals: one dict as for a module, or two as in ColBench's released grader, with what leaks there."""
+    if semantics == "released":
+        leaked = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
+        return {"__name__": "program", "__builtins__": builtins, **leaked}, {}
+    # A registered module, because dataclasses, enum and typing look a class's module up by name.
+    module = sys.modules["program"] = types.ModuleType("program")
+    return module.__dict__, module.__dict__
+
+
+def _classify(error: BaseException) -> tuple[int, bytes]:
+    """Outcome and type name of an exception. Never its text: `__str__` may be the program's."""
+    kind = type(error)
+    bases = _mro_of(kind)
+    name = _name_of(kind)[:_MAX_NAME_CHARS].encode("utf-8", "replace")
+    if kind is encode.TooLarge:
+        return frames.OUTPUT_LIMIT, b""
+    if kind is encode.Unsupported:
+        return frames.NOT_SERIALISABLE, b""
+    if MemoryError in bases:
+        return frames.MEMORY, name
+    if OSError in bases and _errno_of(error) in _WALL_ERRORS:
+        return frames.FORBIDDEN, name
+    return frames.EXCEPTION, name
+
+
+def _flush() -> None:
+    for stream in (_stdout, _stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass  # the program closed or broke it: then there is nothing to keep
+
+
+def _send(outcome: int, payload: bytes) -> None:
+    data = frames.RESULT.pack(outcome, len(payload)) + payload
+    while data:
+        data = data[os.write(RESULT_FD, data) :]

@@ -1,0 +1,266 @@
+"""The runner: forks a process for every program, keeps its deadlines, passes its results on to the host.
+
+A fork of this warm interpreter costs about a millisecond, a new interpreter twenty. The runner never looks into a program or
+a value: it moves bytes between fixed buffers (`runner/buffers.py`) and wipes them after each program. Its memory, which the
+next program inherits, therefore holds nothing of the previous one, although a reference and its rivals pass through the same
+runner.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import time
+from typing import Any, NamedTuple
+
+from sandboxes import frames
+from sandboxes.runner import candidate, encode
+from sandboxes.runner.buffers import Buffer, Outbox, write_all
+from sandboxes.runner.walls import MAX_OPEN_FILES, Walls, die_with_parent
+
+_START_TIMEOUT_S = 10.0
+_CHUNK_BYTES = 1 << 16
+_FIRST_FREE_FD = 10
+_ENVIRONMENT = ("PYTHONHASHSEED", "TZ", "LANG")
+# Imported once, here, so that no program spends its time on them.
+_WARM_MODULES = (
+    "abc base64 bisect calendar cmath collections copy dataclasses datetime decimal enum fractions functools hashlib heapq "
+    "itertools math operator random re statistics string textwrap time typing unicodedata _strptime"
+).split()
+
+
+class Request(NamedTuple):
+    """Header of a request; see `frames.REQUEST`."""
+
+    body_bytes: int
+    num_calls: int
+    call_timeout_s: float
+    program_timeout_s: float
+    memory_mib: int
+    output_bytes: int
+    value_bytes: int
+
+
+class Child:
+    """The process of a program, from the runner's side; in the process itself, `pid` is 0.
+
+    Args:
+        null: File descriptor of /dev/null, the program's standard input.
+    """
+
+    def __init__(self, null: int) -> None:
+        pipes = [os.pipe() for _ in range(3)]
+        self.pid = os.fork()
+        if self.pid == 0:
+            # All sources are above 3: `main` keeps 0 to 3 taken.
+            for target, fd in enumerate((null, pipes[1][1], pipes[2][1], pipes[0][1])):
+                os.dup2(fd, target)
+            os.closerange(candidate.RESULT_FD + 1, MAX_OPEN_FILES)
+            return
+        for _, write_end in pipes:
+            os.close(write_end)
+        self.result_fd, *self.output_fds = (read_end for read_end, _ in pipes)
+        os.set_blocking(self.result_fd, False)
+        self._poll = select.poll()
+        for fd in (self.result_fd, *self.output_fds):
+            self._poll.register(fd, select.POLLIN)
+
+    def ready_fds(self, deadline: float) -> list[int]:
+        """Wait until something can be read; nothing at the deadline."""
+        return [fd for fd, _ in self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0)]
+
+    def forget(self, fd: int) -> None:
+        """Stop waiting for a file descriptor that has ended."""
+        self._poll.unregister(fd)
+
+    def end(self) -> tuple[float, float]:
+        """Kill the process and all its threads; CPU seconds and peak MiB."""
+        os.kill(self.pid, signal.SIGKILL)
+        usage = os.wait4(self.pid, 0)[2]
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for fd in (self.result_fd, *self.output_fds):
+            os.close(fd)
+
+
+class Zygote:
+    """Serves requests, one at a time.
+
+    Args:
+        requests: File descriptor on which requests come.
+        replies: File descriptor for the replies.
+        null: File descriptor of /dev/null.
+        walls: What to put around every program.
+    """
+
+    def __init__(self, requests: int, replies: int, null: int, walls: Walls) -> None:
+        self._requests, self._null, self._walls = requests, null, walls
+        self._outbox = Outbox(replies)
+        self._header, self._body = Buffer(frames.REQUEST.size), Buffer(_CHUNK_BYTES)
+        self._result, self._output = Buffer(_CHUNK_BYTES), Buffer(_CHUNK_BYTES)
+        self._room: dict[bytes, int] = {}
+        self._pid = os.getpid()
+
+    def serve(self) -> None:
+        """Serve until the host closes the pipe."""
+        while self._header.fill_from(self._requests, frames.REQUEST.size):
+            request = Request(*frames.REQUEST.unpack(self._header.view()))
+            self._header.wipe()
+            self._body.reserve(request.body_bytes)
+            if not self._body.fill_from(self._requests, request.body_bytes):
+                return
+            self._result.reserve(frames.RESULT.size + max(request.value_bytes, frames.MAX_NAME_BYTES))
+            self._run(request)
+            self._body.wipe()
+            self._outbox.flush()
+
+    def _run(self, request: Request) -> None:
+        self._room = {frames.STDOUT: request.output_bytes, frames.STDERR: request.output_bytes}
+        deadline = time.monotonic() + request.program_timeout_s
+        call, cpu_s, peak_mib = 0, 0.0, 0.0
+        while call < request.num_calls and time.monotonic() < deadline:
+            child = Child(self._null)
+            if child.pid == 0:
+                self._become_program(request, call)
+            call = self._supervise(child, request, call, deadline)
+            child_cpu_s, child_peak_mib = child.end()
+            cpu_s, peak_mib = cpu_s + child_cpu_s, max(peak_mib, child_peak_mib)
+            for fd in child.output_fds:
+                while self._read_output(child, fd):  # the writers are dead: what is left fits into a pipe
+                    pass
+            child.close()
+            self._result.wipe()
+        for _ in range(call, request.num_calls):
+            self._outbox.put(frames.CALL, outcome=frames.TIMEOUT)
+        self._outbox.put(frames.DONE, frames.USAGE.pack(cpu_s, peak_mib))
+
+    def _become_program(self, request: Request, first: int) -> None:
+        """Never returns: whatever happens, this process must not go on as a runner."""
+        try:
+            die_with_parent(self._pid)
+            self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
+            candidate.serve(bytes(self._body.view()), first, request.num_calls, request.value_bytes)
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
+        finally:
+            os._exit(1)
+
+    def _supervise(self, child: Child, request: Request, call: int, deadline: float) -> int:
+        """Pass on the results of calls `call` and following; the number of the first one that is not settled."""
+        if self._next_result(child, time.monotonic() + _START_TIMEOUT_S) != frames.READY:
+            self._outbox.put(frames.CALL, outcome=frames.CRASH)
+            return call + 1
+        started = time.monotonic()
+        while call < request.num_calls:
+            outcome = self._next_result(child, min(started + request.call_timeout_s, deadline))
+            now = time.monotonic()
+            if outcome >= len(frames.OUTCOMES):
+                outcome = self._broken()
+            self._outbox.put(frames.CALL, self._result.view(frames.RESULT.size), outcome, now - started)
+            call += 1
+            started = now
+            if outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
+                break
+        return call
+
+    def _next_result(self, child: Child, deadline: float) -> int:
+        """Read one frame of the program into the result buffer; its outcome, or TIMEOUT or CRASH with nothing in the buffer."""
+        self._result.wipe()
+        while True:
+            ready = child.ready_fds(deadline)
+            for fd in ready:
+                if fd != child.result_fd and not self._read_output(child, fd):
+                    child.forget(fd)
+            outcome = self._read_result(child.result_fd) if child.result_fd in ready else None
+            if outcome is not None:
+                return outcome
+            if time.monotonic() >= deadline:
+                self._result.wipe()
+                return frames.TIMEOUT
+
+    def _read_result(self, fd: int) -> int | None:
+        """Read on in a frame: its outcome once it is complete, CRASH if it cannot be one, None while more is to come."""
+        result, header_bytes = self._result, frames.RESULT.size
+        try:
+            if result.used < header_bytes and not result.read_from(fd, header_bytes - result.used):
+                return self._broken()
+            if result.used < header_bytes:
+                return None
+            outcome, length = frames.RESULT.unpack(result.view(0, header_bytes))
+            missing = header_bytes + length - result.used
+            if missing > result.room or missing and not result.read_from(fd, missing):
+                return self._broken()
+            return int(outcome) if result.used == header_bytes + length else None
+        except BlockingIOError:
+            return None
+
+    def _broken(self) -> int:
+        self._result.wipe()
+        return frames.CRASH
+
+    def _read_output(self, child: Child, fd: int) -> int:
+        """Read what a program printed, pass on what the limit leaves of it; how much was read."""
+        kind = frames.STDOUT if fd == child.output_fds[0] else frames.STDERR
+        count = self._output.read_from(fd, _CHUNK_BYTES)
+        kept = self._output.view(0, min(count, self._room[kind]))
+        if kept:
+            self._room[kind] -= len(kept)
+            self._outbox.put(kind, kept)
+        self._output.wipe()
+        return count
+
+
+def _import_packages(names: list[str], parents: list[str]) -> list[str]:
+    """Import what the operator allows, before there are walls; the names that worked."""
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # a runner that forks must have one thread
+    found = []
+    own_path = sys.path[:]
+    sys.path += parents
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+        found.append(name)
+    if "numpy" in found:
+        encode.support_numpy(sys.modules["numpy"])
+        candidate.seeders.append(importlib.import_module("numpy.random").seed)
+    sys.path[:] = own_path
+    return found
+
+
+def _take_over_pipes() -> tuple[int, int, int]:
+    """Move the host's pipes out of the way of programs and put /dev/null in their place; requests, replies, null."""
+    null = os.open(os.devnull, os.O_RDWR)
+    requests, replies, high_null = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in (0, 1, null))
+    for fd in range(candidate.RESULT_FD + 1):
+        os.dup2(high_null, fd)
+    return requests, replies, high_null
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Set the runner up and serve. Called by `runner/boot.py`, with the settings that `sandboxes.process` sends."""
+    if settings["parent"]:
+        die_with_parent(settings["parent"])
+    for name in _WARM_MODULES:
+        importlib.import_module(name)
+    packages = _import_packages(settings["packages"], settings["package_parents"])
+    for name in set(os.environ) - set(_ENVIRONMENT):
+        del os.environ[name]
+    walls = Walls(settings["roots"], settings["hidden"], settings["listable"], settings["omit_walls"])
+    walls.confine_runner()
+    null_opened = _take_over_pipes()
+    ready = json.dumps({"python": platform.python_version(), "landlock": walls.landlock, "packages": packages}).encode()
+    write_all(null_opened[1], frames.LENGTH.pack(len(ready)) + ready)
+    gc.collect()
+    gc.freeze()
+    Zygote(*null_opened, walls).serve()

@@ -1,0 +1,144 @@
+"""The contract that every sandbox backend keeps.
+
+A sandbox runs untrusted Python programs and says what came out of every call. It knows nothing of tasks, references or
+scores: the expected values never enter it, so there is nothing inside that a program could read or forge. A value crosses
+as typed JSON (`sandboxes.values`), built inside by exact types and compared outside as data.
+
+A program that misbehaves is *data* (an `Outcome`). A sandbox that cannot do its work (no kernel support, a dead daemon)
+raises `SandboxError`: it never turns its own failure into an outcome.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import Any, Literal
+
+Semantics = Literal["module", "released"]
+
+
+class SandboxError(RuntimeError):
+    """The sandbox itself failed or is unsafe; says what is missing and how to get it."""
+
+
+class Outcome(str, Enum):
+    """What became of one call."""
+
+    OK = "ok"
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output_limit"
+    CRASH = "crash"
+    FORBIDDEN = "forbidden"
+    NOT_SERIALISABLE = "not_serialisable"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use.
+
+    Attributes:
+        call_timeout_s: Wall time of one call, in seconds. ColBench's released grader gives 1 second.
+        program_timeout_s: Wall time of all calls of the program together, in seconds.
+        memory_mib: Address space of the program's process, in MiB.
+        output_chars: Characters kept of standard output and of standard error, each; the rest is dropped.
+        value_bytes: Largest encoded value of one call, in bytes.
+    """
+
+    call_timeout_s: float = 1.0
+    program_timeout_s: float = 15.0
+    memory_mib: int = 512
+    output_chars: int = 4096
+    value_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        for name in ("call_timeout_s", "program_timeout_s", "memory_mib", "output_chars", "value_bytes"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)!r}.")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Source and the expressions to evaluate after it has run.
+
+    Attributes:
+        source: Untrusted Python source.
+        calls: Expressions, each evaluated in a namespace in which the source has just been executed afresh.
+        limits: What the program may use.
+        semantics: "module" executes the source as a module: imports, helpers and recursion work. "released" executes it the way
+            ColBench's released grader does on Python 3.11: names land in a local scope, so a top-level import or a helper is
+            invisible from inside a function.
+    """
+
+    source: str
+    calls: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+    semantics: Semantics = "module"
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """Result of one call.
+
+    Attributes:
+        outcome: What became of it.
+        value: The value as typed JSON where the outcome is OK (see `sandboxes.values`), else None.
+        error: Name of the exception's type where one was raised ("SyntaxError" for source that does not compile), else "".
+        wall_s: Wall time of the call in seconds, the execution of the source included.
+    """
+
+    outcome: Outcome
+    value: Any = None
+    error: str = ""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ExecutionResult:
+    """Result of one program: one `CallResult` for each of its calls, in order.
+
+    Attributes:
+        calls: Results of the calls.
+        stdout: What the program printed over all calls, cut at `Limits.output_chars`.
+        stderr: The same for standard error.
+        cpu_s: CPU time over all processes of the program, in seconds.
+        peak_mib: Largest resident memory of a process of the program, in MiB.
+    """
+
+    calls: tuple[CallResult, ...]
+    stdout: str = ""
+    stderr: str = ""
+    cpu_s: float = 0.0
+    peak_mib: float = 0.0
+
+
+class Sandbox(ABC):
+    """Runs batches of untrusted programs. Safe to call from several threads; use as a context manager or call `close`."""
+
+    name: str = ""
+
+    @abstractmethod
+    def run(self, programs: Sequence[Program]) -> list[ExecutionResult]:
+        """Run every program, each in a process of its own, and return the results in the same order.
+
+        Raises:
+            SandboxError: If the sandbox itself fails. Never because of what a program does.
+        """
+
+    @abstractmethod
+    def guarantees(self) -> dict[str, str]:
+        """What this backend guarantees on this machine: wall -> how, for people and logs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all processes of the sandbox. A second call does nothing."""
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,82 @@
+"""From dialogues to token ids, the same way in training and in scoring.
+
+Agent turns are found by prefix spans: the dialogue is rendered up to a turn with the generation prompt, and once more with the
+turn; what the second adds is the turn. This needs a chat template that renders a prefix of a dialogue the same inside the
+whole; templates that do not (those that drop earlier thoughts) are refused with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Messages = Sequence[dict[str, str]]
+
+#: What the critic is told before the dialogue. Our own words; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
+HINT = "The function that the person has in mind, which the agent cannot see:\n{hidden}"
+
+
+@dataclass(frozen=True)
+class EncodedDialogue:
+    """A dialogue as tokens.
+
+    Attributes:
+        token_ids: Length L.
+        turn_ids: Length L; 0 for tokens that are not the agent's, t for those of agent turn t, counted from 1.
+    """
+
+    token_ids: list[int]
+    turn_ids: list[int]
+
+
+def system_message(content: str) -> list[dict[str, str]]:
+    """A leading system message, or nothing for empty content."""
+    return [{"role": "system", "content": content}] if content else []
+
+
+def hint_message(hidden: str) -> list[dict[str, str]]:
+    """The leading message that tells a critic the hidden information; nothing for a critic that does without."""
+    return system_message(HINT.format(hidden=hidden)) if hidden else []
+
+
+def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:
+    """Token ids of a dialogue up to and with the header of the agent's next turn."""
+    return _render(messages, tokenizer, add_generation_prompt=True)
+
+
+def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
+    """Encode a dialogue and number the tokens of its agent turns.
+
+    A turn's tokens are its text and the end-of-turn token(s) that the template adds; its header is not among them.
+
+    Raises:
+        ValueError: If there is no agent turn, or the chat template renders a turn differently inside the whole dialogue.
+    """
+    token_ids = _render(messages, tokenizer)
+    turn_ids = [0] * len(token_ids)
+    turn = 0
+    for i, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        turn += 1
+        start = _render(messages[:i], tokenizer, add_generation_prompt=True)
+        end = _render(messages[: i + 1], tokenizer)
+        if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
+            raise ValueError(
+                f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
+                "told apart; use a template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+            )
+        turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))
+    if turn == 0:
+        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
+    return EncodedDialogue(token_ids, turn_ids)
+
+
+def _render(messages: Messages, tokenizer: Any, add_generation_prompt: bool = False) -> list[int]:
+    if not messages:
+        return []
+    encoded = tokenizer.apply_chat_template(
+        list(messages), tokenize=True, add_generation_prompt=add_generation_prompt, return_dict=True
+    )
+    return list(encoded["input_ids"])

@@ -1,0 +1,76 @@
+"""Scripted dialogues that teach a tiny model to converse, deliberately mediocre.
+
+The demonstrator asks about a few topics picked at random, then answers with what it was told and the plain choice on the rest,
+so it succeeds only where luck made it ask the right things: there is something left to learn. A part of the dialogues is led by
+the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
+from scratch could not read the critic's hint, which any pretrained model can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.simulators import Simulator
+from colbench_gym.tasks.embedded import family_of, reference_knowing
+from colbench_gym.tasks.families.family import Topic
+from colbench_gym.tasks.task import Task
+from sweetrl_agent.chat import hint_message
+from sweetrl_agent.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Demonstrator:
+    """How good the demonstrations are.
+
+    Attributes:
+        questions: Probability of asking 0, 1, 2, ... questions before the answer.
+        hinted_fraction: Share of dialogues led by the hidden information.
+        repeat_rate: Probability that a question is about a topic already asked about.
+    """
+
+    questions: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.25)
+    hinted_fraction: float = 0.33
+    repeat_rate: float = 0.1
+
+    def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
+        """One demonstration on an embedded task, as chat messages; led by a system message where it is a hinted one."""
+        rng = np.random.default_rng(seed)
+        family, choice = family_of(task)
+        is_hinted = rng.random() < self.hinted_fraction
+        if is_hinted:
+            wanted = [topic for topic, index in zip(family.topics, choice, strict=True) if index > 0]
+            topics = [wanted[i] for i in rng.permutation(len(wanted))]
+        else:
+            topics = self._topics(family.topics, rng)
+        dialogue = Dialogue().add("user", task.description)
+        for topic in topics:
+            dialogue = dialogue.add("assistant", topic.asks[rng.integers(len(topic.asks))])
+            dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
+        known = {topic.name for topic in topics}
+        dialogue = dialogue.add("assistant", f"{ANSWER_MARKER}\n{reference_knowing(task, known)}")
+        return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
+
+    def _topics(self, topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:
+        num_questions = int(rng.choice(len(self.questions), p=self.questions))
+        order = list(rng.permutation(len(topics)))[:num_questions]
+        asked: list[Topic] = []
+        for index in order:
+            if asked and rng.random() < self.repeat_rate:
+                asked.append(asked[rng.integers(len(asked))])
+            asked.append(topics[index])
+        return asked
+
+
+def demonstrations(
+    tasks: Sequence[Task], simulator: Simulator, num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
+) -> list[list[dict[str, str]]]:
+    """`num_dialogues` demonstrations, tasks taking turns."""
+    demonstrator = demonstrator or Demonstrator()
+    return [
+        demonstrator.dialogue(tasks[i % len(tasks)], simulator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)
+    ]

@@ -1,0 +1,120 @@
+"""A policy on a transformers model in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from sweetrl_agent.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.policies.policy import Utterance
+
+
+class SeededSampling(LogitsProcessor):
+    """Samples every row by its own seed, through the inverse of the cumulative distribution.
+
+    `generate` draws from one global stream, so a row's sample depends on its neighbours. Here token n of a row is the one at
+    which the row's n-th uniform number falls; all other tokens get probability 0, and greedy decoding takes what is left.
+    """
+
+    def __init__(self, seeds: Sequence[int], max_new_tokens: int, temperature: float, top_p: float = 1.0) -> None:
+        """Draw the uniform numbers of every row."""
+        self.uniforms = torch.tensor(
+            np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds]), dtype=torch.float64
+        )
+        self.temperature, self.top_p = temperature, top_p
+        self.log_probs: list[Tensor] = []
+        self.step = 0
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Leave one token per row; remembers its log-probability."""
+        log_probs = torch.log_softmax(scores.float() / self.temperature, dim=-1)
+        log_probs, order = log_probs.sort(dim=-1, descending=True, stable=True)
+        cumulative = log_probs.double().exp().cumsum(dim=-1)
+        mass = cumulative[:, -1:].clamp(max=1.0) * self.top_p
+        target = self.uniforms[:, self.step, None].to(scores.device) * mass
+        rank = torch.searchsorted(cumulative, target, right=True).clamp(max=scores.shape[1] - 1)
+        self.log_probs.append(log_probs.gather(1, rank)[:, 0].cpu())
+        self.step += 1
+        return torch.full_like(scores, -torch.inf).scatter_(1, order.gather(1, rank), 0.0)
+
+
+class TransformersPolicy:
+    """Generates with `model.generate`, in batches of similar length, each row by its own seed."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        batch_size: int = 64,
+        system_prompt: str = "",
+    ) -> None:
+        """Wrap a causal language model whose tokenizer has a chat template.
+
+        Args:
+            model: A transformers causal language model, on its device.
+            tokenizer: Its tokenizer.
+            max_new_tokens: Tokens of one utterance at most; the paper's setting is 1024.
+            temperature: Sampling temperature; 1.0 in the paper.
+            top_p: Nucleus; 1.0 samples from everything.
+            batch_size: Dialogues decoded together.
+            system_prompt: Instructions before every dialogue; empty for none.
+        """
+        if tokenizer.chat_template is None:
+            raise ValueError("The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`.")
+        if temperature <= 0:
+            raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
+        self.model, self.tokenizer = model, tokenizer
+        self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
+        self.system_prompt = system_prompt
+        self.end_ids = _end_ids(model, tokenizer)
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """Sample the next utterance of every dialogue; see `Policy`."""
+        prompts = [encode_prompt([*system_message(self.system_prompt), *d], self.tokenizer) for d in dialogues]
+        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        utterances: list[Utterance | None] = [None] * len(prompts)
+        for start in range(0, len(order), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            for i, utterance in zip(rows, self._generate([prompts[i] for i in rows], [seeds[i] for i in rows]), strict=True):
+                utterances[i] = utterance
+        return [utterance for utterance in utterances if utterance is not None]
+
+    @torch.inference_mode()
+    def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
+        width = max(map(len, prompts))
+        input_ids = torch.tensor([[self.pad_id] * (width - len(p)) + p for p in prompts], device=self.model.device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.model.device)
+        sampling = SeededSampling(seeds, self.max_new_tokens, self.temperature, self.top_p)
+        self.model.eval()
+        output = self.model.generate(
+            input_ids=input_ids,
+            attention_mask=mask,
+            max_new_tokens=self.max_new_tokens,
+            do_sample=False,
+            logits_processor=LogitsProcessorList([sampling]),
+            eos_token_id=self.end_ids,
+            pad_token_id=self.pad_id,
+        )
+        sampled = output[:, width:].tolist()
+        log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
+        return [self._utterance(ids, values) for ids, values in zip(sampled, log_probs, strict=True)]
+
+    def _utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
+        length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
+        text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True).strip()
+        return Utterance(text, token_ids[:length], log_probs[:length])
+
+
+def _end_ids(model: Any, tokenizer: Any) -> list[int]:
+    configured = model.generation_config.eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return list(dict.fromkeys(i for i in [tokenizer.eos_token_id, *ids] if i is not None))

@@ -1,0 +1,70 @@
+"""A tiny Llama with a tokenizer of its own, made for the embedded tasks.
+
+It stands in where no pretrained model can be had: a few million parameters, taught to converse by imitation
+(`sweetrl_agent.imitation`) before reinforcement learning begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+END, PAD = "<|end|>", "<|pad|>"
+ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+#: Tokens may span words but not lines, numbers or sentences: a line of code or a stock phrase becomes a few tokens.
+_PIECES = Regex(r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+")
+
+
+def build_tokenizer(texts: Iterable[str], vocab_size: int, max_token_length: int = 16) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer with a chat template.
+
+    Args:
+        texts: What it should write compactly.
+        vocab_size: Tokens, special ones included.
+        max_token_length: Longest token in bytes; longer ones cost fewer steps and generalise less.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(_PIECES, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[PAD, END, *ROLES],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=max_token_length,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, chat_template=CHAT_TEMPLATE, clean_up_tokenization_spaces=False
+    )
+
+
+def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) -> LlamaForCausalLM:
+    """A Llama with random weights drawn from `seed`, tied embeddings, heads of 32 dimensions."""
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden_size,
+        intermediate_size=hidden_size * 3,
+        num_hidden_layers=num_layers,
+        num_attention_heads=hidden_size // 32,
+        num_key_value_heads=hidden_size // 32,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        attention_dropout=0.0,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)
