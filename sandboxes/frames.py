@@ -39,8 +39,9 @@ OK, EXCEPTION, TIMEOUT, MEMORY, OUTPUT_LIMIT, CRASH, FORBIDDEN, NOT_SERIALISABLE
 MAX_REQUEST_BYTES = 8 << 20
 """Largest body of a request."""
 
-MAX_NAME_BYTES = 320
-"""Largest name of an exception's type: 80 characters of UTF-8."""
+MAX_NAME_CHARS = 80
+MAX_NAME_BYTES = 4 * MAX_NAME_CHARS
+"""Largest name of an exception's type, in UTF-8."""
 
 MAX_NODES = 50_000
 MAX_DEPTH = 60

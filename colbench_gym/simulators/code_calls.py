@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from colbench_gym.simulators.code_names import plain_name
+from colbench_gym.simulators.code_names import joined, plain_name
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "abs": ("the absolute value of {0}",),
@@ -27,8 +27,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "len": ("the length of {0}",),
     "list": ("an empty list", "{0} as a list"),
     "map": ("the outcome of {0} for each of {1}",),
-    "max": ("the largest of {0}", "the larger of {0} and {1}", "the largest of {0}, {1} and {2}"),
-    "min": ("the smallest of {0}", "the smaller of {0} and {1}", "the smallest of {0}, {1} and {2}"),
+    "max": ("the largest of {0}", "the larger of {0} and {1}"),
+    "min": ("the smallest of {0}", "the smaller of {0} and {1}"),
     "ord": ("the character code of {0}",),
     "pow": ("{0} to the power of {1}",),
     "range": (
@@ -60,16 +60,16 @@ METHODS: dict[str, tuple[str, ...]] = {
     "rstrip": ("{0} without trailing spaces", "{0} with {1} stripped off the end"),
     "split": ("the words of {0}", "{0} split at each {1}", "{0} split at {1} at most {2} times"),
     "splitlines": ("the lines of {0}",),
-    "replace": ("{0} with every {1} replaced by {2}"),
+    "replace": ("{0} with every {1} replaced by {2}",),
     "startswith": ("", "whether {0} starts with {1}"),
     "endswith": ("", "whether {0} ends with {1}"),
     "find": ("", "the position of {1} in {0}, or minus 1 if absent"),
     "index": ("", "the position of {1} in {0}"),
     "count": ("", "how often {1} occurs in {0}"),
-    "join": ("{1}, joined with {0} in between"),
+    "join": ("{1}, joined with {0} in between",),
     "format": ("{0} filled in", "{0} filled in with {1}", "{0} filled in with {1} and {2}"),
     "get": ("", "the entry of {0} for {1}, or None if absent", "the entry of {0} for {1}, or {2} if absent"),
-    "items": ("the entries of {0}",),
+    "items": ("the pairs of key and value in {0}",),
     "keys": ("the keys of {0}",),
     "values": ("the values of {0}",),
     "pop": ("the last item of {0}, taken out", "the entry of {0} at {1}, taken out"),
@@ -79,11 +79,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "isalnum": ("whether {0} is all letters and digits",),
     "isupper": ("whether {0} is in upper case",),
     "islower": ("whether {0} is in lower case",),
-    "union": ("{0} together with {1}"),
+    "union": ("{0} together with {1}",),
     "intersection": ("", "what {0} and {1} have in common"),
     "difference": ("", "what is in {0} but not in {1}"),
     "issubset": ("", "whether all of {0} is in {1}"),
-    "zfill": ("{0} padded with zeros to {1} characters"),
+    "zfill": ("{0} padded with zeros to {1} characters",),
 }
 #: Functions reached through a module: ``math.sqrt(x)``.
 MODULE_FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -92,23 +92,23 @@ MODULE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "cos": ("", "the cosine of {1}"),
     "tan": ("", "the tangent of {1}"),
     "atan2": ("", "", "the angle whose tangent is {1} over {2}"),
-    "radians": ("{1} turned from degrees to radians"),
-    "degrees": ("{1} turned from radians to degrees"),
-    "ceil": ("{1} rounded up"),
-    "floor": ("{1} rounded down"),
+    "radians": ("{1} turned from degrees to radians",),
+    "degrees": ("{1} turned from radians to degrees",),
+    "ceil": ("{1} rounded up",),
+    "floor": ("{1} rounded down",),
     "log": ("", "the natural logarithm of {1}", "the logarithm of {1} to base {2}"),
     "log10": ("", "the logarithm of {1} to base 10"),
     "exp": ("", "e to the power of {1}"),
-    "pow": ("{1} to the power of {2}"),
+    "pow": ("{1} to the power of {2}",),
     "choice": ("", "a random one of {1}"),
     "random": ("a random number between 0 and 1",),
     "randint": ("", "", "a random whole number from {1} to {2}"),
     "findall": ("", "", "all matches of the pattern {1} in {2}"),
     "search": ("", "", "the first match of the pattern {1} in {2}"),
     "match": ("", "", "the match of the pattern {1} at the start of {2}"),
-    "sub": ("{3} with every match of the pattern {1} replaced by {2}"),
+    "sub": ("{3} with every match of the pattern {1} replaced by {2}",),
 }
-_MAX_ARGUMENTS, _LONG_ARGUMENT = 4, 5
+_MAX_ARGUMENTS, _LONG_ARGUMENT = 12, 5
 _TYPES = {"int": "whole number", "float": "decimal number", "str": "text", "dict": "dictionary", "bool": "true or false"}
 
 
@@ -120,6 +120,8 @@ def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
         if name == "isinstance" and len(call.args) == 2 and isinstance(call.args[1], ast.Name):
             arguments[1] = _TYPES.get(call.args[1].id, plain_name(call.args[1].id))
         words = _filled(templates, arguments) if arguments or not call.keywords else ""
+        if name in ("max", "min") and len(arguments) > 2:
+            words = f"the {'largest' if name == 'max' else 'smallest'} of {joined(arguments)}"
         return (words or _unknown(name, arguments)) + _ordering(call, phrase)
     if isinstance(call.func, ast.Attribute):
         name = call.func.attr
@@ -142,11 +144,14 @@ def _filled(templates: tuple[str, ...], arguments: list[str]) -> str:
 
 def _num_slots(template: str) -> int:
     """Number of arguments a template wants; for functions of a module the module itself is the first."""
-    return max((number + 1 for number in range(_MAX_ARGUMENTS) if f"{{{number}}}" in template), default=1 if "random" in template else 0)
+    return max(
+        (number + 1 for number in range(_MAX_ARGUMENTS) if f"{{{number}}}" in template),
+        default=1 if "random" in template else 0,
+    )
 
 
 def _unknown(name: str, arguments: list[str]) -> str:
-    return f"the outcome of {plain_name(name)}" + (f" for {' and '.join(arguments[:3])}" if arguments else "")
+    return f"the outcome of {plain_name(name)}" + (f" for {joined(arguments)}" if arguments else "")
 
 
 def _ordering(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:

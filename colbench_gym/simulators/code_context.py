@@ -63,7 +63,14 @@ def loop_words(node: ast.For | ast.AsyncFor) -> tuple[str, list[Piece]]:
         return names[0], ["go through every ", names[0], " with its ", names[1], " in ", Slot(call.func.value)]
     if call and function == "enumerate" and call.args and len(names) > 1:
         start = call.args[1] if len(call.args) > 1 else ast.Constant(0)
-        return names[1], ["go through every ", names[1], " in ", Slot(call.args[0]), ", with positions counted from ", Slot(start)]
+        return names[1], [
+            "go through every ",
+            names[1],
+            " in ",
+            Slot(call.args[0]),
+            ", with positions counted from ",
+            Slot(start),
+        ]
     if call and function == "range" and len(call.args) == 1:
         inner = call.args[0]
         if isinstance(inner, ast.Call) and getattr(inner.func, "id", "") == "len" and inner.args:

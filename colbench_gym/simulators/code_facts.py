@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,9 +39,7 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
         not parse. Every sentence has at most some 25 words and 200 characters and holds no code.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = ast.parse(source)
+        module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     match = _NAME.search(signature)
@@ -50,15 +47,17 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
     main = next((f for f in functions if match and f.name == match.group(1)), functions[-1] if functions else None)
     speaker = Speaker()
     writer = Writer(speaker)
-    reader = _Reader(writer, speaker, main)
-    if main is None:
-        reader.read(module.body, Context())
-        return tuple(writer.facts)
-    reader.read(main.body, Context())
-    tell_parameters(writer, main)
-    tell_result(writer, main)
-    reader.read([node for node in module.body if node is not main], Context())
-    tell_absences(writer, main)
+    try:
+        reader = _Reader(writer, speaker, main)
+        reader.read(main.body if main else module.body, Context())
+        if main:
+            tell_parameters(writer, main)
+            tell_result(writer, main)
+            reader.read([node for node in module.body if node is not main], Context())
+            tell_absences(writer, main)
+    except RecursionError:
+        # Source nested hundreds deep; what was said so far is true.
+        pass
     return tuple(writer.facts)
 
 
@@ -84,6 +83,8 @@ class _Reader:
             if isinstance(statement, ast.If) and _is_guard(statement) and rest and _is_simple(rest):
                 self._read_if(ast.If(statement.test, statement.body, rest), context)
                 break
+            if isinstance(statement, ast.Return) and not context.clauses and _has_return(body[:number]):
+                context = context.under(ELSE, None)
             method = getattr(self, f"_read_{type(statement).__name__.lower()}", None)
             if method:
                 method(statement, context)
@@ -138,16 +139,15 @@ class _Reader:
         if isinstance(value, ast.IfExp):
             then, other = ast.Return(value.body), ast.Return(value.orelse)
             self._branches([(value.test, [then])], [other], context)
-        elif isinstance(value, (ast.Compare, ast.BoolOp, ast.Call, ast.UnaryOp)) and kind_of(value, self._speaker.kinds) == "flag":
+        elif (
+            isinstance(value, (ast.Compare, ast.BoolOp, ast.Call, ast.UnaryOp))
+            and kind_of(value, self._speaker.kinds) == "flag"
+        ):
             pieces: list[Piece] = ["the answer is true when ", Slot(value, "condition"), ", and false otherwise"]
             self._tell("result", context, pieces, node, ("result",))
-        elif isinstance(value, ast.Tuple) and value.elts:
-            self._tell("result", context, ["the answer is a tuple of ", Slot(value), ", in this order"], node, ("result",))
-        elif _is_long(value):
-            self._writer.define(self._subject("result", context, node, ("result",)), "the answer", value, self._opening(context))
         else:
             topic = "plain result" if isinstance(value, ast.Name) and not context.clauses else "result"
-            self._tell(topic, context, ["the answer is ", Slot(value)], node, ("result",))
+            self._writer.define(self._subject(topic, context, node, ("result",)), "the answer", value, self._opening(context))
 
     def _read_assign(self, node: ast.Assign, context: Context) -> None:
         target, value = node.targets[0], node.value
@@ -181,13 +181,11 @@ class _Reader:
         topic = plain_name(target.id)
         if target.id in self._accumulated and _is_start(value) and not context.clauses:
             self._tell(f"plain {topic}", context, [f"the starting value of {name} is ", Slot(value)], both)
-        elif _is_long(value):
-            extra = ("text",) if is_text(value) else ("table",)
-            self._writer.define(self._subject(topic, context, both, extra), name, value, self._opening(context))
         elif kind_of(value, self._speaker.kinds) == "flag" and isinstance(value, (ast.Compare, ast.BoolOp, ast.Call)):
             self._tell(topic, context, [f"{name} is true when ", Slot(value, "condition")], both, ("condition",))
         else:
-            self._tell(topic, context, [f"{name} {be(name)} ", Slot(value)], both)
+            extra = ("text",) if is_text(value) else ("table",) if isinstance(value, (ast.Dict, ast.List, ast.Set)) else ()
+            self._writer.define(self._subject(topic, context, both, extra), name, value, self._opening(context))
 
     def _read_augassign(self, node: ast.AugAssign, context: Context) -> None:
         target, value = Slot(node.target), Slot(node.value)
@@ -296,16 +294,17 @@ def _is_start(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return value.value in (0, "", None, 1) or value.value is False
     is_call = isinstance(value, ast.Call) and getattr(value.func, "id", "") in ("set", "dict", "list") and not value.args
-    return is_call or (isinstance(value, (ast.List, ast.Dict)) and not list(ast.iter_child_nodes(value))[:1]) or _is_empty(value)
-
-
-def _is_long(value: ast.expr) -> bool:
-    """Whether an expression may be spread over sentences of its own: tables, lists and texts."""
-    return (isinstance(value, (ast.Dict, ast.List, ast.Set)) and not _is_start(value)) or is_text(value)
+    return (
+        is_call or (isinstance(value, (ast.List, ast.Dict)) and not list(ast.iter_child_nodes(value))[:1]) or _is_empty(value)
+    )
 
 
 def _is_empty(value: ast.expr) -> bool:
     return not getattr(value, "elts", getattr(value, "keys", True))
+
+
+def _has_return(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Return) for statement in body for node in ast.walk(statement))
 
 
 def _is_guard(node: ast.If) -> bool:
@@ -314,7 +313,9 @@ def _is_guard(node: ast.If) -> bool:
 
 def _is_simple(rest: list[ast.stmt]) -> bool:
     """Whether what follows a guard is only further guards and a last return."""
-    return all(isinstance(node, ast.If) and _is_guard(node) for node in rest[:-1]) and isinstance(rest[-1], (ast.Return, ast.If, ast.Raise))
+    return all(isinstance(node, ast.If) and _is_guard(node) for node in rest[:-1]) and isinstance(
+        rest[-1], (ast.Return, ast.If, ast.Raise)
+    )
 
 
 def _root(node: ast.expr) -> str:

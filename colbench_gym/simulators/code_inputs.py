@@ -41,9 +41,12 @@ def tell_parameters(writer: Writer, function: _Function) -> None:
                 text = f"the {topic} input is {_KINDS[kind]} whose {element} have {joined(inner[:MAX_KEYS])}"
                 writer.tell(Subject(topic, (*words, "key", "keys", "field", "entries")), [text])
             elif keys:
-                writer.tell(Subject(topic, (*words, "key", "keys", "field")), [f"the {topic} input has the keys {joined(keys[:MAX_KEYS])}"])
+                writer.tell(
+                    Subject(topic, (*words, "key", "keys", "field")),
+                    [f"the {topic} input has the keys {joined(keys[:MAX_KEYS])}"],
+                )
             else:
-                writer.tell(Subject(topic, words, False), [f"the {topic} input is {_KINDS[kind]}"])
+                writer.tell(Subject("type", words, False), [f"the {topic} input is {_KINDS[kind]}"])
         values = list(dict.fromkeys(_compared_texts(function, argument.arg)))
         if values:
             subject = Subject(topic, (*words, "values", "options", "possible", "valid", "categories", "expected"))
@@ -82,7 +85,9 @@ def _element_names(function: _Function, parameter: str) -> Iterator[str]:
             if parameter in sources:
                 yield from (part.id for part in ast.walk(node.target) if isinstance(part, ast.Name))
         elif isinstance(node, ast.Call):
-            is_over = any(isinstance(part, ast.Name) and part.id == parameter for value in node.args for part in ast.walk(value))
+            is_over = any(
+                isinstance(part, ast.Name) and part.id == parameter for value in node.args for part in ast.walk(value)
+            )
             for keyword in node.keywords:
                 if keyword.arg == "key" and isinstance(keyword.value, ast.Lambda) and is_over:
                     yield from (argument.arg for argument in keyword.value.args.args)
@@ -138,7 +143,7 @@ def tell_result(writer: Writer, function: _Function) -> None:
         writer.tell(Subject("result", words, kind == "tuple"), [f"the result is {_KINDS[kind or '']}"])
 
 
-def _is_text_constant(node: ast.expr | None) -> bool:
+def _is_text_constant(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
@@ -149,7 +154,7 @@ def tell_absences(writer: Writer, function: _Function) -> None:
     kinds = infer_kinds(function)
     texts = " ".join(str(node.value).lower() for node in every if isinstance(node, ast.Constant))
     has_arithmetic = "formula" in done
-    compares_text = any(isinstance(n, ast.Compare) and _is_text_constant(n.comparators[0]) for n in every)
+    compares_text = any(isinstance(n, (ast.Compare, ast.Dict)) and any(map(_is_text_constant, ast.walk(n))) for n in every)
     returns_list = any(isinstance(n, ast.Return) and n.value and kind_of(n.value, kinds) == "list" for n in every)
     has_errors = any(isinstance(node, (ast.Raise, ast.Try, ast.Assert)) for node in every)
     plain = {

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-_TEXT_METHODS = frozenset(
-    "lower upper title strip lstrip rstrip split splitlines startswith endswith replace join format isdigit isalpha find".split()
-)
-_DICT_METHODS = frozenset("items keys values get setdefault".split())
-_LIST_METHODS = frozenset("append extend insert sort".split())
-_LISTS = frozenset("sorted list range reversed".split())
-_NUMBERS = frozenset("len sum round abs int float".split())
-_NUMBER_METHODS = frozenset("sqrt sin cos tan count find index ceil floor".split())
-_FLAG_CALLS = frozenset("any all isinstance bool hasattr startswith endswith isdigit isalpha".split())
+_TEXT_METHODS = {
+    "lower", "upper", "title", "strip", "lstrip", "rstrip", "split", "splitlines", "startswith", "endswith", "replace", "join",
+    "format", "isdigit", "isalpha", "find",
+}  # fmt: skip
+_DICT_METHODS = {"items", "keys", "values", "get", "setdefault"}
+_LIST_METHODS = {"append", "extend", "insert", "sort"}
+_LISTS = {"sorted", "list", "range", "reversed"}
+_NUMBERS = {"len", "sum", "round", "abs", "int", "float"}
+_NUMBER_METHODS = {"sqrt", "sin", "cos", "tan", "count", "find", "index", "ceil", "floor"}
+_FLAG_CALLS = {"any", "all", "isinstance", "bool", "hasattr", "startswith", "endswith", "isdigit", "isalpha"}
+_VIEWED_WHOLE = {"sum", "enumerate", "sorted", "set", "max", "min"}
+_Vote = Callable[..., None]
 _ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 
 
@@ -117,8 +120,7 @@ def infer_kinds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, s
     return kinds
 
 
-def _vote_on_use(node: ast.AST, vote: object) -> None:
-    assert callable(vote)
+def _vote_on_use(node: ast.AST, vote: _Vote) -> None:
     if isinstance(node, (ast.For, ast.comprehension)):
         vote(node.iter, "list")
     elif isinstance(node, ast.Attribute):
@@ -135,11 +137,13 @@ def _vote_on_use(node: ast.AST, vote: object) -> None:
             vote(node.right, "number")
     elif isinstance(node, ast.Compare):
         _vote_on_comparison(node, vote)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        if node.func.id in ("len", "sum", "enumerate", "sorted", "zip", "max", "min", "set"):
-            is_many = len(node.args) == 1 or node.func.id == "zip"
-            for argument in node.args:
-                vote(argument, "list" if is_many and node.func.id != "len" else "number" if node.func.id in ("max", "min") else None)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        is_alone = len(node.args) == 1
+        for argument in node.args:
+            if node.func.id == "zip" or (is_alone and node.func.id in _VIEWED_WHOLE):
+                vote(argument, "list")
+            elif node.func.id in ("max", "min"):
+                vote(argument, "number")
     elif isinstance(node, (ast.If, ast.IfExp, ast.While)):
         vote(node.test, "tested")
     elif isinstance(node, ast.BoolOp):
@@ -149,8 +153,7 @@ def _vote_on_use(node: ast.AST, vote: object) -> None:
         vote(node.operand, "tested")
 
 
-def _vote_on_comparison(node: ast.Compare, vote: object) -> None:
-    assert callable(vote)
+def _vote_on_comparison(node: ast.Compare, vote: _Vote) -> None:
     operands = [node.left, *node.comparators]
     for operand in operands:
         vote(operand, "compared")
@@ -160,9 +163,9 @@ def _vote_on_comparison(node: ast.Compare, vote: object) -> None:
                 vote(one, "number")
             elif isinstance(op, (ast.Eq, ast.NotEq)) and isinstance(other, ast.Constant):
                 vote(one, _constant_kind(other.value), 2)
-        if isinstance(op, (ast.In, ast.NotIn)):
-            if isinstance(right, (ast.List, ast.Tuple, ast.Set)) and right.elts and isinstance(right.elts[0], ast.Constant):
-                vote(left, _constant_kind(right.elts[0].value), 2)
+        first = right.elts[0] if isinstance(right, (ast.List, ast.Tuple, ast.Set)) and right.elts else None
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(first, ast.Constant):
+            vote(left, _constant_kind(first.value), 2)
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -13,7 +13,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from colbench_gym.simulators.code_names import be, capitalised, joined, number, quoted
+from colbench_gym.simulators.code_names import be, capitalised, quoted
 from colbench_gym.simulators.code_words import Speaker, is_text, terms
 from colbench_gym.tasks.task import Fact
 
@@ -62,6 +62,8 @@ class Writer:
         self.num_dropped = 0
         self._speaker = speaker
         self._sentences: set[str] = set()
+        # Names hang on the ids of nodes, which may be used again once a node is gone.
+        self._kept_alive: list[ast.expr] = []
         self._letters = list(reversed(string.ascii_uppercase))
 
     def tell(self, subject: Subject, pieces: Sequence[Piece]) -> None:
@@ -94,7 +96,7 @@ class Writer:
             self._keep(subject, self._render(pieces))
             return
         parts = _parts(node)
-        if parts is None:
+        if parts is None or len(parts[-1]) < 2:
             self.tell(subject, pieces)
             return
         first, further, link, slots = parts
@@ -148,6 +150,7 @@ class Writer:
         if best is None:
             return None
         self._letters.pop()
+        self._kept_alive.append(best[2])
         self._speaker.named[id(best[2])] = best[1]
         return best[1:]
 
@@ -237,5 +240,3 @@ def _text_pieces(node: ast.expr) -> list[Piece]:
         pieces.append(quoted(rest[:cut]))
         rest = rest[cut:]
     return [*pieces, quoted(rest)]
-
-

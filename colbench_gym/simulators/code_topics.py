@@ -11,7 +11,7 @@ MAX_KEYWORDS = 48
 ROLE_WORDS: dict[str, tuple[str, ...]] = {
     "result": ("return", "returns", "output", "result", "answer", "outcome", "value"),
     "condition": ("condition", "rule", "criteria", "threshold", "decide", "depend", "determine", "range", "scenario"),
-    "default": ("default", "otherwise", "fallback", "match", "none", "unknown", "invalid", "neither"),
+    "default": ("default", "otherwise", "fallback", "match", "none", "unknown", "invalid", "found"),
     "rounding": ("round", "rounding", "decimals", "precision", "integer"),
     "negative": ("negative", "zero", "below"),
     "empty": ("empty", "missing", "blank", "absent", "none"),
@@ -63,6 +63,8 @@ def _call_roles(node: ast.Call) -> set[str]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in ("max", "min"):
         return {"limit"} if len(node.args) > 1 else {"sorting"}
+    if name == "get" and len(node.args) == 2:
+        return {"default"}
     return {_CALLS[name]} if name in _CALLS else set()
 
 

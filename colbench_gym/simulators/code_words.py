@@ -10,27 +10,11 @@ from __future__ import annotations
 import ast
 
 from colbench_gym.simulators.code_calls import call_words
-from colbench_gym.simulators.code_names import be, joined, number, ordinal, quoted, the
+from colbench_gym.simulators.code_conditions import MAX_DEPTH, ConditionSpeaker
+from colbench_gym.simulators.code_names import joined, number, ordinal, quoted, the
 
-MAX_DEPTH = 14
 MAX_LISTED = 40
 _LOOSE = "something worked out from the input"
-_RELATIONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "{be}",
-    ast.NotEq: "{be} not",
-    ast.Lt: "{be} less than",
-    ast.LtE: "{be} at most",
-    ast.Gt: "{be} more than",
-    ast.GtE: "{be} at least",
-    ast.Is: "{be}",
-    ast.IsNot: "{be} not",
-    ast.In: "{be} in",
-    ast.NotIn: "{be} not in",
-}
-_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Is: ast.IsNot, ast.In: ast.NotIn,
-}  # fmt: skip
-_OPPOSITES |= {value: key for key, value in _OPPOSITES.items()}
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "{0} plus {1}",
     ast.Sub: "{0} minus {1}",
@@ -55,29 +39,11 @@ _GROUPED: dict[type[ast.operator], str] = {
 _RANK: dict[type[ast.operator], int] = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.FloorDiv: 2}
 
 
-_TRUTHS = {
-    "number": ("not zero", "zero"),
-    "text": ("not empty", "empty"),
-    "list": ("not empty", "empty"),
-    "dictionary": ("not empty", "empty"),
-    "flag": ("true", "false"),
-}
+_OPEN_ENDED = (", ", " and ", "the difference of ", "the quotient of ", " if ")
 
 
-class Speaker:
-    """Turns expressions into words.
-
-    Attributes:
-        named: ``id`` of a node -> the name that stands for it.
-        variables: Name of a variable -> the words for it, where those are not the name itself.
-        kinds: Name of a variable -> what it holds, as far as known (`code_kinds`).
-    """
-
-    def __init__(self) -> None:
-        self.kinds: dict[str, str] = {}
-        self.named: dict[int, str] = {}
-        self.variables: dict[str, str] = {}
-        self._depth = 0
+class Speaker(ConditionSpeaker):
+    """Turns expressions into words."""
 
     def phrase(self, node: ast.expr) -> str:
         """The value of an expression as a noun phrase."""
@@ -91,116 +57,6 @@ class Speaker:
             return method(node) if method else _LOOSE
         finally:
             self._depth -= 1
-
-    def condition(self, node: ast.expr, is_negated: bool = False) -> str:
-        """An expression as a clause that holds or not; negated on demand."""
-        if id(node) in self.named:
-            return f"{self.named[id(node)]} {'does not hold' if is_negated else 'holds'}"
-        if self._depth >= MAX_DEPTH:
-            return "a more involved condition holds"
-        self._depth += 1
-        try:
-            return self._condition(node, is_negated)
-        finally:
-            self._depth -= 1
-
-    def _condition(self, node: ast.expr, is_negated: bool) -> str:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return self.condition(node.operand, not is_negated)
-        if isinstance(node, ast.BoolOp):
-            is_and = isinstance(node.op, ast.And) != is_negated
-            has_inner = any(isinstance(value, ast.BoolOp) and id(value) not in self.named for value in node.values)
-            clauses = [self._nested(value, is_negated) for value in node.values]
-            return f"{',' * has_inner} {'and' if is_and else 'or'} ".join(clauses)
-        if isinstance(node, ast.Compare):
-            return self._comparison(node, is_negated)
-        if isinstance(node, ast.Call):
-            return self._test_call(node, is_negated)
-        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-            return "always" if node.value != is_negated else "never"
-        return self._truth(node, is_negated)
-
-    def _nested(self, node: ast.expr, is_negated: bool) -> str:
-        words = self.condition(node, is_negated)
-        if isinstance(node, ast.BoolOp) and id(node) not in self.named:
-            mixed = "either " if isinstance(node.op, ast.Or) != is_negated else "both "
-            return mixed + words
-        return words
-
-    def _truth(self, node: ast.expr, is_negated: bool) -> str:
-        words = self.phrase(node)
-        kind = self.kinds.get(node.id) if isinstance(node, ast.Name) else None
-        holds, fails = _TRUTHS.get(kind or "", ("set", "not set"))
-        return f"{words} {be(words)} {fails if is_negated else holds}"
-
-    def _comparison(self, node: ast.Compare, is_negated: bool) -> str:
-        operands = [node.left, *node.comparators]
-        pairs = zip(node.ops, operands, operands[1:], strict=False)
-        if not is_negated and len(node.ops) == 2 and (between := self._between(node)):
-            return between
-        words = [self._relation(op, left, right, is_negated) for op, left, right in pairs]
-        return (" or " if is_negated else " and ").join(words)
-
-    def _between(self, node: ast.Compare) -> str:
-        low, middle, high = node.left, *node.comparators
-        if not all(isinstance(op, (ast.Lt, ast.LtE)) for op in node.ops):
-            return ""
-        words = self.phrase(middle)
-        first = "at least" if isinstance(node.ops[0], ast.LtE) else "more than"
-        second = "at most" if isinstance(node.ops[1], ast.LtE) else "less than"
-        return f"{words} {be(words)} {first} {self.phrase(low)} and {second} {self.phrase(high)}"
-
-    def _relation(self, op: ast.cmpop, left: ast.expr, right: ast.expr, is_negated: bool) -> str:
-        kind = _OPPOSITES.get(type(op), type(op)) if is_negated else type(op)
-        if kind in (ast.In, ast.NotIn):
-            return self._membership(left, right, kind is ast.NotIn)
-        if isinstance(left, ast.Constant) and not isinstance(right, ast.Constant):
-            swapped: dict[type[ast.cmpop], type[ast.cmpop]] = {
-                ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE,
-            }  # fmt: skip
-            left, right, kind = right, left, swapped.get(kind, kind)
-        words = self.phrase(left)
-        words += "," if ", " in words and id(left) not in self.named else ""
-        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(right, ast.Constant) and right.value == 0:
-            if kind in (ast.Eq, ast.NotEq):
-                verb = "divides evenly by" if kind is ast.Eq else "does not divide evenly by"
-                return f"{self.phrase(left.left)} {verb} {self.phrase(left.right)}"
-        return f"{words} {_RELATIONS.get(kind, '{be} compared with').format(be=be(words))} {self.phrase(right)}"
-
-    def _membership(self, left: ast.expr, right: ast.expr, is_negated: bool) -> str:
-        inside = self.phrase(left)
-        if isinstance(right, (ast.List, ast.Tuple, ast.Set)) and id(right) not in self.named:
-            options = joined([self.phrase(option) for option in right.elts], "or")
-            middle = "not " if is_negated else ""
-            return f"{inside} {be(inside)} {middle}one of {options}" if len(right.elts) > 1 else f"{inside} is {middle}{options}"
-        if isinstance(left, ast.Constant):
-            outer = self.phrase(right)
-            return f"{outer} {'does not contain' if is_negated else 'contains'} {inside}"
-        return f"{inside} {be(inside)} {'not ' if is_negated else ''}in {self.phrase(right)}"
-
-    def _test_call(self, node: ast.Call, is_negated: bool) -> str:
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name in ("any", "all") and len(node.args) == 1 and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp)):
-            inner = node.args[0]
-            is_some = (name == "any") != is_negated
-            clause = self.condition(inner.elt, is_negated)
-            return f"for {'at least one' if is_some else 'every'} {self.source(inner.generators)} {clause}"
-        words = self.phrase(node)
-        if words.startswith("whether "):
-            clause = words.removeprefix("whether ")
-            return f"it is not so that {clause}" if is_negated else clause
-        return self._truth(node, is_negated)
-
-    def source(self, generators: list[ast.comprehension]) -> str:
-        """Where a comprehension takes its items from: "price in the prices where the price is more than 3"."""
-        words = []
-        for generator in generators:
-            target = self.phrase(generator.target).removeprefix("the ")
-            clause = f"{target} in {self.phrase(generator.iter)}"
-            if generator.ifs:
-                clause += " where " + " and ".join(self.condition(test) for test in generator.ifs)
-            words.append(clause)
-        return " and each ".join(words)
 
     # The wording of each kind of node; found by name from `phrase`.
 
@@ -303,7 +159,11 @@ class Speaker:
             return f"{owner} without its last {-low}" if low < 0 else f"the first {low} of {owner}"
         if key.lower is not None and key.upper is None:
             low = _whole(key.lower)
-            return f"the last {-low} of {owner}" if low is not None and low < 0 else f"{owner} from position {self.phrase(key.lower)} on"
+            return (
+                f"the last {-low} of {owner}"
+                if low is not None and low < 0
+                else f"{owner} from position {self.phrase(key.lower)} on"
+            )
         assert key.lower is not None and key.upper is not None
         return f"{owner} from position {self.phrase(key.lower)} up to but not including {self.phrase(key.upper)}"
 
@@ -312,7 +172,7 @@ class Speaker:
 
     def _say_lambda(self, node: ast.Lambda) -> str:
         before = dict(self.variables)
-        self.variables.update({argument.arg: "the entry" for argument in node.args.args if len(argument.arg) <= 2})
+        self.variables.update({argument.arg: "each" for argument in node.args.args})
         words = self.phrase(node.body)
         self.variables = before
         return words
@@ -328,12 +188,14 @@ class Speaker:
         return f"a {kind} of {listed}" if elements else f"an empty {kind}"
 
     def _say_tuple(self, node: ast.Tuple) -> str:
-        return joined([self.phrase(element) for element in node.elts[:MAX_LISTED]]) if node.elts else "an empty tuple"
+        return self._elements("tuple", node.elts)
 
     def _say_dict(self, node: ast.Dict) -> str:
         if not node.keys:
             return "an empty dictionary"
-        return "a dictionary with " + joined([self.entry(k, v) for k, v in zip(node.keys, node.values, strict=True)][:MAX_LISTED])
+        return "a dictionary with " + joined(
+            [self.entry(k, v) for k, v in zip(node.keys, node.values, strict=True)][:MAX_LISTED]
+        )
 
     def entry(self, key: ast.expr | None, value: ast.expr) -> str:
         """One entry of a dictionary: "'small' as 1"."""
@@ -341,14 +203,16 @@ class Speaker:
 
     def _say_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> str:
         source = self.source(node.generators)
-        if isinstance(node.elt, ast.Name) and getattr(node.generators[0].target, "id", None) == node.elt.id:
+        target = node.generators[0].target
+        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+        if isinstance(node.elt, ast.Name) and getattr(first, "id", None) == node.elt.id:
             return f"every {source}"
         return f"{self.phrase(node.elt)} for each {source}"
 
     _say_setcomp = _say_generatorexp = _say_listcomp
 
     def _say_dictcomp(self, node: ast.DictComp) -> str:
-        return f"a dictionary with {self.entry(node.key, node.value)} for each {self.source(node.generators)}"
+        return f"a dictionary from {self.phrase(node.key)} to {self.phrase(node.value)} for each {self.source(node.generators)}"
 
     def _say_joinedstr(self, node: ast.JoinedStr) -> str:
         return "the text " + ", then ".join(self.phrase(value) for value in node.values) if node.values else "an empty text"
@@ -393,8 +257,6 @@ def _whole(node: ast.expr) -> int | None:
     return node.value if is_whole else None  # type: ignore[attr-defined]
 
 
-
-
 def _closed(words: str) -> str:
     """A left operand with a comma where what follows might be read into it."""
-    return words if words.endswith(",") or not (", " in words or " and " in words) else f"{words},"
+    return words if words.endswith(",") or not any(mark in words for mark in _OPEN_ENDED) else f"{words},"

@@ -7,24 +7,26 @@ comments and quotes do not matter, and counts only runs that are too long to be 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 MIN_RUN = 5
+_STRING = r"""(?<!\w)[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""
 _TOKEN = re.compile(
-    r"""(?:[rRbBuUfF]{0,2})(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""  # string
-    r"|#[^\n]*"
-    r"|\d+(?:\.\d+)?|[^\W\d]\w*"
-    r"|\*\*=?|//=?|==|!=|<=|>=|->|:=|\+=|-=|\*=|/=|[^\w\s]",
+    _STRING + r"|#[^\n]*|\d+(?:\.\d+)?|[^\W\d]\w*|\*\*=?|//=?|[=!<>+*/:-]=|->|[^\w\s]",
     re.DOTALL,
 )
-_OPERATOR = re.compile(r"[^\w\s'\".,;:!?’-]|^[=<>+*/%]")
+_QUOTES = re.compile(r"^[rRbBuUfF]{0,2}['\"]+|['\"]+$")
+# A run of words and commas may be prose; one with any other sign is code.
+_SIGN = re.compile(r"[^\w\s'\".,;:!?’-]|[-:]=")
 
 
 def leak_fraction(reply: str, reference: str) -> float:
     """Share of the reference's code tokens that stand in a reply.
 
-    A token of the reference counts as given away if it lies in a run of at least `MIN_RUN` tokens that also stands in the
-    reply, and the run is code: it holds an operator or a bracket, or is longer than any phrase of plain words would be. So a
-    reply that names parameters and values scores 0, and one that pastes half of the body scores about 0.5.
+    The two are tiled greedily (Wise's greedy string tiling): the longest run of tokens that both share is taken out of both, then
+    the next, down to runs of `MIN_RUN`; a token of the reply accounts for one token of the reference at most. Only runs of code
+    count: they hold an operator or a bracket. So a reply that names parameters and lists values scores 0, and one that pastes
+    half of the body scores about 0.5.
 
     Args:
         reply: What the human said.
@@ -34,15 +36,12 @@ def leak_fraction(reply: str, reference: str) -> float:
         A number in [0, 1]; 0 for a reference without tokens.
     """
     ours, theirs = tokens(reference), tokens(reply)
-    if not ours:
-        return 0.0
-    return sum(_covered(ours, theirs)) / len(ours)
+    return _num_tiled(ours, theirs) / len(ours) if ours else 0.0
 
 
 def longest_common_run(reply: str, reference: str) -> int:
     """Length in tokens of the longest run that a reply and a reference share; comments do not count."""
-    ours, theirs = tokens(reference), tokens(reply)
-    return max(map(max, _run_lengths(ours, theirs)), default=0) if ours and theirs else 0
+    return max((length for length, _, _ in _runs(tokens(reference), tokens(reply))), default=0)
 
 
 def tokens(text: str) -> list[str]:
@@ -52,30 +51,30 @@ def tokens(text: str) -> list[str]:
 
 
 def _plain_quotes(token: str) -> str:
-    is_string = token[-1:] in ("'", '"') and len(token) > 1
-    return "'" + token.strip("'\"") + "'" if is_string else token
+    return "'" + _QUOTES.sub("", token) + "'" if len(token) > 1 and token[-1] in "'\"" else token
 
 
-def _run_lengths(ours: list[str], theirs: list[str]) -> list[list[int]]:
-    """Entry [i][j]: length of the common run that ends before token i of ours and token j of theirs."""
-    rows = [[0] * (len(theirs) + 1)]
-    for token in ours:
-        above = rows[-1]
-        rows.append([0, *(above[j] + 1 if token == other else 0 for j, other in enumerate(theirs))])
-    return rows
+def _runs(ours: Sequence[str | None], theirs: Sequence[str | None]) -> Iterator[tuple[int, int, int]]:
+    """Common runs as (length, end in ours, end in theirs), one for each pair of places where one ends; None matches nothing."""
+    row = [0] * (len(theirs) + 1)
+    for end, token in enumerate(ours, 1):
+        row = [0, *(row[j] + 1 if token == other and token is not None else 0 for j, other in enumerate(theirs))]
+        yield from ((length, end, j) for j, length in enumerate(row) if length)
 
 
-def _covered(ours: list[str], theirs: list[str]) -> list[bool]:
-    covered = [False] * len(ours)
-    if not theirs:
-        return covered
-    for end, row in enumerate(_run_lengths(ours, theirs)):
-        length = max(row)
-        run = ours[end - length : end]
-        if length >= MIN_RUN and _is_code(run):
-            covered[end - length : end] = [True] * length
-    return covered
+def _num_tiled(ours: list[str], theirs: list[str]) -> int:
+    """Number of tokens of ours under tiles that are code."""
+    mine: list[str | None] = list(ours)
+    other: list[str | None] = list(theirs)
+    count = 0
+    while True:
+        length, end, their_end = max(_runs(mine, other), default=(0, 0, 0))
+        if length < MIN_RUN:
+            return count
+        count += length if _is_code(ours[end - length : end]) else 0
+        mine[end - length : end] = [None] * length
+        other[their_end - length : their_end] = [None] * length
 
 
 def _is_code(run: list[str]) -> bool:
-    return len(run) >= 3 * MIN_RUN or any(_OPERATOR.match(token) for token in run)
+    return any(_SIGN.search(token) for token in run if not token.startswith("'"))

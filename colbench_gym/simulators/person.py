@@ -44,7 +44,9 @@ class Person(Simulator):
             try:
                 line = self._input("You: ").strip()
             except (EOFError, KeyboardInterrupt) as error:
-                raise SimulatorError("Expected a reply from the person, got the end of the input; start the episode again.") from error
+                raise SimulatorError(
+                    "Expected a reply from the person, got the end of the input; start the episode again."
+                ) from error
             if line == QUIT:
                 raise SimulatorError(f"Expected a reply from the person, got {QUIT!r}; start the episode again.")
             if line == SHOW_REFERENCE:

@@ -16,7 +16,7 @@ from colbench_gym.simulators.code_facts import facts_from_reference
 from colbench_gym.simulators.questions import questions
 from colbench_gym.simulators.relevance import FactIndex, Match
 from colbench_gym.simulators.simulator import Simulator
-from colbench_gym.simulators.wording import is_light, stems
+from colbench_gym.simulators.wording import BLANKET, is_light, stems
 from colbench_gym.tasks.task import Fact, Task
 
 LEVELS = ("terse", "normal", "chatty")
@@ -30,7 +30,8 @@ BROAD_REPLIES = (
     "I would not know where to begin, so please ask about one point.",
 )
 NEUTRAL_REPLIES = ("Okay.", "I see.", "All right, go on.")
-CACHED_TASKS = 4096
+CACHED_TASKS, REFERENCE_TOPIC_SHARE = 4096, 1.3
+_NAMED_SCORE, _AS_GOOD = 1000.0, 0.8
 _TWO_THINGS = re.compile(r"\b(?:and|also|or how|or what|as well as|plus)\b|[&;]", re.IGNORECASE)
 _ASKS_FOR_ALL = re.compile(
     r"\b(?:all|each|every|rules?|conditions?|criteria|categories|cases|steps|formula|exactly|how (?:do|does|is|are|should))\b",
@@ -65,7 +66,9 @@ class ScriptedHuman(Simulator):
             ValueError: If the dialogue does not end with a message of the agent.
         """
         if not dialogue.messages or dialogue.messages[-1].role != "assistant":
-            raise ValueError("`dialogue` must end with a message of the agent; add the agent's message before asking for a reply.")
+            raise ValueError(
+                "`dialogue` must end with a message of the agent; add the agent's message before asking for a reply."
+            )
         index = _index(task.hidden.facts, task.hidden.reference, task.signature)
         heard = "\n".join(message.content for message in dialogue.messages if message.role == "user")
         said = {number for number, fact in enumerate(index.facts) if fact.sentence in heard}
@@ -74,6 +77,9 @@ class ScriptedHuman(Simulator):
         if not asked:
             return NEUTRAL_REPLIES[turn % len(NEUTRAL_REPLIES)]
         answers = _answers(index, asked, said, 1 if self.level == "terse" else 2)
+        if len(answers) == 1 and self.level != "terse":
+            meant = index.definitions(index.facts[answers[0]].sentence, said)
+            answers += [number for number in meant if number not in said][:1]
         sentences = [index.facts[number].sentence for number in answers]
         if not sentences and not all(map(_is_broad, asked)):
             sentences.append(UNKNOWN_REPLIES[turn % len(UNKNOWN_REPLIES)])
@@ -84,7 +90,9 @@ class ScriptedHuman(Simulator):
 
 @lru_cache(maxsize=CACHED_TASKS)
 def _index(facts: tuple[Fact, ...], reference: str, signature: str) -> FactIndex:
-    return FactIndex(facts or facts_from_reference(reference, signature), parameter_names(signature))
+    if facts:
+        return FactIndex(facts, parameter_names(signature))
+    return FactIndex(facts_from_reference(reference, signature), parameter_names(signature), REFERENCE_TOPIC_SHARE)
 
 
 def parameter_names(signature: str) -> tuple[str, ...]:
@@ -105,7 +113,7 @@ def parameter_names(signature: str) -> tuple[str, ...]:
 
 
 def _is_broad(question: str) -> bool:
-    return all(map(is_light, stems(question)))
+    return all(is_light(word) or word in BLANKET for word in stems(question))
 
 
 def _volunteered(facts: Sequence[Fact], known: set[int]) -> Iterator[str]:
@@ -120,6 +128,8 @@ def _answers(index: FactIndex, asked: list[str], said: set[int], limit: int) -> 
     """Positions of the facts to say, in the order in which they were asked for, at most `limit`."""
     best: dict[int, tuple[float, int]] = {}
     for position, question in enumerate(asked):
+        for order, number in enumerate(index.definitions(question, said)):
+            best.setdefault(number, (_NAMED_SCORE - order, position))
         words = stems(question)
         ranking = index.ranking(words, said)
         if not ranking:
@@ -147,5 +157,9 @@ def _second(index: FactIndex, question: str, words: list[str], ranking: list[Mat
             return rest[:1]
     if _ASKS_FOR_ALL.search(question):
         topic = index.facts[first.index].topic
-        return [match for match in ranking[1:] if index.facts[match.index].topic == topic and match.index not in said][:1]
+        return [
+            match
+            for match in ranking[1:]
+            if index.facts[match.index].topic == topic and match.index not in said and match.score >= _AS_GOOD * first.score
+        ][:1]
     return []

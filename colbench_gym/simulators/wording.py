@@ -11,6 +11,7 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _CONTRACTION = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)\b")
+_IN_CASE = re.compile(r"\b(?:edge|corner|special|use|test|such|other|in(?: that| this| the| any)?) cases?\b")
 _VOWEL = re.compile(r"[aeiouy]")
 
 # Words that every question has. They keep a little weight, so that a question made of nothing else can still be told apart.
@@ -24,15 +25,23 @@ then there these they thing things this those through to too treat treated us us
 were what whatever when where whether which while who whose why will wish wishes with within without won would yes yet you your
 """
 
-# Words of programming talk that point at no topic in particular.
-_GENERIC_WORDS = """
-additional additionally anything aspect assume assuming behave behavior behaviour besides better case cases clarification clarify
-clear code common confirm consider constraint constraints correct correctly criteria define detail details determine edge else
-ensure everything exact exactly example examples expect expected explain following function further handle handled handling help
-helpful implement implementation implemented information know main mean mention note particular particularly piece possible
-problem program provide provided providing python question questions requirement requirements rule rules scenario scenarios
-script special specific specifically specification specify start story task tell understand work works write
+# Words of programming talk that point at no topic.
+_SMALL_TALK = """
+additional additionally anything aspect assume assuming behave behavior behaviour besides better clarification clarify clear code
+common confirm consider correct correctly define else ensure everything example examples expect expected explain following
+function further handle handled handling help helpful implement implementation implemented information know main mean mention note
+particular particularly possible problem program provide provided providing python question questions script specifically start
+task tell understand work works write
 """
+
+# Words that ask for everything at once; they count only where a fact has them as keywords.
+_BLANKET_WORDS = """
+case cases condition conditions constraint constraints criteria detail details determine edge exact exactly piece requirement
+requirements rule rules scenario scenarios special specific specification story
+"""
+
+# Words of nearly every question about a function; they count little.
+_COMMON_WORDS = "return returns returned output outputs result results answer value values input inputs list give parameter"
 
 # Groups of words that ask for the same thing. A match through a group counts less than the word itself.
 _SYNONYM_GROUPS = """
@@ -49,13 +58,13 @@ zero 0
 percent percentage rate share
 duplicate duplicates repeated twice unique distinct
 tie ties equal draw
-default otherwise fallback unknown unrecognized unlisted
+default otherwise fallback unknown unrecognized unlisted match found
 type format structure shape form dictionary dict list tuple string
 formula calculate calculated calculation compute computed computation equation
 weight weights factor coefficient multiplier
 threshold thresholds boundary cutoff range ranges
 key keys field fields attribute attributes
-category categories group groups class label kind
+category categories categorize group groups class classify
 text string message wording phrase
 boolean true false
 possible allowed valid accepted values value options option
@@ -73,22 +82,25 @@ def stem(word: str) -> str:
         word = word[:-3] + "y"
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
-    for suffix in ("ation", "ing", "ed", "ly", "ion", "er"):
+    for suffix in ("ation", "ing", "ize", "ed", "ly", "ion", "er"):
         root = word[: -len(suffix)]
         if word.endswith(suffix) and len(root) >= 3 and _VOWEL.search(root) and not word.endswith(("eed", "eing")):
             word = _DOUBLED.sub(r"\1", root) + ("at" if suffix == "ation" else "")
             break
-    if word.endswith("e") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
+    if word.endswith("iz") and len(word) > 5:
+        word = word[:-2]
+    return word[:-1] if word.endswith(("e", "y")) and len(word) > 3 else word
 
 
 def stems(text: str) -> list[str]:
-    """The stems of a text in order, repeats included; snake_case falls into its words."""
-    return [stem(word) for word in _WORD.findall(_CONTRACTION.sub("", text.lower()))]
+    """The stems of a text in order, repeats included; snake_case falls into its words, and the case of "in that case" is not that of letters."""
+    plain = _IN_CASE.sub(" edge ", _CONTRACTION.sub("", text.lower()))
+    return [stem(word) for word in _WORD.findall(plain)]
 
 
-LIGHT: frozenset[str] = frozenset(stems(_STOP_WORDS)) | frozenset(stems(_GENERIC_WORDS))
+LIGHT: frozenset[str] = frozenset(stems(_STOP_WORDS)) | frozenset(stems(_SMALL_TALK))
+BLANKET: frozenset[str] = frozenset(stems(_BLANKET_WORDS))
+COMMON: frozenset[str] = frozenset(stems(_COMMON_WORDS))
 GROUP: dict[str, int] = {
     word: number for number, line in reversed(list(enumerate(_SYNONYM_GROUPS.strip().splitlines()))) for word in stems(line)
 }

@@ -1,1 +1,1 @@
-"""What runs inside a sandbox: standard library only. The host sends these files to the runner as text and never imports them."""
+"""What runs inside a sandbox: standard library only. The host sends these files as text and never imports them."""

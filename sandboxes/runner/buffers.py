@@ -17,15 +17,17 @@ class Buffer:
 
     def __init__(self, size: int) -> None:
         self._memory = memoryview(bytearray(size))
+        self._size = size
         self.used = 0
 
     @property
     def room(self) -> int:
         """Bytes that still fit."""
-        return len(self._memory) - self.used
+        return self._size - self.used
 
-    def reserve(self, size: int) -> None:
-        """Make room for `size` bytes, of a wiped buffer only: growing would leave a copy behind."""
+    def resize(self, size: int) -> None:
+        """Hold `size` bytes from now on. Only when wiped: growing would leave a copy behind."""
+        self._size = size
         if len(self._memory) < size:
             self._memory = memoryview(bytearray(size))
 

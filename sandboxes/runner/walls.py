@@ -7,6 +7,7 @@ byte of it runs, and takes away the rest: memory, signals to the runner, and all
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -78,7 +79,9 @@ class Walls:
         omit: Walls to leave out. For tests of the self-test, which must then refuse.
     """
 
-    def __init__(self, roots: Collection[str], hidden: Collection[str], listable: Collection[str], omit: Collection[str]) -> None:
+    def __init__(
+        self, roots: Collection[str], hidden: Collection[str], listable: Collection[str], omit: Collection[str]
+    ) -> None:
         self._roots, self._hidden, self._listable = roots, hidden, listable
         self._omit = frozenset(omit)
         self.landlock = 0 if "landlock" in omit else landlock_version()
@@ -88,7 +91,7 @@ class Walls:
 
     def confine_runner(self) -> None:
         """Give up, for this process and all that it forks, what no program needs."""
-        with open("/proc/self/oom_score_adj", "w") as file:
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")  # out of memory, the kernel should take a program rather than the training run
         os.chdir("/")
         for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_STACK, _MAX_STACK_BYTES)):

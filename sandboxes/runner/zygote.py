@@ -14,8 +14,6 @@ import importlib
 import json
 import os
 import platform
-import select
-import signal
 import sys
 import time
 from typing import Any, NamedTuple
@@ -23,7 +21,8 @@ from typing import Any, NamedTuple
 from sandboxes import frames
 from sandboxes.runner import candidate, encode
 from sandboxes.runner.buffers import Buffer, Outbox, write_all
-from sandboxes.runner.walls import MAX_OPEN_FILES, Walls, die_with_parent
+from sandboxes.runner.child import Child
+from sandboxes.runner.walls import Walls, die_with_parent
 
 _START_TIMEOUT_S = 10.0
 _CHUNK_BYTES = 1 << 16
@@ -31,9 +30,10 @@ _FIRST_FREE_FD = 10
 _ENVIRONMENT = ("PYTHONHASHSEED", "TZ", "LANG")
 # Imported once, here, so that no program spends its time on them.
 _WARM_MODULES = (
-    "abc base64 bisect calendar cmath collections copy dataclasses datetime decimal enum fractions functools hashlib heapq "
-    "itertools math operator random re statistics string textwrap time typing unicodedata _strptime"
-).split()
+    "abc", "base64", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions",
+    "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "re", "statistics", "string", "textwrap", "time",
+    "typing", "unicodedata", "_strptime",
+)  # fmt: skip
 
 
 class Request(NamedTuple):
@@ -46,50 +46,6 @@ class Request(NamedTuple):
     memory_mib: int
     output_bytes: int
     value_bytes: int
-
-
-class Child:
-    """The process of a program, from the runner's side; in the process itself, `pid` is 0.
-
-    Args:
-        null: File descriptor of /dev/null, the program's standard input.
-    """
-
-    def __init__(self, null: int) -> None:
-        pipes = [os.pipe() for _ in range(3)]
-        self.pid = os.fork()
-        if self.pid == 0:
-            # All sources are above 3: `main` keeps 0 to 3 taken.
-            for target, fd in enumerate((null, pipes[1][1], pipes[2][1], pipes[0][1])):
-                os.dup2(fd, target)
-            os.closerange(candidate.RESULT_FD + 1, MAX_OPEN_FILES)
-            return
-        for _, write_end in pipes:
-            os.close(write_end)
-        self.result_fd, *self.output_fds = (read_end for read_end, _ in pipes)
-        os.set_blocking(self.result_fd, False)
-        self._poll = select.poll()
-        for fd in (self.result_fd, *self.output_fds):
-            self._poll.register(fd, select.POLLIN)
-
-    def ready_fds(self, deadline: float) -> list[int]:
-        """Wait until something can be read; nothing at the deadline."""
-        return [fd for fd, _ in self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0)]
-
-    def forget(self, fd: int) -> None:
-        """Stop waiting for a file descriptor that has ended."""
-        self._poll.unregister(fd)
-
-    def end(self) -> tuple[float, float]:
-        """Kill the process and all its threads; CPU seconds and peak MiB."""
-        os.kill(self.pid, signal.SIGKILL)
-        usage = os.wait4(self.pid, 0)[2]
-        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0
-
-    def close(self) -> None:
-        """Close the pipes."""
-        for fd in (self.result_fd, *self.output_fds):
-            os.close(fd)
 
 
 class Zygote:
@@ -115,10 +71,10 @@ class Zygote:
         while self._header.fill_from(self._requests, frames.REQUEST.size):
             request = Request(*frames.REQUEST.unpack(self._header.view()))
             self._header.wipe()
-            self._body.reserve(request.body_bytes)
+            self._body.resize(request.body_bytes)
             if not self._body.fill_from(self._requests, request.body_bytes):
                 return
-            self._result.reserve(frames.RESULT.size + max(request.value_bytes, frames.MAX_NAME_BYTES))
+            self._result.resize(frames.RESULT.size + max(request.value_bytes, frames.MAX_NAME_BYTES))
             self._run(request)
             self._body.wipe()
             self._outbox.flush()
@@ -149,7 +105,7 @@ class Zygote:
             die_with_parent(self._pid)
             self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
             candidate.serve(bytes(self._body.view()), first, request.num_calls, request.value_bytes)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
         finally:
             os._exit(1)
@@ -197,7 +153,7 @@ class Zygote:
                 return None
             outcome, length = frames.RESULT.unpack(result.view(0, header_bytes))
             missing = header_bytes + length - result.used
-            if missing > result.room or missing and not result.read_from(fd, missing):
+            if missing > result.room or (missing and not result.read_from(fd, missing)):
                 return self._broken()
             return int(outcome) if result.used == header_bytes + length else None
         except BlockingIOError:
@@ -233,7 +189,7 @@ def _import_packages(names: list[str], parents: list[str]) -> list[str]:
         found.append(name)
     if "numpy" in found:
         encode.support_numpy(sys.modules["numpy"])
-        candidate.seeders.append(importlib.import_module("numpy.random").seed)
+        candidate.seeders["numpy"] = importlib.import_module("numpy.random").seed
     sys.path[:] = own_path
     return found
 
@@ -242,7 +198,7 @@ def _take_over_pipes() -> tuple[int, int, int]:
     """Move the host's pipes out of the way of programs and put /dev/null in their place; requests, replies, null."""
     null = os.open(os.devnull, os.O_RDWR)
     requests, replies, high_null = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in (0, 1, null))
-    for fd in range(candidate.RESULT_FD + 1):
+    for fd in (0, 1, candidate.RESULT_FD):
         os.dup2(high_null, fd)
     return requests, replies, high_null
 
@@ -257,10 +213,11 @@ def main(settings: dict[str, Any]) -> None:
     for name in set(os.environ) - set(_ENVIRONMENT):
         del os.environ[name]
     walls = Walls(settings["roots"], settings["hidden"], settings["listable"], settings["omit_walls"])
+    requests, replies, null = _take_over_pipes()
     walls.confine_runner()
-    null_opened = _take_over_pipes()
+    os.dup2(null, 2)  # until here the host wants to hear of errors
     ready = json.dumps({"python": platform.python_version(), "landlock": walls.landlock, "packages": packages}).encode()
-    write_all(null_opened[1], frames.LENGTH.pack(len(ready)) + ready)
+    write_all(replies, frames.LENGTH.pack(len(ready)) + ready)
     gc.collect()
     gc.freeze()
-    Zygote(*null_opened, walls).serve()
+    Zygote(requests, replies, null, walls).serve()

@@ -1,0 +1,174 @@
+"""Values without parts (numbers, text, bytes, moments), between their wire and their canonical text; see `sandboxes.values`."""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import decimal
+import fractions
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sandboxes import frames
+
+Number = int | float | decimal.Decimal | fractions.Fraction
+
+_TYPES = {name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)} | {"NoneType": type(None)}
+_EPOCH = datetime.datetime.min
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_INFINITE = (math.inf, -math.inf)
+_PARSE_ERRORS = (ValueError, TypeError, ArithmeticError, AttributeError, LookupError)
+
+
+class MalformedValue(ValueError):
+    """The wire is not one that an encoder makes, or it is over a budget."""
+
+
+def split_tag(wire: Any) -> tuple[str, Any]:
+    """Tag and body of an object with one key."""
+    if not isinstance(wire, dict) or len(wire) != 1:
+        raise MalformedValue("Expected a JSON value or an object with one key.")
+    return next(iter(wire.items()))
+
+
+def is_atom(tag: str) -> bool:
+    """Whether a tag is that of an atom."""
+    return tag in _PARSERS
+
+
+def parse_atom(tag: str, body: Any) -> Any:
+    """The Python value of an atom.
+
+    Raises:
+        MalformedValue: If it has none.
+    """
+    if tag not in _PARSERS:
+        raise MalformedValue(f"Unknown tag {tag[:40]!r}.")
+    try:
+        return _PARSERS[tag](body)
+    except MalformedValue:
+        raise
+    except _PARSE_ERRORS as error:
+        raise MalformedValue(f"Malformed {tag!r}: {type(error).__name__}.") from None
+
+
+def number_text(value: Number | complex, nan: str) -> str:
+    """Text of an exact number: 1, 1.0, True, 1+0j, Decimal(1) and Fraction(1) are one.
+
+    Args:
+        value: The number; of any size that a wire may have.
+        nan: Text for a number that is not one.
+    """
+    if isinstance(value, complex):
+        real = number_text(value.real, nan)
+        return real if value.imag == 0 else f"{real}+{number_text(value.imag, nan)}j"
+    if value.is_nan() if isinstance(value, decimal.Decimal) else isinstance(value, float) and math.isnan(value):
+        return nan  # first, because a signalling NaN cannot be compared
+    if value in _INFINITE:
+        return "inf" if value > 0 else "-inf"
+    numerator, denominator = value.as_integer_ratio()
+    if numerator.bit_length() > frames.MAX_INT_BITS:
+        raise MalformedValue(f"Expected an integer of at most {frames.MAX_INT_BITS} bits.")
+    # Hexadecimal: decimal text takes quadratic time, and Python refuses it beyond 4,300 digits.
+    return f"{numerator:x}" if denominator == 1 else f"{numerator:x}/{denominator:x}"
+
+
+def atom_text(value: Any, nan: str) -> str:
+    """Canonical text of an atom's Python value.
+
+    Args:
+        value: What `parse_atom` gives.
+        nan: Text for a number that is not one.
+    """
+    if isinstance(value, (int, float, complex, decimal.Decimal, fractions.Fraction)):
+        return number_text(value, nan)
+    if isinstance(value, str):
+        escaped = value.encode("unicode_escape").decode("ascii")
+        return f"'{len(escaped)}:{escaped}'"
+    if isinstance(value, (bytes, bytearray)):
+        return f"bytes:{value.hex()}"
+    if isinstance(value, type):
+        return f"type:{value.__name__}"
+    if isinstance(value, range):
+        # Ranges are equal where their elements are, which the first two and the last fix. No len(): sys.maxsize limits it.
+        fixed = [*value[:1], *value[1:2], *value[-1:]]
+        return f"range({','.join(number_text(number, nan) for number in fixed)})"
+    if isinstance(value, datetime.timedelta):
+        return f"timedelta:{value // _MICROSECOND}"
+    return _moment_text(value)
+
+
+def _moment_text(value: datetime.datetime | datetime.date | datetime.time) -> str:
+    kind = type(value).__name__
+    offset = value.utcoffset() if isinstance(value, (datetime.datetime, datetime.time)) else None
+    if offset is None:
+        return f"{kind}:{value.isoformat()}"
+    if isinstance(value, datetime.time):
+        passed = datetime.datetime.combine(_EPOCH.date(), value.replace(tzinfo=None)) - _EPOCH
+    else:
+        assert isinstance(value, datetime.datetime)
+        passed = value.replace(tzinfo=None) - _EPOCH
+    # By hand, because a conversion to UTC can leave the range of years.
+    return f"{kind}@{(passed - offset) // _MICROSECOND}"
+
+
+def _untag(body: Any, expected: str) -> Any:
+    tag, body = split_tag(body) if isinstance(body, dict) else (expected, body)
+    if tag != expected:
+        raise MalformedValue(f"Expected {expected!r}, got {tag[:40]!r}.")
+    return body
+
+
+def _parse_int(body: Any) -> int:
+    body = _untag(body, "int")
+    if isinstance(body, int) and not isinstance(body, bool):
+        return body
+    if not isinstance(body, str) or len(body) > frames.MAX_INT_BITS // 4 + len("-0x"):
+        raise MalformedValue(f"Expected hexadecimal text of at most {frames.MAX_INT_BITS} bits.")
+    return int(body, 16)
+
+
+def _parse_float(body: Any) -> float:
+    body = _untag(body, "float")
+    return body if isinstance(body, float) else {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[body]
+
+
+def _parse_parts(body: Any, parse: Callable[[Any], Any], count: int) -> list[Any]:
+    if not isinstance(body, list) or len(body) != count:
+        raise MalformedValue(f"Expected a list of {count}.")
+    return [parse(part) for part in body]
+
+
+def _parse_decimal(body: str) -> decimal.Decimal:
+    if len(body) > 2 * frames.MAX_DECIMAL_DIGITS:
+        raise MalformedValue(f"Expected at most {2 * frames.MAX_DECIMAL_DIGITS} characters.")
+    value = decimal.Decimal(body)
+    if abs(value.adjusted()) > frames.MAX_DECIMAL_DIGITS:
+        raise MalformedValue(f"Expected an exponent of at most {frames.MAX_DECIMAL_DIGITS}.")
+    return value
+
+
+def _parse_fraction(body: Any) -> fractions.Fraction:
+    numerator, denominator = _parse_parts(body, _parse_int, 2)
+    if max(numerator.bit_length(), denominator.bit_length()) > frames.MAX_FRACTION_BITS:
+        raise MalformedValue(f"Expected at most {frames.MAX_FRACTION_BITS} bits.")
+    return fractions.Fraction(numerator, denominator)
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "int": _parse_int,
+    "float": _parse_float,
+    "str": lambda body: bytes.fromhex(body).decode("utf-8", "surrogatepass"),
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+    "complex": lambda body: complex(*_parse_parts(body, _parse_float, 2)),
+    "decimal": _parse_decimal,
+    "fraction": _parse_fraction,
+    "range": lambda body: range(*_parse_parts(body, _parse_int, 3)),
+    "type": lambda body: _TYPES[body],
+    "datetime": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timedelta": lambda body: datetime.timedelta(*_parse_parts(body, _parse_int, 3)),
+}

@@ -1,0 +1,75 @@
+"""What a runner must prove before it serves: that the walls stand, by running into each of them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, SandboxError
+
+_MEMORY_MIB = 512
+
+_SOURCE = """
+import os, socket
+
+def read(path):
+    with open(path) as file:
+        return len(file.read(1))
+
+def write(path):
+    with open(path, "w"):
+        pass
+    os.unlink(path)
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+_PROBES = {
+    "evaluate an expression": "1 + 1",
+    "write a file": "write('/tmp/sandbox-self-test')",
+    "write a file in memory": "write('/dev/shm/sandbox-self-test')",
+    "read /etc/passwd": "read('/etc/passwd')",
+    "read the environment of its runner": "read('/proc/%d/environ' % os.getppid())",
+    "read the project": f"read({__file__!r})",
+    "open a socket": "socket.socket().close()",
+    "start a process": "fork()",
+    "run a command": "os.execv('/bin/true', ['true'])",
+    "signal its runner": "os.kill(os.getppid(), 0)",
+    "use more memory than it may": f"len(bytearray({2 * _MEMORY_MIB} << 20))",
+}
+_EXPECTED = {"evaluate an expression": Outcome.OK, "use more memory than it may": Outcome.MEMORY}
+
+
+class _Runner(Protocol):
+    def run(self, program: Program) -> ExecutionResult: ...
+
+
+def check_walls(runner: _Runner) -> None:
+    """Run into every wall.
+
+    Raises:
+        SandboxError: If one is missing; names it and says what to do.
+    """
+    result = runner.run(Program(_SOURCE, tuple(_PROBES.values()), Limits(call_timeout_s=5.0, memory_mib=_MEMORY_MIB)))
+    failed = [name for name, call in zip(_PROBES, result.calls, strict=True) if not _is_as_expected(name, call)]
+    if failed == list(_PROBES):
+        raise SandboxError(
+            f"The sandbox cannot confine a program on this machine: {result.stderr or 'no reason given'}. {_ADVICE}"
+        )
+    if failed:
+        raise SandboxError(f"The sandbox refuses to serve: a program in it could {', '.join(failed)}. {_ADVICE}")
+
+
+def _is_as_expected(name: str, call: CallResult) -> bool:
+    if name.startswith("read") and call.error == "FileNotFoundError":
+        return True  # not mounted at all
+    return call.outcome is _EXPECTED.get(name, Outcome.FORBIDDEN)
+
+
+_ADVICE = (
+    "Install bubblewrap (`apt-get install bubblewrap`), or use Linux 5.13 or newer with Landlock and seccomp enabled; in a "
+    "container, allow those system calls."
+)

@@ -1,0 +1,178 @@
+"""The scripted human: right topic for every family, levels, broad and unknown questions, speed."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.simulators import make
+from colbench_gym.simulators.scripted import (
+    BROAD_REPLIES,
+    LEVELS,
+    NEUTRAL_REPLIES,
+    UNKNOWN_REPLIES,
+    ScriptedHuman,
+    parameter_names,
+)
+from colbench_gym.tasks import families
+from colbench_gym.tasks.families.family import Family
+from colbench_gym.tasks.task import Fact, HiddenTask, Task
+
+
+def _families() -> Iterator[Family]:
+    for module in pkgutil.iter_modules(families.__path__):
+        yield from getattr(importlib.import_module(f"{families.__name__}.{module.name}"), "FAMILIES", ())
+
+
+def _facts(family: Family, option: int) -> tuple[Fact, ...]:
+    facts = []
+    for topic in family.topics:
+        index = min(option, len(topic.options) - 1)
+        words = tuple(word for ask in topic.asks for word in re.findall(r"\w+", ask.lower()))
+        facts.append(Fact(topic.name, topic.options[index].says, topic.keywords + words, is_special=index > 0))
+    return tuple(facts)
+
+
+FACTS = (
+    Fact(
+        "rounding",
+        "Round the result to two decimals.",
+        ("round", "decimals", "how", "should", "the", "result", "be", "rounded"),
+    ),
+    Fact("empty", "For empty input return zero.", ("empty", "what", "about", "empty", "input")),
+    Fact("shipping", "Shipping is free.", ("shipping", "postage", "does", "shipping", "cost", "extra"), is_special=False),
+)
+TASK = Task("t", "I need the total of an order.", "def order_total(lines, unit_price=0)", HiddenTask("", (), FACTS))
+
+
+def _ask(question: str, level: str = "normal", dialogue: Dialogue | None = None) -> str:
+    start = dialogue or Dialogue().add("user", TASK.description)
+    return ScriptedHuman(level).reply(TASK, start.add("assistant", question), seed=0)
+
+
+@pytest.mark.parametrize("family", list(_families()), ids=lambda family: family.name)
+def test_every_topic_wins_for_its_own_asks(family: Family) -> None:
+    for option in range(max(len(topic.options) for topic in family.topics)):
+        facts = _facts(family, option)
+        task = Task(family.name, family.request, family.signature, HiddenTask("", (), facts))
+        for topic, fact in zip(family.topics, facts, strict=True):
+            for ask in topic.asks:
+                dialogue = Dialogue().add("user", family.request).add("assistant", ask)
+                for level in ("terse", "normal"):
+                    assert ScriptedHuman(level).reply(task, dialogue, 0) == fact.sentence, (topic.name, ask)
+                chatty = ScriptedHuman("chatty").reply(task, dialogue, 0)
+                added = chatty.removeprefix(fact.sentence).strip()
+                assert chatty.startswith(fact.sentence)
+                assert added == "" or added in {other.sentence for other in facts if other.is_special and other != fact}
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("What should I return if the list of lines is empty?", FACTS[1].sentence),
+        ("Could you please specify the number of decimals you want?", FACTS[0].sentence),
+        ("Thanks! Got it.\n\nDo customers pay for postage?", FACTS[2].sentence),
+        ("I will round to two decimals. Is that right?", FACTS[0].sentence),
+        ("Please tell me:\n1. rounding", FACTS[0].sentence),
+    ],
+)
+def test_free_wording(question: str, sentence: str) -> None:
+    assert _ask(question) == sentence
+
+
+def test_levels_differ_in_how_much_they_say() -> None:
+    two = "How should the result be rounded? And what about empty input?"
+    assert _ask(two, "terse") in {FACTS[0].sentence, FACTS[1].sentence}
+    assert _ask(two, "normal") == f"{FACTS[0].sentence} {FACTS[1].sentence}"
+    assert _ask("Does shipping cost extra?", "chatty") == f"{FACTS[2].sentence} {FACTS[0].sentence}"
+    assert _ask("How do I round, and what about shipping?") == f"{FACTS[0].sentence} {FACTS[2].sentence}"
+
+
+def test_broad_questions_get_nothing_unless_chatty() -> None:
+    for question in ("Anything else?", "Can you tell me more?", "Are there any other requirements?", "What about edge cases?"):
+        assert _ask(question, "terse") in BROAD_REPLIES
+        assert _ask(question, "normal") in BROAD_REPLIES
+        assert _ask(question, "chatty") == FACTS[0].sentence
+
+
+def test_chatty_never_repeats_itself() -> None:
+    dialogue = Dialogue().add("user", TASK.description)
+    heard = []
+    for _ in range(3):
+        heard.append(_ask("Anything else?", "chatty", dialogue))
+        dialogue = dialogue.add("assistant", "Anything else?").add("user", heard[-1])
+    assert heard[:2] == [FACTS[0].sentence, FACTS[1].sentence]
+    assert heard[2] in BROAD_REPLIES
+
+
+def test_unknown_topics_and_statements() -> None:
+    assert _ask("Which database engine hosts the warehouse?") in UNKNOWN_REPLIES
+    assert _ask("Here is my plan.\n```python\nx = 1 if True else 2  # empty?\n```") in NEUTRAL_REPLIES
+    assert _ask("def order_total(lines):\n    return round(sum(lines), 2)") in NEUTRAL_REPLIES
+    assert _ask("") in NEUTRAL_REPLIES
+
+
+def test_facts_of_a_reference_are_said_and_explained() -> None:
+    reference = (
+        "def price(age, member, day):\n"
+        "    if age >= 18 and not member and day not in ('saturday', 'sunday', 'monday') and age < 65 and day != 'holiday':\n"
+        "        return 20\n"
+        "    return 12.5\n"
+    )
+    task = Task("r", "What does a ticket cost?", "def price(age, member, day)", HiddenTask(reference, ()))
+    dialogue = Dialogue().add("user", task.description).add("assistant", "When is the price 20?")
+    first = ScriptedHuman("terse").reply(task, dialogue, 0)
+    assert first == "When condition A holds, the answer is 20."
+    dialogue = dialogue.add("user", first).add("assistant", "What is condition A?")
+    assert ScriptedHuman("terse").reply(task, dialogue, 0).startswith("Condition A needs that the age is at least 18")
+
+
+def test_replies_ignore_the_seed_and_survive_pickling() -> None:
+    human = make({"name": "scripted", "level": "chatty"})
+    dialogue = Dialogue().add("user", TASK.description).add("assistant", "Any rounding?")
+    replies = {human.reply(TASK, dialogue, seed) for seed in range(5)} | {
+        pickle.loads(pickle.dumps(human)).reply(TASK, dialogue, 1)
+    }
+    assert len(replies) == 1
+    assert human.is_deterministic
+
+
+def test_a_reply_takes_well_under_a_millisecond() -> None:
+    dialogue = Dialogue().add("user", TASK.description).add("assistant", "How should the result be rounded? " * 3)
+    human = ScriptedHuman()
+    human.reply(TASK, dialogue, 0)
+    times = []
+    for _ in range(200):
+        start = time.perf_counter()
+        human.reply(TASK, dialogue, 0)
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[100] < 1e-3
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(ValueError, match="^`level` must be 'terse', 'normal' or 'chatty', got 'loud'\\.$"):
+        ScriptedHuman("loud")
+    with pytest.raises(ValueError, match="^`dialogue` must end with a message of the agent; add the agent's message"):
+        ScriptedHuman().reply(TASK, Dialogue().add("user", "Hi"), 0)
+
+
+def test_parameter_names() -> None:
+    assert parameter_names("def f(a, b: dict[str, int] = {}, *c, d=(1, 2), **e)") == ("a", "b", "c", "d", "e")
+    assert parameter_names("def f()") == ()
+    assert parameter_names("") == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=400), st.sampled_from(LEVELS))
+def test_any_message_gets_a_short_reply(message: str, level: str) -> None:
+    reply = _ask(message, level)
+    assert 0 < len(reply) <= 400

@@ -1,0 +1,514 @@
+"""The embedded backend keeps the contract of `Sandbox`: values, outcomes, limits, and its own life as processes."""
+
+import copy
+import datetime as dt
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import sandboxes
+from sandboxes import Limits, Outcome, Program, SandboxError, interpreter, local, process
+from sandboxes.local import EmbeddedSandbox
+from sandboxes.process import RunnerError, RunnerProcess
+from sandboxes.values import canonical, decode, equal
+
+EXPRESSIONS = {
+    "None": None, "True": True, "-7": -7, "1 << 80": 1 << 80, "0.1": 0.1, "-0.0": -0.0, "float('-inf')": -math.inf, "2+3j": 2 + 3j,
+    "'h\\u00e9 \\U0001f600'": "hé 😀", "'\\ud83d' + '\\ude00'": "\ud83d" + "\ude00", "b'a\\x00'": b"a\0", "bytearray(b'a')": bytearray(b"a"),
+    "[1, [2]]": [1, [2]], "(1, ())": (1, ()), "{1, 2}": {1, 2}, "frozenset('ab')": frozenset("ab"), "{'a': {1: None}}": {"a": {1: None}},
+    "range(1, 9, 2)": range(1, 9, 2), "int": int, "type(None)": type(None), "d.datetime(2024, 2, 29, 1)": dt.datetime(2024, 2, 29, 1),
+    "d.datetime(2024, 2, 29, tzinfo=d.timezone.utc)": dt.datetime(2024, 2, 29, tzinfo=dt.UTC), "d.date(1, 1, 1)": dt.date.min,
+    "d.time(1, 2, 3, 4)": dt.time(1, 2, 3, 4), "d.timedelta(-1, 5)": dt.timedelta(-1, 5), "Decimal('1.50')": Decimal("1.50"),
+    "Fraction(-1, 3)": Fraction(-1, 3), "collections.deque([1], 3)": deque([1]), "collections.Counter('aab')": Counter("aab"),
+    "collections.namedtuple('P', 'x y')(1, 2)": (1, 2), "[x for x in 'ab']": ["a", "b"], "{k: v for k, v in [(1, 2)]}": {1: 2},
+}  # fmt: skip
+IMPORTS = "import collections, datetime as d\nfrom decimal import Decimal\nfrom fractions import Fraction\n"
+
+
+def run_one(sandbox, source, call, **limits):
+    semantics = limits.pop("semantics", "module")
+    (result,) = sandbox.run([Program(source, (call,), Limits(**limits), semantics)])
+    return result.calls[0]
+
+
+def runners(sandbox):
+    return list(sandbox._pool()._runners)
+
+
+def open_fds():
+    return len(os.listdir("/proc/self/fd"))
+
+
+# ------------------------------------------------------------------------------------------------------------------ values
+
+
+def test_values_of_every_type_come_back(sandbox):
+    (result,) = sandbox.run([Program(IMPORTS, tuple(EXPRESSIONS))])
+    for (expression, expected), call in zip(EXPRESSIONS.items(), result.calls, strict=True):
+        assert call.outcome is Outcome.OK, (expression, call)
+        assert decode(call.value) == expected and repr(decode(call.value)) == repr(
+            expected if type(expected) is not Counter else dict(expected)
+        )
+
+
+def test_nan_comes_back(sandbox):
+    call = run_one(sandbox, "", "float('nan')")
+    assert math.isnan(decode(call.value)) and not equal(call.value, call.value)
+
+
+def test_numpy_scalars_come_back_and_arrays_do_not(sandbox):
+    pytest.importorskip("numpy")
+    calls = (
+        "np.float64(0.5)",
+        "[np.int32(3), np.bool_(True)]",
+        "np.arange(3).tolist()",
+        "np.ones((50, 50)).dot(np.ones(50)).sum()",
+        "np.ones(3)",
+    )
+    (result,) = sandbox.run([Program("import numpy as np", calls)])
+    assert [call.value for call in result.calls] == [0.5, [3, True], [0, 1, 2], 2500.0, None]
+    assert result.calls[-1].outcome is Outcome.NOT_SERIALISABLE
+
+
+def test_random_numbers_and_sets_are_the_same_every_time(sandbox, use_bubblewrap):
+    calls = ("random.random()", "random.random()", "list({'a', 'b', 'c', 'd', 'e', 'f'})", "hash('a')")
+    program = Program("import random", calls)
+    first, second = sandbox.run([program] * 2)
+    assert [call.value for call in first.calls] == [call.value for call in second.calls]
+    assert first.calls[0].value == first.calls[1].value
+    with EmbeddedSandbox(workers=1, packages=(), bubblewrap=not use_bubblewrap and None) as other:
+        assert [call.value for call in other.run([program])[0].calls] == [call.value for call in first.calls]
+
+
+# --------------------------------------------------------------------------------------------------------------- semantics
+
+IDIOMATIC = "import math\ndef root(x): return math.sqrt(x)\ndef f(n): return 0 if n == 0 else root(4) + f(n - 1)"
+
+
+def test_module_semantics_let_functions_see_imports_helpers_and_themselves(sandbox):
+    assert run_one(sandbox, IDIOMATIC, "f(3)").value == 6.0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="The released grader scores everything 0 on Python 3.13.")
+def test_released_semantics_do_not(sandbox):
+    call = run_one(sandbox, IDIOMATIC, "f(3)", semantics="released")
+    assert (call.outcome, call.error) == (Outcome.EXCEPTION, "NameError")
+    assert run_one(sandbox, "def f(x):\n    import math\n    return math.sqrt(x)", "f(4)", semantics="released").value == 2.0
+    leaked = "def f(): return [multiprocessing.__name__, signal.__name__, Empty.__name__]"
+    assert run_one(sandbox, leaked, "f()", semantics="released").value == ["multiprocessing", "signal", "Empty"]
+    assert run_one(sandbox, leaked, "f()").error == "NameError"
+
+
+def test_the_source_is_executed_afresh_for_every_call(sandbox):
+    source = "seen = []\ndef f(x):\n    seen.append(x)\n    return seen"
+    for semantics in ("module", "released"):
+        (result,) = sandbox.run(
+            [Program(source.replace("seen = []", "") if semantics == "released" else source, (), semantics=semantics)]
+        )
+        assert result.calls == ()
+    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"))])
+    assert [call.value for call in result.calls] == [[1], [2]]
+
+
+def test_dataclasses_enums_and_annotations_work(sandbox):
+    source = """
+    from __future__ import annotations
+    import dataclasses, enum, typing
+    @dataclasses.dataclass
+    class P:
+        x: int = 1
+        y: typing.ClassVar[int] = 2
+    class E(enum.IntEnum):
+        A = 3
+    def f():
+        return [dataclasses.astuple(P()), E.A, str(typing.get_type_hints(P)['x']), __name__]
+    """
+    assert decode(run_one(sandbox, textwrap.dedent(source), "f()").value) == [(1,), 3, "<class 'int'>", "program"]
+
+
+def test_asyncio_and_threads_work(sandbox):
+    source = """
+    import asyncio, concurrent.futures
+    async def add(x):
+        await asyncio.sleep(0.001)
+        return x + 1
+    def f():
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            return sum(pool.map(abs, range(-5, 5))) + asyncio.run(add(1))
+    """
+    assert run_one(sandbox, textwrap.dedent(source), "f()").value == 27
+
+
+# ---------------------------------------------------------------------------------------------------------------- outcomes
+
+
+@pytest.mark.parametrize(
+    ("source", "call", "outcome", "error"),
+    [
+        ("", "1 + 1", Outcome.OK, ""),
+        ("", "  1", Outcome.OK, ""),
+        ("", "1 / 0", Outcome.EXCEPTION, "ZeroDivisionError"),
+        ("class Odd(Exception): pass\ndef f(): raise Odd('text')", "f()", Outcome.EXCEPTION, "Odd"),
+        ("def f(:", "f()", Outcome.EXCEPTION, "SyntaxError"),
+        ("  x = 1", "x", Outcome.EXCEPTION, "IndentationError"),
+        ("x = '\0'", "x", Outcome.EXCEPTION, None),
+        ("x = '\ud800'", "x", Outcome.EXCEPTION, "UnicodeEncodeError"),
+        ("", "x = 1", Outcome.EXCEPTION, "SyntaxError"),
+        ("1 / 0", "1", Outcome.EXCEPTION, "ZeroDivisionError"),
+        ("import sys", "sys.exit()", Outcome.EXCEPTION, "SystemExit"),
+        ("", "exit()", Outcome.EXCEPTION, "NameError"),
+        ("import no_such_module", "1", Outcome.EXCEPTION, "ModuleNotFoundError"),
+        ("def f(): return f()", "f()", Outcome.EXCEPTION, "RecursionError"),
+        ("def f():\n    while True: pass", "f()", Outcome.TIMEOUT, ""),
+        ("", "bytearray(1 << 40)", Outcome.MEMORY, "MemoryError"),
+        ("def f():\n    x = []\n    while True: x.append(' ' * 900)", "f()", Outcome.MEMORY, "MemoryError"),
+        ("x = []\ndef f():\n    while True: x.append(' ' * 900)", "f()", Outcome.MEMORY, "MemoryError"),
+        ("", "'x' * 2_000_000", Outcome.OUTPUT_LIMIT, ""),
+        ("import os", "os._exit(3)", Outcome.CRASH, ""),
+        ("import ctypes", "ctypes.string_at(0)", Outcome.CRASH, ""),
+        ("", "open('new', 'w')", Outcome.FORBIDDEN, None),
+        ("import os", "os.fork()", Outcome.FORBIDDEN, "PermissionError"),
+        ("", "object()", Outcome.NOT_SERIALISABLE, ""),
+        ("", "lambda: 0", Outcome.NOT_SERIALISABLE, ""),
+    ],
+)
+def test_outcomes(sandbox, source, call, outcome, error):
+    result = run_one(sandbox, source, call, call_timeout_s=2.0 if outcome is Outcome.MEMORY else 0.5, memory_mib=160)
+    assert result.outcome is outcome, result
+    assert error is None or result.error == error
+    assert (result.value is None) or outcome is Outcome.OK
+
+
+def test_a_failed_compilation_fails_every_call(sandbox):
+    (result,) = sandbox.run([Program("def f(:", ("1", "2", "3"))])
+    assert [(call.outcome, call.error) for call in result.calls] == [(Outcome.EXCEPTION, "SyntaxError")] * 3
+
+
+def test_a_program_too_long_to_send_is_an_outcome(sandbox):
+    assert run_one(sandbox, "#" * (9 << 20), "1").outcome is Outcome.OUTPUT_LIMIT
+    assert run_one(sandbox, "#" * (7 << 20) + "\nx = 1", "x").value == 1
+
+
+# ------------------------------------------------------------------------------------------------------------------ limits
+
+
+def test_time_limits_are_those_of_the_program(sandbox):
+    source = "import time\ndef f(s):\n    time.sleep(s)\n    return s"
+    started = time.monotonic()
+    (result,) = sandbox.run(
+        [Program(source, ("f(0)", "f(9)", "f(0.01)", *["f(9)"] * 5), Limits(call_timeout_s=0.3, program_timeout_s=1.0))]
+    )
+    assert time.monotonic() - started < 3.0
+    assert [call.outcome.value for call in result.calls] == ["ok", "timeout", "ok"] + ["timeout"] * 5
+    assert 0.3 <= result.calls[1].wall_s < 1.0 and 0.01 <= result.calls[2].wall_s < 0.3
+
+
+def test_memory_limit_is_that_of_the_program_and_the_next_call_starts_clean(sandbox):
+    keep = "import json\ndef f(mib):\n    json.kept = bytearray(mib << 20)\n    return len(json.kept) >> 20"
+    (result,) = sandbox.run([Program(keep, ("f(100)", "f(1000)", "f(100)"), Limits(memory_mib=300))])
+    assert [call.outcome.value for call in result.calls] == ["ok", "memory", "ok"]
+    assert 100 < result.peak_mib < 300
+    assert run_one(sandbox, keep, "f(500)", memory_mib=1000, call_timeout_s=10.0).value == 500
+
+
+def test_value_limit_is_that_of_the_program(sandbox):
+    assert run_one(sandbox, "", "'x' * 98", value_bytes=100).value == "x" * 98
+    assert run_one(sandbox, "", "'x' * 99", value_bytes=100).outcome is Outcome.OUTPUT_LIMIT
+    assert len(run_one(sandbox, "", "'x' * 3_000_000", value_bytes=4_000_000).value) == 3_000_000
+    assert run_one(sandbox, "", "'x' * 2_000_000").outcome is Outcome.OUTPUT_LIMIT
+
+
+def test_output_is_captured_in_order_and_cut(sandbox):
+    source = "import os, sys\ndef f(x):\n    print('out', x)\n    print('err', x, file=sys.stderr)\n    os.write(1, b'raw\\n')"
+    (result,) = sandbox.run([Program(source, ("f(1)", "f(2)"))])
+    assert result.stdout == "raw\nout 1\nraw\nout 2\n" and result.stderr == "err 1\nerr 2\n"
+    (result,) = sandbox.run(
+        [Program("def f():\n    print('é' * 100_000)\n    return 1", ("f()", "f()"), Limits(output_chars=50))]
+    )
+    assert result.stdout == "é" * 50 and [call.value for call in result.calls] == [1, 1]
+    (result,) = sandbox.run([Program("import os", ("os.write(1, bytes([255]))", "os.close(1)", "print('x')", "1"))])
+    assert result.stdout == "\ufffd" and result.calls[-1].value == 1
+
+
+def test_usage_is_measured(sandbox):
+    (result,) = sandbox.run([Program("def f():\n    return sum(range(3_000_000))", ("f()", "f()"))])
+    assert 0.01 < result.cpu_s < 5.0 and 5.0 < result.peak_mib < 200.0
+    assert all(0.001 < call.wall_s < 1.0 for call in result.calls)
+
+
+# ---------------------------------------------------------------------------------------------------- batches and threads
+
+
+def test_results_come_in_the_order_of_the_programs():
+    with EmbeddedSandbox(workers=3) as sandbox:
+        programs = [
+            Program("import time\ndef f(x):\n    time.sleep(x % 3 / 100)\n    return x", (f"f({x})",)) for x in range(60)
+        ]
+        assert [result.calls[0].value for result in sandbox.run(programs)] == list(range(60))
+        assert len(runners(sandbox)) == 3
+        assert sandbox.run([]) == []
+
+
+def test_threads_share_a_sandbox():
+    with EmbeddedSandbox(workers=2) as sandbox, ThreadPoolExecutor(8) as pool:
+        values = pool.map(lambda x: sandbox.run([Program("", (f"{x} + {y}",)) for y in range(5)]), range(40))
+        assert [[r.calls[0].value for r in results] for results in values] == [[x + y for y in range(5)] for x in range(40)]
+
+
+def test_runners_outlive_the_thread_that_first_used_them():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(EmbeddedSandbox(workers=1)))
+    thread.start()
+    thread.join()
+    time.sleep(0.05)
+    with made[0] as sandbox:
+        before = runners(sandbox)
+        assert run_one(sandbox, "", "1").value == 1
+        assert runners(sandbox) == before
+
+
+# --------------------------------------------------------------------------------------------------------- copies and forks
+
+
+def test_a_pickle_holds_the_settings_only():
+    with EmbeddedSandbox(workers=1, packages=(), bubblewrap=False) as sandbox:
+        copies = [pickle.loads(pickle.dumps(sandbox)), copy.deepcopy(sandbox)]
+        for other in copies:
+            assert other._pools == {}
+            with other:
+                assert run_one(other, "", "2").value == 2
+                assert {runner.pid for runner in runners(other)}.isdisjoint(runner.pid for runner in runners(sandbox))
+                assert other.guarantees()["packages"] == "none"
+        assert run_one(sandbox, "", "3").value == 3
+
+
+def in_fork(action):
+    """What `action` returns in a forked process, as text."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write_end, repr(action()).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with open(read_end) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_starts_runners_of_its_own(use_bubblewrap):
+    with EmbeddedSandbox(workers=1, bubblewrap=use_bubblewrap) as sandbox:
+        assert run_one(sandbox, "", "1").value == 1
+        (runner,) = runners(sandbox)
+
+        def use_and_close():
+            value = run_one(sandbox, "", "1 + 1").value
+            pid = runners(sandbox)[0].pid
+            sandbox.close()
+            return value, pid
+
+        value, pid = eval(in_fork(use_and_close))
+        assert value == 2 and pid != runner.pid
+        assert runners(sandbox) == [runner] and run_one(sandbox, "", "3").value == 3
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_in_the_middle_of_work_is_harmless():
+    with EmbeddedSandbox(workers=1) as sandbox, ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(sandbox.run, [Program("import time", ("time.sleep(0.3)",))])
+        time.sleep(0.1)
+        assert in_fork(lambda: run_one(sandbox, "", "5").value) == "5"
+        assert busy.result()[0].calls[0].outcome is Outcome.OK
+
+
+# ------------------------------------------------------------------------------------------------------ failure and repair
+
+
+def test_a_dead_runner_is_replaced(sandbox):
+    (runner,) = runners(sandbox)
+    os.kill(runner.pid, signal.SIGKILL)
+    assert run_one(sandbox, "", "1").value == 1
+    assert runners(sandbox) != [runner]
+
+
+def test_a_job_is_tried_twice_and_then_counts_as_a_crash(sandbox):
+    def kill_all():
+        while not stop.wait(0.02):
+            for runner in runners(sandbox):
+                runner.kill()
+
+    stop = threading.Event()
+    thread = threading.Thread(target=kill_all)
+    thread.start()
+    try:
+        while True:
+            try:
+                (result,) = sandbox.run([Program("import time", ("time.sleep(5)", "1"), Limits(call_timeout_s=9.0))])
+                break
+            except SandboxError:
+                continue  # killed during its self-test
+    finally:
+        stop.set()
+        thread.join()
+    assert [call.outcome for call in result.calls] == [Outcome.CRASH] * 2
+    assert run_one(sandbox, "", "1").value == 1
+
+
+def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descendants):
+    monkeypatch.setattr(process, "_GRACE_S", 0.2)
+    (runner,) = runners(sandbox)
+    frozen = [runner.pid, *descendants(runner.pid)]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    started = time.monotonic()
+    assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
+    assert time.monotonic() - started < 5.0
+    assert runners(sandbox) != [runner]
+    assert not any(is_alive(pid) for pid in frozen)
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("command", [["/bin/echo"], ["/bin/true"], ["/bin/sh", "-c", "cat; exit 1"]])
+def test_something_that_is_not_a_runner_is_refused(command):
+    before = open_fds()
+    with pytest.raises(RunnerError, match="^The runner did not start: "):
+        RunnerProcess(command, {})
+    assert open_fds() == before
+
+
+def test_nothing_is_left_after_close(use_bubblewrap, descendants):
+    before = open_fds(), set(descendants(os.getpid())), threading.active_count()
+    for _ in range(3):
+        sandbox = EmbeddedSandbox(workers=2, bubblewrap=use_bubblewrap)
+        sandbox.run([Program("", ("1",))] * 4)
+        sandbox.close()
+        sandbox.close()
+    assert (open_fds(), set(descendants(os.getpid())), threading.active_count()) == before
+    with pytest.raises(SandboxError, match="^The sandbox has been closed; make a new one.$"):
+        sandbox.run([Program("", ("1",))])
+
+
+def test_close_ends_what_is_running():
+    sandbox = EmbeddedSandbox(workers=1)
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(sandbox.run, [Program("import time", ("time.sleep(9)",), Limits(call_timeout_s=9))] * 3)
+        time.sleep(0.1)
+        sandbox.close()
+        with pytest.raises(SandboxError, match="closed"):
+            busy.result(timeout=3)
+
+
+def test_a_forgotten_sandbox_is_closed(descendants):
+    before = set(descendants(os.getpid()))
+    sandbox = EmbeddedSandbox(workers=1)
+    del sandbox
+    assert set(descendants(os.getpid())) == before
+
+
+@pytest.mark.parametrize("with_bubblewrap", [True, False])
+def test_runners_die_with_a_host_that_is_killed(with_bubblewrap, descendants):
+    if with_bubblewrap and not os.access(interpreter.BUBBLEWRAP, os.X_OK):
+        pytest.skip(f"{interpreter.BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
+    code = f"""
+from sandboxes import Program
+from sandboxes.local import EmbeddedSandbox
+sandbox = EmbeddedSandbox(workers=1, bubblewrap={with_bubblewrap})
+print("ready", flush=True)
+sandbox.run([Program("import time\\ndef f():\\n    while True: pass", ("f()",) * 30)])
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(sandboxes.__file__).parents[1]
+    ) as host:
+        assert host.stdout.readline() == b"ready\n"
+        time.sleep(0.2)
+        started = descendants(host.pid)
+        assert len(started) >= 2
+        host.kill()
+    deadline = time.monotonic() + 3.0
+    while any(map(is_alive, started)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(is_alive, started))
+
+
+# -------------------------------------------------------------------------------------------------------- walls and settings
+
+
+@pytest.mark.parametrize(
+    ("omitted", "could"),
+    [
+        ("seccomp", "start a process"),
+        ("landlock", "read /etc/passwd"),
+        ("rlimits", "use more memory than it may"),
+    ],
+)
+def test_the_self_test_refuses_when_a_wall_is_missing(omitted, could):
+    with pytest.raises(
+        SandboxError, match=f"^The sandbox refuses to serve: a program in it could .*{could}.* Install bubblewrap"
+    ):
+        local._Launcher((), bubblewrap=False, omit_walls=[omitted])()
+    assert not os.path.exists("/tmp/sandbox-self-test")
+
+
+def test_bubblewrap_is_used_where_it_works_and_not_needed(monkeypatch):
+    monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/bin/false")
+    with EmbeddedSandbox(workers=1) as sandbox:
+        assert run_one(sandbox, "", "1").value == 1
+        assert "bubblewrap" not in str(sandbox.guarantees())
+    with pytest.raises(SandboxError, match="^The runner did not start: "):
+        EmbeddedSandbox(workers=1, bubblewrap=True)
+    monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/no/such/file")
+    with pytest.raises(SandboxError, match="No such file"):
+        EmbeddedSandbox(workers=1, bubblewrap=True)
+
+
+def test_guarantees_name_every_wall(sandbox, use_bubblewrap):
+    guarantees = sandbox.guarantees()
+    assert {"files", "network", "processes", "signals", "memory", "time", "python", "packages"} <= set(guarantees)
+    assert ("bubblewrap" in guarantees["files"]) == use_bubblewrap
+    assert guarantees["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
+
+
+def test_packages_that_are_not_installed_are_absent():
+    with EmbeddedSandbox(workers=1, packages=("no_such_package",)) as sandbox:
+        assert sandbox.guarantees()["packages"] == "none"
+        assert run_one(sandbox, "import numpy", "1").error == "ModuleNotFoundError"
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_other_systems_are_told_to_use_docker(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(SandboxError, match=f"^The embedded sandbox needs Linux, got '{platform}'. Use sandbox='docker' here.$"):
+        EmbeddedSandbox()
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="^`workers` must be at least 1, got 0.$"):
+        EmbeddedSandbox(workers=0)
+
+
+def test_make_builds_the_embedded_backend():
+    with sandboxes.make("auto", workers=1) as sandbox:
+        assert sandbox.name == "embedded"
+        assert canonical(sandbox.run([Program("", ("{1, 1.0}",))])[0].calls[0].value) == "set(1)"
