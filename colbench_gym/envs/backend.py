@@ -37,11 +37,13 @@ class BackendEnv(ColBenchEnv):
     ## Episode end
     *Terminated* by an answer, or after `max_turns` turns, when the last message is graded as it stands. *Truncated* only where
     the world failed (simulator, sandbox, a reference that cannot be graded): the episode is void, and its metrics hold
-    neither success nor tests_passed. `on_world_error="raise"` raises the `ColBenchError` instead.
+    neither success nor tests_passed. What failed is in the attribute `world_error`, not in `info`, for its text may quote what
+    is hidden. `on_world_error="raise"` raises the `ColBenchError` instead.
 
     ## Info
     "task_id", "turn" (agent turns so far), "messages"; at the end "metrics": "success" (0/1), "tests_passed" (in [0, 1]),
-    "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 where the turn limit ended it), "turns".
+    "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 where the turn limit ended it), "turns". Of a void episode:
+    "outcome" ("void"), "reason" (the kind of failure), "turns".
 
     ## Arguments
     * `tasks`: "embedded:train", a JSONL path, "hub:...", any with a slice; or tasks.
@@ -108,10 +110,15 @@ class BackendEnv(ColBenchEnv):
         self._unit_tests = unit_tests
 
     def close(self) -> None:
-        """End the sandbox's processes if they are ours. A second call does nothing."""
+        """End the sandbox's processes and the simulator's, if they are ours. A second call does nothing."""
+        super().close()
         if self._own_sandbox is not None:
             self._own_sandbox.close()
         self._own_sandbox = self._unit_tests = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the grader, which has locks and processes: a copy starts its own."""
+        return {**self.__dict__, "_unit_tests": None, "_own_sandbox": None}
 
     def _reward(self, metrics: Metrics) -> float:
         return float(metrics[self.reward])

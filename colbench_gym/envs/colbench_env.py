@@ -32,7 +32,7 @@ class ColBenchEnv(gym.Env[str, str]):
     See `colbench_gym.envs.backend.BackendEnv` for the manual.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (declared by gymnasium.Env)
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class ColBenchEnv(gym.Env[str, str]):
         self.tasks = load_tasks(tasks, on_error)
         self._index = {task.id: i for i, task in enumerate(self.tasks)}
         self.simulator = make_simulator(simulator)
+        self._owns_simulator = not isinstance(simulator, Simulator)
         self.max_turns, self.max_reply_chars, self.on_world_error = max_turns, max_reply_chars, on_world_error
         self.render_mode = render_mode
         self.observation_space = UnicodeText()
@@ -61,6 +62,8 @@ class ColBenchEnv(gym.Env[str, str]):
         self._task: Task | None = None
         self._dialogue = Dialogue()
         self._metrics: Metrics | None = None
+        #: What voided an episode last, if any did: its text may quote hidden information, so it is for people and logs only.
+        self.world_error: ColBenchError | None = None
 
     # ---- what a subclass says -----------------------------------------------------------------------------------------
 
@@ -109,12 +112,15 @@ class ColBenchEnv(gym.Env[str, str]):
         Raises:
             TypeError: If the action is no string.
             RuntimeError: If no episode is under way.
+            ColBenchError: With on_world_error="raise", if the world failed. The episode is then as it was before the step,
+                which can be repeated.
         """
         if not isinstance(action, str):
             raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
         if self._task is None or self._metrics is not None:
             raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
-        message = parse_message(action)
+        message = parse_message(str(action))  # a plain string, not numpy's
+        dialogue_before, rng_before = self._dialogue, self.np_random.bit_generator.state
         self._dialogue = self._dialogue.add("assistant", message.utterance)
         is_last = self._dialogue.num_turns >= self.max_turns
         try:
@@ -123,12 +129,18 @@ class ColBenchEnv(gym.Env[str, str]):
             reply = self.simulator.reply(self._task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
         except ColBenchError as error:
             if self.on_world_error == "raise":
+                self._dialogue, self.np_random.bit_generator.state = dialogue_before, rng_before
                 raise
             return self._void(error)
         self._dialogue = self._dialogue.add("user", reply[: self.max_reply_chars])
         return self._dialogue.transcript(), 0.0, False, False, self._info()
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def close(self) -> None:
+        """Close the simulator if it is ours. A second call does nothing."""
+        if self._owns_simulator:
+            self.simulator.close()
+
+    def render(self) -> str | None:
         """The transcript, with render_mode="ansi"."""
         return self._dialogue.transcript() if self.render_mode == "ansi" else None
 
@@ -147,15 +159,35 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._task
 
     @property
-    def hidden_information(self) -> str:
-        """What a critic may be told in training and an actor never is: the reference (capability *hidden*)."""
-        return self.task.hidden.reference
+    def messages(self) -> list[dict[str, str]]:
+        """The dialogue so far as chat messages: all that an actor may see."""
+        return self._dialogue.to_dicts()
 
     @property
-    def state_key(self) -> tuple[str, int, tuple[int, ...]]:
-        """A hashable key of what the agent knows: task, turn and the facts said so far (capability *anchor*)."""
+    def metrics(self) -> Metrics:
+        """Metrics of the finished episode; {} while it is under way."""
+        return dict(self._metrics or {})
+
+    @property
+    def hidden_information(self) -> str:
+        """What a critic may be told in training and an actor never is (capability *hidden*).
+
+        The row's own `hidden_information`, where the task was read from a row that has one; else the reference.
+        """
+        return str(self.task.hidden.row.get("hidden_information") or self.task.hidden.reference)
+
+    @property
+    def state_key(self) -> tuple[str, int, tuple[int | str, ...]]:
+        """A hashable key of what the agent knows: task, turn and what it was told (capability *anchor*).
+
+        What it was told is the numbers of the facts said so far; for a task without facts, the different replies in order of
+        the alphabet.
+        """
         heard = [m.content for m in self._dialogue.messages[1:] if m.role == "user"]
-        said = tuple(i for i, fact in enumerate(self.task.hidden.facts) if any(fact.sentence in text for text in heard))
+        facts = self.task.hidden.facts
+        said: tuple[int | str, ...] = tuple(i for i, fact in enumerate(facts) if any(fact.sentence in text for text in heard))
+        if not facts:
+            said = tuple(sorted(set(heard)))
         return self.task.id, self._dialogue.num_turns, said
 
     def get_state(self) -> dict[str, Any]:
@@ -163,7 +195,7 @@ class ColBenchEnv(gym.Env[str, str]):
         return {
             "task_id": self.task.id,
             "messages": self._dialogue.to_dicts(),
-            "metrics": self._metrics,
+            "metrics": None if self._metrics is None else dict(self._metrics),
             "rng": self.np_random.bit_generator.state,
         }
 
@@ -196,7 +228,10 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
 
     def _void(self, error: ColBenchError) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        self._metrics = {"outcome": VOID, "reason": f"{type(error).__name__}: {error}", "turns": self._dialogue.num_turns}
+        # The error's own text stays out of `info`: a server's may echo its prompt, a grader's quotes the hidden tests.
+        reason = f"{type(error).__name__}: the episode has no score; the environment's `world_error` says why."
+        self.world_error = error
+        self._metrics = {"outcome": VOID, "reason": reason, "turns": self._dialogue.num_turns}
         return self._dialogue.transcript(), 0.0, False, True, self._info()
 
     def _info(self) -> dict[str, Any]:

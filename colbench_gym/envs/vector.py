@@ -8,7 +8,7 @@ one simulator and one grader, and a step takes as long as the slowest of its rep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +21,7 @@ import sandboxes
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.errors import SandboxError
 from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.simulators import Simulator
 from colbench_gym.simulators import make as make_simulator
 from colbench_gym.tasks import load_tasks
 from sandboxes import Sandbox
@@ -33,7 +34,8 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
     """`num_envs` backend environments that step in threads.
 
     Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``. Observations are a tuple of texts; infos follow Gymnasium's
-    convention (arrays with ``_key`` masks).
+    convention (arrays with ``_key`` masks). A void episode has no score: where ``infos["metrics"]["_success"]`` is False, the 0
+    in ``infos["metrics"]["success"]`` is a gap.
 
     Autoreset modes, by name: "next_step" (Gymnasium's default), "same_step" (the last observation and info are kept in
     ``final_obs`` and ``final_info``), "disabled" (a finished sub-environment ignores its actions, with reward 0, until
@@ -59,8 +61,11 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             sandbox_workers: Runner processes of the shared sandbox, where it is given by name.
             env_arguments: Arguments of `BackendEnv`, shared by all.
         """
-        if num_envs < 1:
-            raise ValueError(f"`num_envs` must be positive, got {num_envs!r}.")
+        if min(num_envs, sandbox_workers, 1 if max_workers is None else max_workers) < 1:
+            raise ValueError(
+                "`num_envs`, `sandbox_workers` and `max_workers` must be positive, "
+                f"got {num_envs!r}, {sandbox_workers!r} and {max_workers!r}."
+            )
         self.num_envs = num_envs
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**BackendEnv.metadata, "autoreset_mode": self.autoreset_mode}
@@ -69,7 +74,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         self._own_sandbox: Sandbox | None = None
         shared = dict(env_arguments)
         shared["tasks"] = load_tasks(shared.get("tasks", "embedded:train"), shared.pop("on_error", "raise"))
-        shared["simulator"] = make_simulator(shared.get("simulator", "scripted"))
+        simulator = shared.get("simulator", "scripted")
+        shared["simulator"] = self._simulator = make_simulator(simulator)
+        self._owns_simulator = not isinstance(simulator, Simulator)
         self.envs = [BackendEnv(sandbox=self._sandbox, **shared) for _ in range(num_envs)]
         self.render_mode = self.envs[0].render_mode
         self.single_observation_space: gym.Space[Any] = self.envs[0].observation_space
@@ -89,7 +96,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         task_ids = options.pop("task_id", None) or [None] * self.num_envs
         if mask.shape != (self.num_envs,) or len(task_ids) != self.num_envs:
             raise ValueError(f"`reset_mask` and `task_id` need {self.num_envs} entries, got {mask.shape} and {len(task_ids)}.")
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
+        seeds = self._seeds(seed)
 
         def reset(i: int) -> tuple[str, dict[str, Any]]:
             return self.envs[i].reset(seed=seeds[i], options={**options, "task_id": task_ids[i]})
@@ -101,7 +108,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         self._is_done[mask] = False
         return tuple(self._observations), infos
 
-    def step(self, actions: Sequence[str]) -> tuple[Observations, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
+    def step(  # type: ignore[override]  # Gymnasium declares its flags as numbers
+        self, actions: Sequence[str]
+    ) -> tuple[Observations, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
         """Say one action in every dialogue; the step is over when all humans have replied."""
         if len(actions) != self.num_envs:
             raise ValueError(f"`actions` needs {self.num_envs} entries, got {len(actions)}.")
@@ -115,7 +124,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             for i, (observation, info) in self._map(lambda i: self.envs[i].reset(), self._is_done):
                 self._observations[i], infos = observation, self._add_info(infos, info, i)
         live = ~self._is_done
-        for i, (observation, reward, ended, cut, info) in self._map(lambda i: self.envs[i].step(str(actions[i])), live):
+        for i, (observation, reward, ended, cut, info) in self._map(lambda i: self.envs[i].step(actions[i]), live):
             self._observations[i], rewards[i], terminated[i], truncated[i] = observation, reward, ended, cut
             if (ended or cut) and self.autoreset_mode == AutoresetMode.SAME_STEP:
                 final = {"final_obs": observation, "final_info": info}
@@ -130,6 +139,10 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         values = [getattr(env, name) for env in self.envs]
         return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
 
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Read an attribute of every sub-environment."""
+        return tuple(getattr(env, name) for env in self.envs)
+
     def render(self) -> tuple[Any, ...] | None:
         """Transcripts of all dialogues, with render_mode="ansi"."""
         return tuple(env.render() for env in self.envs) if self.render_mode else None
@@ -139,9 +152,20 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         self._threads.shutdown()
         for env in self.envs:
             env.close()
+        if self._owns_simulator:
+            self._simulator.close()
         if self._own_sandbox is not None:
             self._own_sandbox.close()
             self._own_sandbox = None
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + i for i in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"`seed` needs {self.num_envs} entries or one integer, got {len(seed)} entries.")
+        return [None if one is None else int(one) for one in seed]
 
     def _next_done(self, ended: Flags) -> Flags:
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
@@ -152,8 +176,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
 
     def _map(self, function: Callable[[int], Any], mask: Flags) -> list[tuple[int, Any]]:
         """Run `function` on the chosen sub-environments at once; results in the order of the sub-environments."""
-        indices = np.flatnonzero(mask).tolist()
-        return list(zip(indices, self._threads.map(function, indices), strict=True))
+        futures = {i: self._threads.submit(function, i) for i in np.flatnonzero(mask).tolist()}
+        wait(futures.values())  # all of them, before the first error is raised: none may still be at work afterwards
+        return [(i, future.result()) for i, future in futures.items()]
 
     def _share_grader(self) -> None:
         if self.envs[0].has_grader:

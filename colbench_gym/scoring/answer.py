@@ -5,18 +5,26 @@ Rules (ours; where the released environment differs is said):
       human. So does the released code.
     * ``I WANT TO ANSWER:`` starts the final answer: everything after its first appearance is the answer. The released code
       drops what follows a second marker; we keep it, for it is part of the program.
-    * The answer's program is its first fenced block (any language tag, any case), or, without a fence, the whole text. The
-      released code knows only the lower-case tag ``python`` and bare fences.
+    * The answer's program is its fenced block that defines the function (any language tag, any case; the first block if none
+      does), together with other blocks that only define things, such as a helper. Without a fence it is the text, prose before
+      and after the code left out. The released code takes the first block, knows only the lower-case tag ``python`` and bare
+      fences, and keeps prose, so that the program does not compile.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 ANSWER_MARKER = "I WANT TO ANSWER:"
 THOUGHT_MARKER = "OUTPUT:"
-_FENCE = re.compile(r"```[^\S\n]*[\w+.#-]*[^\S\n]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_CODE_START = re.compile(r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@")
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+#: Bounds on what is parsed here, outside the sandbox, to tell code from prose; longer texts are taken as they stand.
+_MAX_PARSED_CHARS, _MAX_TRIES = 20_000, 50
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,25 @@ def parse_message(text: str) -> AgentMessage:
     return AgentMessage(thought.strip() if utterance != text.strip() else "", utterance, answer.strip() if marker else None)
 
 
-def extract_program(answer: str) -> str:
-    """The program in an answer: its first fenced block, else the whole text without stray fences."""
-    match = _FENCE.search(answer)
-    return (match.group(1) if match else answer.replace("```", "")).strip("\n")
+def extract_program(answer: str, function_name: str = "") -> str:
+    """The program in an answer, by the rules of the module.
+
+    Args:
+        answer: What the agent handed in.
+        function_name: The function asked for; tells the right block where there are several.
+    """
+    blocks = [match.group(1).strip("\r\n") for match in _FENCE.finditer(answer)]
+    if not blocks:
+        return _bare_program(answer.replace("```", "")).strip("\r\n")
+    if len(blocks) == 1 or not function_name:
+        return blocks[0]
+    definition = re.compile(
+        rf"^(?:(?:async\s+)?def\s+{re.escape(function_name)}\s*\(|{re.escape(function_name)}\s*=)", re.MULTILINE
+    )
+    chosen = next((i for i, block in enumerate(blocks) if definition.search(block)), 0)
+    return "\n\n".join(
+        block for i, block in enumerate(blocks) if i == chosen or (not definition.search(block) and _only_defines(block))
+    )
 
 
 def extract_program_released(answer: str) -> str:
@@ -54,3 +77,41 @@ def extract_program_released(answer: str) -> str:
         if fence in answer:
             return answer.split(fence)[1].split("```")[0].strip()
     return answer
+
+
+def _bare_program(text: str) -> str:
+    """The code in a text without fences; the text itself if no part of it is code."""
+    if _parse(text) is not None:
+        return text
+    _, marker, rest = text.partition(ANSWER_MARKER)
+    for tries, part in enumerate(_parts(rest if marker else text)):
+        if tries >= _MAX_TRIES:
+            break
+        if _parse(part) is not None:
+            return part
+    return text
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Runs of lines that may be a program: from a line that starts one, to the end or to before a line that is not indented."""
+    lines = text.lstrip().splitlines()
+    margins = [i for i, line in enumerate(lines) if line.strip() and not line[0].isspace()]
+    for start in margins:
+        if _CODE_START.match(lines[start]):
+            yield "\n".join(lines[start:])
+            for end in reversed([i for i in margins if i > start]):
+                yield "\n".join(lines[start:end])
+
+
+def _only_defines(block: str) -> bool:
+    tree = _parse(block)
+    return tree is not None and all(isinstance(node, _DEFINITIONS) for node in tree.body)
+
+
+def _parse(text: str) -> ast.Module | None:
+    if len(text) > _MAX_PARSED_CHARS:
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import cache
 
 from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.task import Fact, HiddenTask, Task
@@ -32,12 +32,10 @@ UNSEEN_TASKS_PER_FAMILY = 25
 def families(seen: bool) -> tuple[Family, ...]:
     """The families of train and test (`seen`), or those of the unseen split."""
     names = SEEN_MODULES if seen else UNSEEN_MODULES
-    return tuple(
-        family for name in names for family in importlib.import_module(f"colbench_gym.tasks.families.{name}").FAMILIES
-    )
+    return tuple(family for name in names for family in importlib.import_module(f"colbench_gym.tasks.families.{name}").FAMILIES)
 
 
-@lru_cache(maxsize=None)
+@cache
 def embedded_tasks(split: str) -> tuple[Task, ...]:
     """All tasks of a split, families taking turns, so that the first n tasks of a split are as mixed as the whole.
 
@@ -86,7 +84,7 @@ def reference_knowing(task: Task, topics: Collection[str]) -> str:
     return family.reference(tuple(known))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _families_by_name() -> dict[str, Family]:
     return {family.name: family for seen in (True, False) for family in families(seen)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -32,9 +33,15 @@ class RowError(TaskError):
             "Correct the row, or pass on_error='skip' to leave such rows out."
         )
         self.line, self.field = line, field
+        self._arguments = (path, line, field, expected, got)
+
+    def __reduce__(self) -> tuple[type[RowError], tuple[Any, ...]]:
+        return type(self), self._arguments
 
 
-def read_rows(path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(
+    path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, row) of a JSONL file.
 
     Raises:
@@ -44,17 +51,17 @@ def read_rows(path: str | Path, on_error: OnError = "raise", skipped: list[RowEr
     path = Path(path)
     if not path.is_file():
         raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                _refuse(RowError(path, number, "(the line)", f"a JSON object ({error.msg})", line.strip()), on_error, skipped)
-                continue
-            if not isinstance(row, dict):
-                _refuse(RowError(path, number, "(the line)", "a JSON object", row), on_error, skipped)
+                row = json.loads(line.decode("utf-8"))
+                problem = "" if isinstance(row, dict) else "a JSON object"
+            except (ValueError, RecursionError) as error:
+                row, problem = line.strip(), f"a JSON object ({error})"
+            if problem:
+                _refuse(RowError(path, number, "(the line)", problem, row), on_error, skipped)
                 continue
             yield number, row
 
@@ -103,21 +110,43 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
         if not isinstance(row["task"], dict):
             raise RowError(path, line, "task", "a task row", row["task"])
         inner, prefix = row["task"], "task."
-    description = take("problem_description", str, "a non-empty text")
-    reference = take("ground_truth", str, "the source of a function")
-    tests = take("test_cases", dict, "a table of test name to call", lambda t: bool(t) and all(isinstance(c, str) for c in t.values()))
-    try:
-        functions = [node for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise RowError(path, line, prefix + "ground_truth", f"Python source that compiles ({error})", reference) from None
+    description = take("problem_description", str, "a non-empty text", _has_text)
+    reference = take("ground_truth", str, "the source of a function", _has_text)
+    if "hidden_information" in inner:
+        take("hidden_information", str, "a text", lambda text: True)
+    tests = take("test_cases", dict, "a table of test name to call")
+    functions = [
+        node
+        for node in _parse(reference, "exec", path, line, prefix + "ground_truth").body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     if not functions:
         raise RowError(path, line, prefix + "ground_truth", "source that defines a function", reference)
+    for name, call in tests.items():
+        field = f"{prefix}test_cases.{name}"
+        if not isinstance(call, str):
+            raise RowError(path, line, field, "a call of the function", call)
+        _parse(call.strip(), "eval", path, line, field)
     return Task(
         id=f"{path.stem}/{line - 1}",
         description=description,
         signature=_signature(description, functions[-1]),
         hidden=HiddenTask(reference, tuple(tests.values()), row=dict(inner)),
     )
+
+
+def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None:
+    """The answer in a trajectory row, None where it has none; a task row alone answers with its own reference.
+
+    Raises:
+        RowError: If the answer is neither a text nor null.
+    """
+    if "task" not in row and "answer" not in row:
+        return str(row["ground_truth"])
+    answer = row.get("answer")
+    if answer is not None and not isinstance(answer, str):
+        raise RowError(path, line, "answer", "a text or null", answer)
+    return answer
 
 
 def row_from_task(task: Task) -> dict[str, Any]:
@@ -132,7 +161,20 @@ def row_from_task(task: Task) -> dict[str, Any]:
     }
 
 
-def _signature(description: str, function: ast.FunctionDef) -> str:
+def _has_text(value: str) -> bool:
+    return bool(value.strip())
+
+
+def _parse(source: str, mode: str, path: Path, line: int, field: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the row's author wrote is not ours to correct
+            return ast.parse(source, mode=mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise RowError(path, line, field, f"Python source that compiles ({error})", source) from None
+
+
+def _signature(description: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     match = _SIGNATURE.search(description)
     return match.group(1).rstrip(":") if match else f"def {function.name}({ast.unparse(function.args)})"
 

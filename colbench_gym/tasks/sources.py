@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tup
         tasks = tuple(source)
         if not tasks:
             raise TaskError("Expected at least one task, got an empty sequence.")
+        repeated = [task_id for task_id, count in Counter(task.id for task in tasks).items() if count > 1]
+        if repeated:
+            raise TaskError(
+                f"Expected tasks with different ids, got {len(repeated)} ids more than once, such as {repeated[0]!r}."
+            )
         return tasks
     match = _SLICE.match(source)
     if match:

@@ -1,29 +1,19 @@
-"""The embedded backend keeps the contract of `Sandbox`: values, outcomes, limits, and its own life as processes."""
+"""The embedded backend keeps the contract of `Sandbox`: values, semantics, outcomes, limits."""
 
-import copy
 import datetime as dt
 import math
-import os
-import pickle
-import signal
-import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-import sandboxes
-from sandboxes import Limits, Outcome, Program, SandboxError, interpreter, local, process
+from sandboxes import Limits, Outcome, Program
 from sandboxes.local import EmbeddedSandbox
-from sandboxes.process import RunnerError, RunnerProcess
-from sandboxes.values import canonical, decode, equal
+from sandboxes.values import decode, equal
 
 EXPRESSIONS = {
     "None": None, "True": True, "-7": -7, "1 << 80": 1 << 80, "0.1": 0.1, "-0.0": -0.0, "float('-inf')": -math.inf, "2+3j": 2 + 3j,
@@ -42,14 +32,6 @@ def run_one(sandbox, source, call, **limits):
     semantics = limits.pop("semantics", "module")
     (result,) = sandbox.run([Program(source, (call,), Limits(**limits), semantics)])
     return result.calls[0]
-
-
-def runners(sandbox):
-    return list(sandbox._pool()._runners)
-
-
-def open_fds():
-    return len(os.listdir("/proc/self/fd"))
 
 
 # ------------------------------------------------------------------------------------------------------------------ values
@@ -213,7 +195,7 @@ def test_time_limits_are_those_of_the_program(sandbox):
     )
     assert time.monotonic() - started < 3.0
     assert [call.outcome.value for call in result.calls] == ["ok", "timeout", "ok"] + ["timeout"] * 5
-    assert 0.3 <= result.calls[1].wall_s < 1.0 and 0.01 <= result.calls[2].wall_s < 0.3
+    assert 0.3 <= result.calls[1].wall_s < 1.0 and result.calls[2].wall_s < 0.3
 
 
 def test_memory_limit_is_that_of_the_program_and_the_next_call_starts_clean(sandbox):
@@ -247,268 +229,3 @@ def test_usage_is_measured(sandbox):
     (result,) = sandbox.run([Program("def f():\n    return sum(range(3_000_000))", ("f()", "f()"))])
     assert 0.01 < result.cpu_s < 5.0 and 5.0 < result.peak_mib < 200.0
     assert all(0.001 < call.wall_s < 1.0 for call in result.calls)
-
-
-# ---------------------------------------------------------------------------------------------------- batches and threads
-
-
-def test_results_come_in_the_order_of_the_programs():
-    with EmbeddedSandbox(workers=3) as sandbox:
-        programs = [
-            Program("import time\ndef f(x):\n    time.sleep(x % 3 / 100)\n    return x", (f"f({x})",)) for x in range(60)
-        ]
-        assert [result.calls[0].value for result in sandbox.run(programs)] == list(range(60))
-        assert len(runners(sandbox)) == 3
-        assert sandbox.run([]) == []
-
-
-def test_threads_share_a_sandbox():
-    with EmbeddedSandbox(workers=2) as sandbox, ThreadPoolExecutor(8) as pool:
-        values = pool.map(lambda x: sandbox.run([Program("", (f"{x} + {y}",)) for y in range(5)]), range(40))
-        assert [[r.calls[0].value for r in results] for results in values] == [[x + y for y in range(5)] for x in range(40)]
-
-
-def test_runners_outlive_the_thread_that_first_used_them():
-    made = []
-    thread = threading.Thread(target=lambda: made.append(EmbeddedSandbox(workers=1)))
-    thread.start()
-    thread.join()
-    time.sleep(0.05)
-    with made[0] as sandbox:
-        before = runners(sandbox)
-        assert run_one(sandbox, "", "1").value == 1
-        assert runners(sandbox) == before
-
-
-# --------------------------------------------------------------------------------------------------------- copies and forks
-
-
-def test_a_pickle_holds_the_settings_only():
-    with EmbeddedSandbox(workers=1, packages=(), bubblewrap=False) as sandbox:
-        copies = [pickle.loads(pickle.dumps(sandbox)), copy.deepcopy(sandbox)]
-        for other in copies:
-            assert other._pools == {}
-            with other:
-                assert run_one(other, "", "2").value == 2
-                assert {runner.pid for runner in runners(other)}.isdisjoint(runner.pid for runner in runners(sandbox))
-                assert other.guarantees()["packages"] == "none"
-        assert run_one(sandbox, "", "3").value == 3
-
-
-def in_fork(action):
-    """What `action` returns in a forked process, as text."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(write_end, repr(action()).encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with open(read_end) as pipe:
-        text = pipe.read()
-    os.waitpid(pid, 0)
-    return text
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_process_starts_runners_of_its_own(use_bubblewrap):
-    with EmbeddedSandbox(workers=1, bubblewrap=use_bubblewrap) as sandbox:
-        assert run_one(sandbox, "", "1").value == 1
-        (runner,) = runners(sandbox)
-
-        def use_and_close():
-            value = run_one(sandbox, "", "1 + 1").value
-            pid = runners(sandbox)[0].pid
-            sandbox.close()
-            return value, pid
-
-        value, pid = eval(in_fork(use_and_close))
-        assert value == 2 and pid != runner.pid
-        assert runners(sandbox) == [runner] and run_one(sandbox, "", "3").value == 3
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_in_the_middle_of_work_is_harmless():
-    with EmbeddedSandbox(workers=1) as sandbox, ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(sandbox.run, [Program("import time", ("time.sleep(0.3)",))])
-        time.sleep(0.1)
-        assert in_fork(lambda: run_one(sandbox, "", "5").value) == "5"
-        assert busy.result()[0].calls[0].outcome is Outcome.OK
-
-
-# ------------------------------------------------------------------------------------------------------ failure and repair
-
-
-def test_a_dead_runner_is_replaced(sandbox):
-    (runner,) = runners(sandbox)
-    os.kill(runner.pid, signal.SIGKILL)
-    assert run_one(sandbox, "", "1").value == 1
-    assert runners(sandbox) != [runner]
-
-
-def test_a_job_is_tried_twice_and_then_counts_as_a_crash(sandbox):
-    def kill_all():
-        while not stop.wait(0.02):
-            for runner in runners(sandbox):
-                runner.kill()
-
-    stop = threading.Event()
-    thread = threading.Thread(target=kill_all)
-    thread.start()
-    try:
-        while True:
-            try:
-                (result,) = sandbox.run([Program("import time", ("time.sleep(5)", "1"), Limits(call_timeout_s=9.0))])
-                break
-            except SandboxError:
-                continue  # killed during its self-test
-    finally:
-        stop.set()
-        thread.join()
-    assert [call.outcome for call in result.calls] == [Outcome.CRASH] * 2
-    assert run_one(sandbox, "", "1").value == 1
-
-
-def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descendants):
-    monkeypatch.setattr(process, "_GRACE_S", 0.2)
-    (runner,) = runners(sandbox)
-    frozen = [runner.pid, *descendants(runner.pid)]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
-    started = time.monotonic()
-    assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
-    assert time.monotonic() - started < 5.0
-    assert runners(sandbox) != [runner]
-    assert not any(is_alive(pid) for pid in frozen)
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-@pytest.mark.parametrize("command", [["/bin/echo"], ["/bin/true"], ["/bin/sh", "-c", "cat; exit 1"]])
-def test_something_that_is_not_a_runner_is_refused(command):
-    before = open_fds()
-    with pytest.raises(RunnerError, match="^The runner did not start: "):
-        RunnerProcess(command, {})
-    assert open_fds() == before
-
-
-def test_nothing_is_left_after_close(use_bubblewrap, descendants):
-    before = open_fds(), set(descendants(os.getpid())), threading.active_count()
-    for _ in range(3):
-        sandbox = EmbeddedSandbox(workers=2, bubblewrap=use_bubblewrap)
-        sandbox.run([Program("", ("1",))] * 4)
-        sandbox.close()
-        sandbox.close()
-    assert (open_fds(), set(descendants(os.getpid())), threading.active_count()) == before
-    with pytest.raises(SandboxError, match="^The sandbox has been closed; make a new one.$"):
-        sandbox.run([Program("", ("1",))])
-
-
-def test_close_ends_what_is_running():
-    sandbox = EmbeddedSandbox(workers=1)
-    with ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(sandbox.run, [Program("import time", ("time.sleep(9)",), Limits(call_timeout_s=9))] * 3)
-        time.sleep(0.1)
-        sandbox.close()
-        with pytest.raises(SandboxError, match="closed"):
-            busy.result(timeout=3)
-
-
-def test_a_forgotten_sandbox_is_closed(descendants):
-    before = set(descendants(os.getpid()))
-    sandbox = EmbeddedSandbox(workers=1)
-    del sandbox
-    assert set(descendants(os.getpid())) == before
-
-
-@pytest.mark.parametrize("with_bubblewrap", [True, False])
-def test_runners_die_with_a_host_that_is_killed(with_bubblewrap, descendants):
-    if with_bubblewrap and not os.access(interpreter.BUBBLEWRAP, os.X_OK):
-        pytest.skip(f"{interpreter.BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
-    code = f"""
-from sandboxes import Program
-from sandboxes.local import EmbeddedSandbox
-sandbox = EmbeddedSandbox(workers=1, bubblewrap={with_bubblewrap})
-print("ready", flush=True)
-sandbox.run([Program("import time\\ndef f():\\n    while True: pass", ("f()",) * 30)])
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(sandboxes.__file__).parents[1]
-    ) as host:
-        assert host.stdout.readline() == b"ready\n"
-        time.sleep(0.2)
-        started = descendants(host.pid)
-        assert len(started) >= 2
-        host.kill()
-    deadline = time.monotonic() + 3.0
-    while any(map(is_alive, started)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(map(is_alive, started))
-
-
-# -------------------------------------------------------------------------------------------------------- walls and settings
-
-
-@pytest.mark.parametrize(
-    ("omitted", "could"),
-    [
-        ("seccomp", "start a process"),
-        ("landlock", "read /etc/passwd"),
-        ("rlimits", "use more memory than it may"),
-    ],
-)
-def test_the_self_test_refuses_when_a_wall_is_missing(omitted, could):
-    with pytest.raises(
-        SandboxError, match=f"^The sandbox refuses to serve: a program in it could .*{could}.* Install bubblewrap"
-    ):
-        local._Launcher((), bubblewrap=False, omit_walls=[omitted])()
-    assert not os.path.exists("/tmp/sandbox-self-test")
-
-
-def test_bubblewrap_is_used_where_it_works_and_not_needed(monkeypatch):
-    monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/bin/false")
-    with EmbeddedSandbox(workers=1) as sandbox:
-        assert run_one(sandbox, "", "1").value == 1
-        assert "bubblewrap" not in str(sandbox.guarantees())
-    with pytest.raises(SandboxError, match="^The runner did not start: "):
-        EmbeddedSandbox(workers=1, bubblewrap=True)
-    monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/no/such/file")
-    with pytest.raises(SandboxError, match="No such file"):
-        EmbeddedSandbox(workers=1, bubblewrap=True)
-
-
-def test_guarantees_name_every_wall(sandbox, use_bubblewrap):
-    guarantees = sandbox.guarantees()
-    assert {"files", "network", "processes", "signals", "memory", "time", "python", "packages"} <= set(guarantees)
-    assert ("bubblewrap" in guarantees["files"]) == use_bubblewrap
-    assert guarantees["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
-
-
-def test_packages_that_are_not_installed_are_absent():
-    with EmbeddedSandbox(workers=1, packages=("no_such_package",)) as sandbox:
-        assert sandbox.guarantees()["packages"] == "none"
-        assert run_one(sandbox, "import numpy", "1").error == "ModuleNotFoundError"
-
-
-@pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_other_systems_are_told_to_use_docker(monkeypatch, platform):
-    monkeypatch.setattr(sys, "platform", platform)
-    with pytest.raises(SandboxError, match=f"^The embedded sandbox needs Linux, got '{platform}'. Use sandbox='docker' here.$"):
-        EmbeddedSandbox()
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="^`workers` must be at least 1, got 0.$"):
-        EmbeddedSandbox(workers=0)
-
-
-def test_make_builds_the_embedded_backend():
-    with sandboxes.make("auto", workers=1) as sandbox:
-        assert sandbox.name == "embedded"
-        assert canonical(sandbox.run([Program("", ("{1, 1.0}",))])[0].calls[0].value) == "set(1)"

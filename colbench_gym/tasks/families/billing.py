@@ -84,7 +84,7 @@ def first(variable: str, counts: Sequence[int]) -> Topic:
     wishes = (Option(f"Give only the first {count}.", {"first": f"{variable} = {variable}[:{count}]"}) for count in counts)
     return Topic(
         "first",
-        ("How many of them do you want at most?", "Should I give all of them or only some?"),
+        ("How many of them do you want at most?", "How many entries should come back?"),
         (Option("Give all of them.", {}), *wishes),
         ("many", "most", "all", "only", "some", "first"),
     )

@@ -172,7 +172,7 @@ def duty_roster(names, days):
         topics=(
             Topic(
                 "sequence",
-                ("Who starts?", "In which order do people take turns?"),
+                ("In what sequence do the names come?", "In which order do people take turns?"),
                 (
                     Option("Go through the list as it is.", {}),
                     Option("Sort by name.", {"sequence": "names = sorted(names)"}),

@@ -31,7 +31,7 @@ def keep_first(variable: str, limits: Sequence[int], things: str) -> Topic:
     )
     return Topic(
         "length",
-        (f"How many {things} may there be at most?", f"Should I keep all {things}?"),
+        (f"Is there a limit on how many {things} to keep?", f"Should I keep all {things}?"),
         (Option(f"Keep all {things}.", {}), *wishes),
         ("length", "long", "first", "many", "most", "limit", "cut", "top"),
     )

@@ -1,0 +1,227 @@
+"""python -m colbench_gym.grade FILE --out SCORES.jsonl: grade a file of ColBench trajectories.
+
+Rows with `task` and `answer` are graded; a row without an answer is a failed one (outcome "no_answer"); task rows alone grade
+their own reference, which shows how far a benchmark can be passed at all. The file is read twice, row by row: first every row
+is checked, then rows are graded, some at a time, so that a file of any size fits in memory.
+
+SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
+outcome of each hidden test). It appears when it is complete. Rows with outcome "ungradable" or "malformed" have no score: they
+carry zeros and are left out of the means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import sandboxes
+from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
+from colbench_gym.scoring.unit_tests import UNGRADABLE, Score, UnitTests
+from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_rows, task_from_row
+from colbench_gym.tasks.task import Task
+
+MALFORMED = "malformed"
+SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
+_IN_FLIGHT_PER_WORKER = 64
+_REPORT_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An answer to grade.
+
+    Attributes:
+        index: Number of the row in its file, from 0; blank lines do not count.
+        task: The task that it answers.
+        answer: The answer; None where there is none.
+    """
+
+    index: int
+    task: Task
+    answer: str | None
+
+
+def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt | RowError]:
+    """Yield the answer of every row, or with on_error="skip" the error of a malformed one.
+
+    Raises:
+        TaskError: If the file does not exist.
+        RowError: If a row is malformed and `on_error` is "raise".
+    """
+    skipped: list[RowError] = []
+    index = 0
+    for line, row in read_rows(path, on_error, skipped):
+        yield from skipped
+        index += len(skipped)
+        skipped.clear()
+        try:
+            yield Attempt(index, task_from_row(row, path, line), answer_from_row(row, path, line))
+        except RowError as error:
+            if on_error == "raise":
+                raise
+            yield error
+        index += 1
+    yield from skipped
+
+
+def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests, workers: int) -> Iterator[tuple[Task | None, Score]]:
+    """Grade answers as they are read, `workers` at once; the verdicts come in the same order.
+
+    Raises:
+        SandboxError: If the sandbox failed.
+    """
+    waiting: deque[tuple[Task | None, Future[Score]]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="grade") as threads:
+        try:
+            for attempt in attempts:
+                if isinstance(attempt, RowError):
+                    verdict: Future[Score] = Future()
+                    verdict.set_result(Score(0.0, 0, MALFORMED, (), str(attempt)))
+                    waiting.append((None, verdict))
+                else:
+                    waiting.append((attempt.task, threads.submit(unit_tests.score, attempt.task, attempt.answer)))
+                while len(waiting) > _IN_FLIGHT_PER_WORKER * workers:
+                    task, verdict = waiting.popleft()
+                    yield task, verdict.result()
+            while waiting:
+                task, verdict = waiting.popleft()
+                yield task, verdict.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass
+class Summary:
+    """What grading a file showed; `add` takes the verdicts one by one, `lines` is the report."""
+
+    tests_passed: list[float] = field(default_factory=list)
+    successes: list[int] = field(default_factory=list)
+    tasks: list[int] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, index: int, task: Task | None, score: Score) -> None:
+        """Count one verdict; rows that cannot be graded count as such alone."""
+        self.outcomes[score.outcome] += 1
+        if score.reason:
+            self.reasons.setdefault(score.reason, []).append(index)
+        if task is None or score.outcome == UNGRADABLE:
+            return
+        self.tests_passed.append(score.tests_passed)
+        self.successes.append(score.success)
+        self.tasks.append(hash((task.description, task.hidden.reference)))
+
+    def lines(self) -> Iterator[str]:
+        """The report, line by line."""
+        n, num_tasks = len(self.successes), len(set(self.tasks))
+        left_out = sum(self.outcomes.values()) - n
+        yield f"{n} rows of {num_tasks} tasks graded" + (f", {left_out} left out of the means" if left_out else "")
+        if n:
+            groups = self.tasks if num_tasks < n else None
+            rate = sum(self.successes) / n
+            success = mean_interval(self.successes, groups) if groups else wilson(rate, n)
+            yield _rate("tests passed", sum(self.tests_passed) / n, mean_interval(self.tests_passed, groups), n)
+            yield _rate("success", rate, success, n)
+        yield "outcomes: " + ", ".join(f"{outcome} {count}" for outcome, count in self.outcomes.most_common())
+        if self.reasons:
+            yield f"{sum(map(len, self.reasons.values()))} rows cannot be graded fairly:"
+            for reason, rows in self.reasons.items():
+                yield f"  row {', '.join(map(str, rows))}: {reason}"
+
+
+def _rate(name: str, rate: float, interval: Interval, n: int) -> str:
+    return f"{name}: {rate:.2%} (95% interval {interval[0]:.2%} to {interval[1]:.2%}, n = {n})"
+
+
+class _Progress:
+    """Tells on standard error how far grading is: in place on a terminal, else a line now and then."""
+
+    def __init__(self, total: int, stream: TextIO) -> None:
+        self._total, self._stream = total, stream
+        self._start = self._last = time.monotonic()
+        self._every_s = 0.2 if stream.isatty() else _REPORT_EVERY_S
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if done < self._total and now - self._last < self._every_s:
+            return
+        self._last = now
+        rate = done / max(now - self._start, 1e-9)
+        left = (
+            f", {(self._total - done) / rate:.0f} s left" if rate and done < self._total else f" in {now - self._start:.1f} s"
+        )
+        text = f"graded {done} of {self._total} rows, {rate:.0f} rows/s{left}"
+        self._stream.write(f"\r{text}\x1b[K" + ("\n" if done == self._total else "") if self._stream.isatty() else text + "\n")
+        self._stream.flush()
+
+
+def grade_file(path: Path, out: Path, unit_tests: UnitTests, workers: int, on_error: OnError) -> Summary:
+    """Grade the rows of `path` into `out`, which is written beside its place first and moved there at the end.
+
+    Raises:
+        TaskError: If the file does not exist or holds no row.
+        RowError: If a row is malformed and `on_error` is "raise"; nothing has run by then.
+        SandboxError: If the sandbox failed.
+    """
+    total = sum(1 for _ in read_attempts(path, on_error))
+    if not total:
+        raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
+    summary, progress = Summary(), _Progress(total, sys.stderr)
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as lines:
+            for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests, workers)):
+                verdict = {"index": index, "tests_passed": score.tests_passed, "success": score.success}
+                lines.write(json.dumps({**verdict, "outcome": score.outcome, "calls": score.calls}) + "\n")
+                summary.add(index, task, score)
+                progress.show(index + 1)
+            lines.flush()
+            os.fsync(lines.fileno())
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return summary
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 0 where all rows were read and graded, 1 where the world failed."""
+    parser = argparse.ArgumentParser(prog="python -m colbench_gym.grade", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
+    parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="where the scores go")
+    parser.add_argument("--sandbox", choices=sandboxes.NAMES, default="auto", help="what runs the programs")
+    parser.add_argument(
+        "--semantics",
+        choices=sorted(SEMANTICS),
+        default="module",
+        help="module: programs are modules (default); reference, also called released: the released grader's verdicts",
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at once (default: one per core)")
+    parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what a malformed row does")
+    given = parser.parse_args(arguments)
+    if given.workers < 1:
+        parser.error(f"--workers must be positive, got {given.workers}")
+    if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
+        parser.error(f"--out would overwrite the trajectories in {str(given.file)!r}; name another file")
+    try:
+        with sandboxes.make(given.sandbox, workers=given.workers) as sandbox:
+            unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
+            summary = grade_file(given.file, given.out, unit_tests, given.workers, given.on_error)
+    except (ColBenchError, sandboxes.SandboxError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(summary.lines()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""python -m colbench_gym.play: you are the agent, at the terminal.
+
+Type a message; an empty line sends it (inside a code fence empty lines belong to the code). ``I WANT TO ANSWER:`` starts your
+answer, which ends the episode and is graded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gymnasium as gym
+
+import colbench_gym  # noqa: F401  (registers the environment)
+from colbench_gym.envs.backend import MAX_TURNS
+from colbench_gym.envs.colbench_env import VOID
+from colbench_gym.errors import ColBenchError
+
+
+def read_message(lines: Iterable[str]) -> str | None:
+    """Read up to an empty line outside a code fence, or to the end of the input; None if there was nothing."""
+    kept: list[str] = []
+    for line in lines:
+        line = line.rstrip("\r\n")
+        is_in_fence = sum(part.count("```") for part in kept) % 2 == 1
+        if line.strip() or is_in_fence:
+            kept.append(line)
+        elif kept:
+            break
+    return "\n".join(kept) if kept else None
+
+
+def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id: str | None) -> dict[str, Any]:
+    """Play one episode; returns its metrics, without any if the input ended before it did."""
+    _, info = env.reset(seed=seed, options={"task_id": task_id})
+    print(f"Human: {info['messages'][-1]['content']}\n", flush=True)
+    while True:
+        message = read_message(lines)
+        if message is None:
+            return {}
+        _, _, _, _, info = env.step(message)
+        if "metrics" in info:
+            return dict(info["metrics"])
+        print(f"\nHuman: {info['messages'][-1]['content']}\n", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 0 where the episode was played to its end, 1 where the world failed or the input ended early."""
+    parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="You are the agent, at the terminal.")
+    parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
+    parser.add_argument("--task-id", help="which task; by default one drawn by --seed")
+    parser.add_argument("--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments')
+    parser.add_argument("--sandbox", default="auto", help="what runs your program (default: %(default)s)")
+    parser.add_argument("--max-turns", type=int, default=MAX_TURNS, help="your messages at most (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="draws the task")
+    given = parser.parse_args(arguments)
+    try:
+        simulator = json.loads(given.simulator) if given.simulator.startswith("{") else given.simulator
+        env = gym.make(
+            "ColBench-Backend-v0",
+            tasks=given.tasks,
+            simulator=simulator,
+            sandbox=given.sandbox,
+            max_turns=given.max_turns,
+            on_world_error="raise",
+        )
+    except (ColBenchError, ValueError, TypeError) as error:
+        parser.error(str(error))
+    print("An empty line sends. Start your answer with I WANT TO ANSWER: and put the program in a ``` fence.\n")
+    try:
+        metrics = play(env, iter(sys.stdin), given.seed, given.task_id)
+    except (ColBenchError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        env.close()
+    if not metrics or metrics["outcome"] == VOID:
+        print("\nThe input ended before the episode did; there is no result.")
+        return 1
+    print(f"\nTests passed: {metrics['tests_passed']:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""Every setting of the main job: one dataclass per stage, one flat namespace for the command line and for YAML files.
+
+Defaults are the embedded setting, which runs in ten minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
+they differ, the field says what the paper has.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sweetrl_agent.credit import FORMS
+
+STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
+
+
+def option(default: Any, text: str) -> Any:
+    """A dataclass field with its help text."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass
+class RunArguments:
+    """What to do and where."""
+
+    output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
+    seed: int = option(0, "Seed of everything.")
+    stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
+    dry_run: bool = option(False, "Resolve and validate everything, print the plan, run nothing and load no weights.")
+    threads: int = option(0, "CPU threads of torch; 0 for one per core.")
+
+
+@dataclass
+class TaskArguments:
+    """Tasks, human and sandbox."""
+
+    env: str = option("ColBench-Backend-v0", "Environment id.")
+    tasks: str = option("embedded:train", "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET', with a slice.")
+    test_tasks: str = option("embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which are then not trained on.")
+    unseen_tasks: str = option("embedded:unseen", "Tasks of families that training never sees. Empty for none.")
+    simulator: str = option("scripted", "The human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'.")
+    sandbox: str = option("auto", "'auto', 'embedded' or 'docker'.")
+    max_turns: int = option(10, "Agent turns of a dialogue; 10 in the benchmark.")
+    on_error: str = option("raise", "A malformed task row: 'raise' stops, 'skip' leaves it out.")
+
+    def simulator_spec(self) -> Any:
+        """The simulator as `colbench_gym.simulators.make` takes it."""
+        return json.loads(self.simulator) if self.simulator.lstrip().startswith("{") else self.simulator
+
+
+@dataclass
+class ModelArguments:
+    """The agent's model."""
+
+    model: str = option("tiny", "'tiny' (made here and taught by imitation), a folder, or a hub name of a chat model.")
+    revision: str = option("main", "Revision of a hub model.")
+    dtype: str = option("auto", "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU, float32 on a CPU.")
+    engine: str = option("transformers", "What generates: 'transformers', or 'vllm' (in this process, needs a GPU).")
+    lora: bool = option(False, "Train LoRA adapters instead of all weights.")
+    lora_r: int = option(16, "Rank of the adapters.")
+    lora_alpha: int = option(32, "Scale of the adapters.")
+    system_prompt: str = option("", "Instructions before every dialogue; 'benchmark' for ours; empty for none.")
+    max_new_tokens: int = option(128, "Tokens of one utterance at most; 1024 in the paper.")
+    temperature: float = option(1.0, "Sampling temperature; 1.0 in the paper.")
+    generation_batch: int = option(128, "Dialogues that generate together.")
+    gradient_checkpointing: bool = option(False, "Recompute activations in the backward pass.")
+
+
+@dataclass
+class ImitationArguments:
+    """The start of the tiny model. Used only with `model: tiny`."""
+
+    imitation_dialogues: int = option(10000, "Demonstrated dialogues.")
+    imitation_epochs: int = option(2, "Passes over them.")
+    imitation_batch: int = option(16, "Dialogues in an optimizer step.")
+    imitation_learning_rate: float = option(2e-3, "AdamW's; Muon takes ten times it.")
+    tiny_vocab_size: int = option(4096, "Tokens of the tiny model's vocabulary.")
+    tiny_hidden_size: int = option(192, "Width of the tiny Llama.")
+    tiny_layers: int = option(3, "Its layers.")
+
+
+@dataclass
+class CollectArguments:
+    """Trajectories and outcome pairs."""
+
+    num_tasks: int = option(700, "Training tasks used; 0 for all. 5,000 in the paper.")
+    trajectories_per_task: int = option(3, "Episodes of each; 3 in the paper.")
+    min_best: float = option(1.0, "Tests passed that the best trajectory of a task must reach for pairs; 1.0 in the released code.")
+
+
+@dataclass
+class CriticArguments:
+    """Stage 1: the turn-wise advantage."""
+
+    form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
+    critic_hidden: bool = option(True, "Tell the critic the hidden information.")
+    critic_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
+    critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")
+    critic_nll: float = option(0.01, "Weight of the NLL term; 0.01 in the paper.")
+    critic_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
+    critic_micro_batch: int = option(8, "Pairs in a forward pass.")
+    critic_epochs: float = option(4.0, "4 in the paper.")
+    critic_max_length: int = option(2048, "Longer pairs are left out; 8192 in the released code.")
+
+
+@dataclass
+class ActorArguments:
+    """Stage 2: candidates, ranking and turn-wise DPO."""
+
+    num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
+    num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
+    pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
+    actor_loss: str = option("sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token).")
+    actor_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
+    actor_beta: float = option(0.1, "0.1 in the paper.")
+    actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
+    actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
+    actor_micro_batch: int = option(8, "Pairs in a forward pass.")
+    actor_epochs: float = option(1.0, "1 in the paper.")
+    actor_max_length: int = option(2048, "Longer prompts are left out; 16384 in the released code.")
+
+
+@dataclass
+class EvaluationArguments:
+    """How start and result are measured."""
+
+    eval_tasks: int = option(300, "Tasks of each split at most; 0 for all. 1,000 in the paper.")
+    eval_episodes: int = option(1, "Episodes of each task.")
+    eval_start: bool = option(True, "Measure the start too.")
+    shown_dialogues: int = option(24, "Tasks of the test split whose dialogues get advantages, for the report.")
+
+
+@dataclass
+class Config:
+    """All settings of a run."""
+
+    run: RunArguments = field(default_factory=RunArguments)
+    task: TaskArguments = field(default_factory=TaskArguments)
+    model: ModelArguments = field(default_factory=ModelArguments)
+    imitation: ImitationArguments = field(default_factory=ImitationArguments)
+    collect: CollectArguments = field(default_factory=CollectArguments)
+    critic: CriticArguments = field(default_factory=CriticArguments)
+    actor: ActorArguments = field(default_factory=ActorArguments)
+    evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
+
+    PARTS = (
+        RunArguments, TaskArguments, ModelArguments, ImitationArguments,
+        CollectArguments, CriticArguments, ActorArguments, EvaluationArguments,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before anything runs."""
+        _require("stage", self.run.stage, ("all", *STAGES))
+        _require("env", self.task.env, ("ColBench-Backend-v0",))
+        _require("form", self.critic.form, FORMS)
+        _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
+        _require("engine", self.model.engine, ("transformers", "vllm"))
+        _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
+        if self.actor.num_candidates < 2:
+            raise ValueError(f"`num_candidates` must be at least 2 to have a better and a worse half, got {self.actor.num_candidates}.")
+        if self.collect.trajectories_per_task < 2:
+            raise ValueError(f"`trajectories_per_task` must be at least 2 to make pairs, got {self.collect.trajectories_per_task}.")
+        for name, batch, micro in (
+            ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
+            ("actor", self.actor.actor_batch, self.actor.actor_micro_batch),
+        ):
+            if batch % micro:
+                raise ValueError(f"`{name}_batch` must be a multiple of `{name}_micro_batch`, got {batch} and {micro}.")
+        if self.model.model == "tiny" and not self.task.tasks.startswith("embedded:"):
+            raise ValueError(
+                f"The tiny model learns to converse on the embedded tasks only, got `tasks`={self.task.tasks!r}; "
+                "give a pretrained chat model with `--model`."
+            )
+
+    @property
+    def is_tiny(self) -> bool:
+        """True where the start is the tiny model made here."""
+        return self.model.model == "tiny"
+
+    def settings(self) -> dict[str, Any]:
+        """All settings that shape the results, flat: everything but where and how much of it is run."""
+        flat: dict[str, Any] = {}
+        for part in asdict(self).values():
+            flat.update(part)
+        for name in ("output", "stage", "dry_run", "threads"):
+            del flat[name]
+        return flat
+
+
+def _require(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")

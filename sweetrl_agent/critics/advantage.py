@@ -1,0 +1,122 @@
+"""The trained critic at work: per-turn advantages of candidates and of whole dialogues.
+
+Two forms, which differ in the reference (arXiv:2503.15478, equation 3, against the released ranking script):
+    paper: both the critic and the reference see the hidden information.
+    released: the reference does not see it. Even an untrained critic ranks by this, through the pointwise information
+        log pi(a | o, c) - log pi(a | o).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.credit import FORMS, turn_advantages
+
+
+class AdvantageCritic:
+    """Scores agent turns by A(o_t, a_t, c): the mean log-ratio of the turn's tokens."""
+
+    def __init__(self, model: Any, reference: Any | None, tokenizer: Any, form: str = "paper") -> None:
+        """Wrap a trained critic.
+
+        Args:
+            model: The critic, a causal language model or one with a LoRA adapter.
+            reference: The frozen start; None where `model` carries an adapter, which is then switched off.
+            tokenizer: Tokenizer of both.
+            form: "paper" or "released".
+        """
+        if form not in FORMS:
+            raise ValueError(f"`form` must be one of {FORMS}, got {form!r}.")
+        if reference is None and not hasattr(model, "disable_adapter"):
+            raise ValueError("`reference` may be None only where `model` has a LoRA adapter to switch off.")
+        self.model, self.reference, self.tokenizer, self.form = model.eval(), reference, tokenizer, form
+
+    @torch.inference_mode()
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """Advantages of candidates for the next agent turn; equal texts are scored once.
+
+        Args:
+            messages: The dialogue that the agent sees.
+            hidden: The hidden information; "" for a critic without.
+            texts: The candidates.
+        """
+        unique = list(dict.fromkeys(texts))
+        hint = hint_message(hidden)
+        prompt = encode_prompt([*hint, *messages], self.tokenizer)
+        plain = encode_prompt(messages, self.tokenizer) if self.form == "released" else prompt
+        candidates = [self._candidate_ids([*hint, *messages], prompt, text) for text in unique]
+        critic = candidate_log_probs(self.model, prompt, candidates)
+        with self._reference() as reference:
+            start = candidate_log_probs(reference, plain, candidates)
+        scores = {text: float((a - b).mean()) for text, a, b in zip(unique, critic, start, strict=True)}
+        return [scores[text] for text in texts]
+
+    @torch.inference_mode()
+    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
+        """Advantage of every agent turn of a dialogue, in order."""
+        encoded = encode_dialogue([*hint_message(hidden), *messages], self.tokenizer)
+        critic = _token_log_probs(self.model, encoded.token_ids)
+        actions = [i for i, turn in enumerate(encoded.turn_ids) if turn]
+        with self._reference() as reference:
+            if self.form == "released":
+                plain = encode_dialogue(messages, self.tokenizer)
+                plain_actions = [i for i, turn in enumerate(plain.turn_ids) if turn]
+                start = _token_log_probs(reference, plain.token_ids)[plain_actions]
+            else:
+                start = _token_log_probs(reference, encoded.token_ids)[actions]
+        ratios = (critic[actions] - start).tolist()
+        return turn_advantages(ratios, [encoded.turn_ids[i] for i in actions])
+
+    def _candidate_ids(self, messages: Messages, prompt: list[int], text: str) -> list[int]:
+        whole = encode_dialogue([*messages, {"role": "assistant", "content": text}], self.tokenizer).token_ids
+        return whole[len(prompt) :]
+
+    @contextlib.contextmanager
+    def _reference(self) -> Iterator[Any]:
+        if self.reference is not None:
+            yield self.reference.eval()
+        else:
+            with self.model.disable_adapter():
+                yield self.model
+
+
+def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list[int]]) -> list[Tensor]:
+    """Log-probabilities of candidates' tokens behind one prompt, which is encoded once.
+
+    Args:
+        model: A causal language model that returns a cache.
+        prompt: Token ids of the shared prompt.
+        candidates: Token ids of each candidate, not empty.
+
+    Returns:
+        One float32 tensor per candidate, as long as it.
+    """
+    device, count, width = model.device, len(candidates), max(map(len, candidates))
+    output = model(torch.tensor([prompt], device=device), use_cache=True, logits_to_keep=1)
+    first = torch.log_softmax(output.logits[0, -1].float(), dim=-1)
+    firsts = [first[ids[0]][None] for ids in candidates]
+    if width == 1:
+        return [value.cpu() for value in firsts]
+    cache = output.past_key_values
+    cache.batch_repeat_interleave(count)
+    padded = torch.tensor([ids[:-1] + [0] * (width - len(ids)) for ids in candidates], device=device)
+    is_token = torch.tensor([[1] * (len(ids) - 1) + [0] * (width - len(ids)) for ids in candidates], device=device)
+    mask = torch.cat([is_token.new_ones(count, len(prompt)), is_token], dim=1)
+    logits = model(padded, attention_mask=mask, past_key_values=cache, use_cache=True).logits
+    log_probs = torch.log_softmax(logits.float(), dim=-1)
+    return [
+        torch.cat([firsts[i], log_probs[i, range(len(ids) - 1), ids[1:]]]).cpu() for i, ids in enumerate(candidates)
+    ]
+
+
+def _token_log_probs(model: Any, token_ids: list[int]) -> Tensor:
+    """Log-probability of every token given those before it, shape (L,); 0 for the first."""
+    ids = torch.tensor([token_ids], device=model.device)
+    log_probs = torch.log_softmax(model(ids, use_cache=False).logits[0, :-1].float(), dim=-1)
+    return torch.cat([log_probs.new_zeros(1), log_probs.gather(1, ids[0, 1:, None])[:, 0]]).cpu()

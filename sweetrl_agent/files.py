@@ -1,0 +1,61 @@
+"""The files of a run folder: written so that a kill at any moment loses at most the unit of work in flight.
+
+Whole files are written beside their name and moved over it. Growing files take complete batches of lines: a torn last line,
+all that a kill can leave behind, is dropped on reading and cut off before the next batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file: afterwards it has the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, keys in the order given."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a whole JSONL file."""
+    write_text(path, "".join(_line(row) for row in rows))
+
+
+def append_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Append rows to a JSONL file, after cutting off a torn last line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.truncate(_complete_bytes(path))
+        file.write("".join(_line(row) for row in rows).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of a JSONL file without a torn last line; [] where there is no file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_bytes()[: _complete_bytes(path)].splitlines() if line.strip()]
+
+
+def _complete_bytes(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1
+
+
+def _line(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"

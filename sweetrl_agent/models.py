@@ -1,0 +1,69 @@
+"""Loading models, tokenizers and policies from folders and from the hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.policies.policy import Policy
+
+#: Instructions for pretrained chat models. Our own words; the markers are the benchmark's.
+BENCHMARK_PROMPT = (
+    "You help a colleague to get a Python function written. They ask for it vaguely and know more than they say. "
+    "In each turn either ask one short question about what the function should do, without writing code, or hand in your answer. "
+    "To hand in, begin your message with 'I WANT TO ANSWER:' and give the complete function, with the name and arguments that "
+    "were asked for, in one ```python block. You have at most ten turns, and only one answer: hand it in when you know enough."
+)
+
+
+def device() -> torch.device:
+    """The GPU where there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def torch_dtype(arguments: ModelArguments) -> torch.dtype:
+    """The dtype that "auto" stands for on this machine, or the one named."""
+    if arguments.dtype == "auto":
+        return torch.bfloat16 if torch.cuda.is_available() else torch.float32
+    return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
+
+
+def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
+    """The tokenizer of a model folder or hub name."""
+    return AutoTokenizer.from_pretrained(path, revision=arguments.revision)
+
+
+def load_model(path: str, base: str, arguments: ModelArguments) -> Any:
+    """A causal language model on its device: a whole one, or `base` with the LoRA adapter that `path` holds."""
+    adapter = Path(path) / "adapter_config.json"
+    model = AutoModelForCausalLM.from_pretrained(
+        base if adapter.exists() else path, revision=arguments.revision, dtype=torch_dtype(arguments)
+    )
+    if adapter.exists():
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, path)
+    return model.to(device())
+
+
+def load_policy(path: str, base: str, arguments: ModelArguments) -> Policy:
+    """The agent on a model folder, with the engine and the sampling of the arguments."""
+    prompt = BENCHMARK_PROMPT if arguments.system_prompt == "benchmark" else arguments.system_prompt
+    if arguments.engine == "vllm":
+        from sweetrl_agent.policies.vllm import VLLMPolicy
+
+        return VLLMPolicy(path, base, arguments.max_new_tokens, arguments.temperature, system_prompt=prompt)
+    from sweetrl_agent.policies.transformers import TransformersPolicy
+
+    return TransformersPolicy(
+        load_model(path, base, arguments),
+        load_tokenizer(base, arguments),
+        max_new_tokens=arguments.max_new_tokens,
+        temperature=arguments.temperature,
+        batch_size=arguments.generation_batch,
+        system_prompt=prompt,
+    )

@@ -1,0 +1,78 @@
+"""Preference pairs: of whole trajectories for the critic, of single turns for the actor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sweetrl_agent.trajectory import Trajectory
+
+
+def outcome_pairs(trajectories: Sequence[Trajectory], min_best: float = 1.0) -> list[dict[str, Any]]:
+    """Pair the best trajectory of each task with every strictly worse one.
+
+    Tasks whose best falls short of `min_best` are left out, as in the released code; void episodes are no evidence.
+
+    Returns:
+        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the reference) and both scores.
+
+    Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
+    """
+    by_task: dict[str, list[Trajectory]] = defaultdict(list)
+    for trajectory in trajectories:
+        if not trajectory.is_void:
+            by_task[trajectory.task_id].append(trajectory)
+    rows = []
+    for task_id, group in by_task.items():
+        best = max(group, key=lambda t: float(t.metrics["tests_passed"]))
+        best_score = float(best.metrics["tests_passed"])
+        if best_score < min_best:
+            continue
+        for worse in group:
+            score = float(worse.metrics["tests_passed"])
+            if score < best_score:
+                rows.append(
+                    {
+                        "task_id": task_id,
+                        "hidden": best.task_row["ground_truth"],
+                        "chosen": best.messages,
+                        "rejected": worse.messages,
+                        "chosen_score": best_score,
+                        "rejected_score": score,
+                    }
+                )
+    return rows
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Utterances sampled for one turn of a trajectory.
+
+    Attributes:
+        task_id: Task of the trajectory.
+        episode: Its number.
+        turn: Agent turn, counted from 1.
+        texts: The N candidates.
+    """
+
+    task_id: str
+    episode: int
+    turn: int
+    texts: list[str]
+
+
+def turn_pairs(scores: Sequence[float], num_pairs: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Random (chosen, rejected) indices: one from the better half of the candidates, one from the worse.
+
+    Ties are broken at random, so equal scores carry no preference for the order of sampling.
+
+    Source: arXiv:2503.15478, section 4.3; the released code draws 4 pairs per turn.
+    """
+    order = sorted(rng.permutation(len(scores)), key=lambda i: -scores[i])
+    half = len(order) // 2
+    better, worse = order[:half], order[len(order) - half :]
+    return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)] if half else []

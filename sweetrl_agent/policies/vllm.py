@@ -1,0 +1,63 @@
+"""A policy on vLLM in this process, for GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sweetrl_agent.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.policies.policy import Utterance
+
+
+class VLLMPolicy:
+    """Generates with vLLM's continuous batching and prefix cache; a LoRA folder is loaded on top of its base."""
+
+    def __init__(
+        self, path: str, base: str, max_new_tokens: int, temperature: float, system_prompt: str = "", **engine: Any
+    ) -> None:
+        """Start the engine.
+
+        Args:
+            path: Model folder, hub name, or folder of a LoRA adapter.
+            base: Model that the adapter belongs to.
+            max_new_tokens: Tokens of one utterance at most.
+            temperature: Sampling temperature.
+            system_prompt: Instructions before every dialogue.
+            engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
+
+        Raises:
+            ImportError: If vLLM is not installed.
+        """
+        try:
+            from vllm import LLM
+            from vllm.lora.request import LoRARequest
+        except ImportError as error:
+            raise ImportError("`engine='vllm'` needs vLLM and a GPU; `pip install vllm`, or use `--engine transformers`.") from error
+        is_adapter = (Path(path) / "adapter_config.json").exists()
+        self.llm = LLM(model=base if is_adapter else path, enable_prefix_caching=True, enable_lora=is_adapter, **engine)
+        self.lora = LoRARequest("actor", 1, path) if is_adapter else None
+        self.tokenizer = self.llm.get_tokenizer()
+        self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """Sample the next utterance of every dialogue; see `Policy`."""
+        from vllm import SamplingParams
+
+        # Token ids, not text: a chat template already holds the begin token that vLLM would add once more.
+        prompts = [
+            {"prompt_token_ids": encode_prompt([*system_message(self.system_prompt), *d], self.tokenizer)} for d in dialogues
+        ]
+        sampling = [
+            SamplingParams(temperature=self.temperature, max_tokens=self.max_new_tokens, seed=seed % 2**31, logprobs=0)
+            for seed in seeds
+        ]
+        outputs = [output.outputs[0] for output in self.llm.generate(prompts, sampling, lora_request=self.lora, use_tqdm=False)]
+        return [
+            Utterance(
+                output.text.strip(),
+                list(output.token_ids),
+                [entry[token].logprob for token, entry in zip(output.token_ids, output.logprobs, strict=True)],
+            )
+            for output in outputs
+        ]

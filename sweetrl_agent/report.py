@@ -1,0 +1,172 @@
+"""Write the report of a run: one HTML file that opens from disk and loads nothing.
+
+    python -m sweetrl_agent.report RUN_FOLDER [--open]
+
+The report reads only files of the run folder, so it can be made again at any time, also while the run goes on or after it
+crashed: a section whose file is missing says so. Models wrote much of what it shows; so all text is escaped, and a content
+security policy lets nothing run but the report's own script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import os
+import tempfile
+import webbrowser
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
+from sweetrl_agent.reporting.curves import curves_data, curves_section
+from sweetrl_agent.reporting.dialogues import dialogues_data
+from sweetrl_agent.reporting.figures import number, plain
+from sweetrl_agent.reporting.markup import Html, embedded_json, folded, join, missing, note, section, table, tag
+from sweetrl_agent.reporting.run_folder import ADVANTAGES, CONFIG, EVALUATION, MAX_CONFIG_CHARS, PAIRS, VERSIONS, RunFolder
+from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
+
+REPORT = "report.html"
+
+
+def write_report(folder: Path) -> Path:
+    """Write report.html into a run folder, in place of an older one.
+
+    Args:
+        folder: The run folder; any of its files may be missing.
+
+    Returns:
+        Path of the report.
+
+    Raises:
+        ValueError: If there is no such folder.
+    """
+    run = RunFolder.read(folder)
+    dialogues = dialogues_data(run)
+    agents = [*(score.agent for score in read_scores(run.results)), *(str(r.get("agent", "?")) for r in run.evaluation)]
+    colours = agent_colours(agents)
+    script = _resource("report.js")
+    page = Template(_resource("page.html")).substitute(
+        title=join([run.name]),
+        policy=_policy(script),
+        style=_resource("report.css"),
+        facts=_facts(run),
+        sections=_sections(run, colours, len(dialogues["dialogues"])),
+        data=embedded_json({"curves": curves_data(run.metrics), "colours": colours, **dialogues}),
+        script=script,
+    )
+    return _write_atomically(folder / REPORT, page)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.report", description="Write the report of a run.")
+    parser.add_argument("run_folder", type=Path, help="the folder of the run; report.html is written into it")
+    parser.add_argument("--open", action="store_true", help="open the report in the browser")
+    options = parser.parse_args(arguments)
+    try:
+        path = write_report(options.run_folder)
+    except ValueError as error:
+        parser.error(str(error))
+    print(path)
+    if options.open:
+        webbrowser.open(path.resolve().as_uri())
+    return 0
+
+
+def _resource(name: str) -> str:
+    return files("sweetrl_agent.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """Nothing is loaded from anywhere, and only the report's own script runs, known by its hash."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _write_atomically(path: Path, text: str) -> Path:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))  # a model may write half of a surrogate pair
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:
+    """All sections, in the order of interest."""
+    return join(
+        [
+            headline_section(run, colours),
+            scores_section(run),
+            outcomes_section(run, colours),
+            curves_section(run),
+            _dialogues_section(run, num_dialogues),
+            seconds_section(run),
+            _pairs_section(run),
+            _setup_section(run),
+            _troubles_section(run),
+        ]
+    )
+
+
+def _facts(run: RunFolder) -> Html:
+    """The line below the title: what the run was."""
+    facts = {
+        "algorithm": run.results.get("algorithm"),
+        "seed": run.results.get("seed"),
+        "commit": run.versions.get("git_commit"),
+        "machine": run.versions.get("machine"),
+    }
+    known = [(name, str(value)) for name, value in facts.items() if value not in (None, "")]
+    return join(tag("span", f"{name} ", tag("strong", value[:120])) for name, value in known)
+
+
+def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
+    if num_shown == 0:
+        return section("dialogues", "Dialogues", missing(run.trouble(EVALUATION)))
+    left_out = len(run.evaluation) - num_shown
+    text = f"{num_shown} of the {len(run.evaluation)} dialogues of {EVALUATION} are in this file"
+    text += f", {left_out} are left out" if left_out else ""
+    text += "; those with advantages first, then others in the same episodes, then further ones, splits taking turns."
+    text += "" if run.advantages else f" No advantages: {run.trouble(ADVANTAGES)}"
+    return section("dialogues", "Dialogues", note(text), Html(_resource("viewer.html")))
+
+
+def _pairs_section(run: RunFolder) -> Html:
+    rows = [(name, _cell(value)) for name, value in run.pairs.items()]
+    content = table(("About the pairs", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
+    return section("pairs", "Preference pairs", content)
+
+
+def _setup_section(run: RunFolder) -> Html:
+    """Configuration and versions, closed until opened."""
+    config = run.config[:MAX_CONFIG_CHARS]
+    config += f"\n[{len(run.config) - len(config)} more characters]" if len(config) < len(run.config) else ""
+    parts = [folded(CONFIG, tag("pre", config)) if config else missing(run.trouble(CONFIG))]
+    packages = run.versions.get("packages")
+    rows = [(name, _cell(value)) for name, value in run.versions.items() if name != "packages"]
+    rows += [(name, _cell(value)) for name, value in (packages.items() if isinstance(packages, dict) else ())]
+    parts.append(folded(VERSIONS, table(("Of", "Version"), rows)) if rows else missing(run.trouble(VERSIONS)))
+    return section("setup", "Setup", *parts)
+
+
+def _troubles_section(run: RunFolder) -> Html:
+    if not run.troubles:
+        return Html("")
+    return section("troubles", "Missing or unreadable files", tag("ul", *(tag("li", text) for text in run.troubles.values())))
+
+
+def _cell(value: object) -> str:
+    figure = number(value)
+    return str(value) if figure is None else plain(figure, digits=6)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

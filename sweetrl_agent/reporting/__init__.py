@@ -1,0 +1,1 @@
+"""The parts of the report of a run: reading its folder, figures, markup, one module per kind of section, and the page."""

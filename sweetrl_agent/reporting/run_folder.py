@@ -1,0 +1,110 @@
+"""A run folder as the report sees it: every file optional, every line suspect, every trouble noted.
+
+A run may have crashed, or still be going; so a file that is missing, empty or broken is a fact to report, never an error.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+RESULTS = "results.json"
+CONFIG = "config.yaml"
+VERSIONS = "versions.json"
+METRICS = "metrics.jsonl"
+EVALUATION = "evaluation.jsonl"
+ADVANTAGES = "turn_advantages.jsonl"
+PAIRS = "pairs_summary.json"
+
+MAX_CONFIG_CHARS = 60_000
+
+
+@dataclass
+class RunFolder:
+    """What the files of a run folder hold; a file without anything to read is an empty value and has a `trouble`.
+
+    Attributes:
+        name: Name of the folder.
+        results: Scores by agent and split, and the facts of the run.
+        config: The configuration, as text.
+        versions: Python, packages, git commit, machine.
+        metrics: Lines logged in training.
+        evaluation: Dialogues of the evaluation, with their outcome.
+        advantages: Advantages of the agent's turns, of some of these dialogues.
+        pairs: Numbers about the preference pairs.
+        troubles: By file name, a sentence on what is missing or could not be read.
+    """
+
+    name: str
+    results: Record = field(default_factory=dict)
+    config: str = ""
+    versions: Record = field(default_factory=dict)
+    metrics: list[Record] = field(default_factory=list)
+    evaluation: list[Record] = field(default_factory=list)
+    advantages: list[Record] = field(default_factory=list)
+    pairs: Record = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> RunFolder:
+        """Read what there is.
+
+        Raises:
+            ValueError: If there is no such folder.
+        """
+        if not folder.is_dir():
+            raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is no folder.")
+        run = cls(folder.resolve().name)
+        run.results = run._object(folder / RESULTS)
+        run.config = run._text(folder / CONFIG)
+        run.versions = run._object(folder / VERSIONS)
+        run.metrics = run._lines(folder / METRICS)
+        run.evaluation = run._lines(folder / EVALUATION)
+        run.advantages = run._lines(folder / ADVANTAGES)
+        run.pairs = run._object(folder / PAIRS)
+        return run
+
+    def trouble(self, file_name: str) -> str:
+        """Why nothing of a file can be shown."""
+        return self.troubles.get(file_name, f"{file_name} holds nothing that can be shown here.")
+
+    def _text(self, path: Path) -> str:
+        if not path.is_file():
+            self.troubles[path.name] = f"{path.name} is missing from the run folder."
+            return ""
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            self.troubles[path.name] = f"{path.name} could not be read: {error.strerror}."
+            return ""
+        if not text.strip():
+            self.troubles[path.name] = f"{path.name} is empty."
+        return text.strip()
+
+    def _object(self, path: Path) -> Record:
+        text = self._text(path)
+        if not text:
+            return {}
+        value = _parse(text)
+        if value is None:
+            self.troubles[path.name] = f"{path.name} could not be read: expected one JSON object."
+        return value or {}
+
+    def _lines(self, path: Path) -> list[Record]:
+        lines = [line for line in self._text(path).split("\n") if line.strip()]
+        records = [record for record in map(_parse, lines) if record is not None]
+        if broken := len(lines) - len(records):
+            self.troubles[path.name] = f"{path.name}: {broken} of {len(lines)} lines could not be read and are left out."
+        return records
+
+
+def _parse(text: str) -> Record | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,210 @@
+"""The scores of the agents: the headline, the interval plot, the table of everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweetrl_agent.reporting.figures import (
+    NOTHING,
+    Interval,
+    difference_interval,
+    interval,
+    number,
+    percent,
+    percent_interval,
+    plain,
+    points,
+)
+from sweetrl_agent.reporting.markup import Html, missing, note, section, table, tag
+from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
+
+BASELINE = "start"
+NUM_COLOURS = 6
+ARROW = "\N{RIGHTWARDS ARROW}"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one agent reached on one split; None where the file does not say.
+
+    Attributes:
+        agent: Name of the agent.
+        split: Name of the split.
+        n: Number of episodes scored.
+        void: Number of episodes without a verdict, left out of the scores.
+        success: Fraction of episodes with every hidden test passed.
+        success_bounds: Its 95% interval.
+        tests_passed: Mean fraction of hidden tests passed.
+        tests_bounds: Its 95% interval.
+        turns: Mean number of agent turns in a dialogue.
+        answered: Fraction of dialogues that the agent ended with an answer.
+    """
+
+    agent: str
+    split: str
+    n: float | None
+    void: float | None
+    success: float | None
+    success_bounds: Interval | None
+    tests_passed: float | None
+    tests_bounds: Interval | None
+    turns: float | None
+    answered: float | None
+
+    @classmethod
+    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any]) -> Score:
+        """Read the scores of one agent on one split."""
+        bounds = values.get("ci95")
+        bounds = bounds if isinstance(bounds, dict) else {}
+        return cls(
+            agent=agent,
+            split=split,
+            n=number(values.get("n")),
+            void=number(values.get("void")),
+            success=number(values.get("success")),
+            success_bounds=interval(bounds.get("success")),
+            tests_passed=number(values.get("tests_passed")),
+            tests_bounds=interval(bounds.get("tests_passed")),
+            turns=number(values.get("turns")),
+            answered=number(values.get("answered")),
+        )
+
+
+def read_scores(results: Mapping[str, Any]) -> list[Score]:
+    """Every score in results.json, in its order: what has a "success" or an "n" two levels down."""
+    return [
+        Score.from_dict(agent, split, values)
+        for agent, splits in results.items()
+        if isinstance(splits, dict)
+        for split, values in splits.items()
+        if isinstance(values, dict) and ("success" in values or "n" in values)
+    ]
+
+
+def agent_colours(agents: Sequence[str]) -> dict[str, str]:
+    """The CSS class that colours each agent, the same in every section."""
+    return {agent: f"colour-{i % NUM_COLOURS}" for i, agent in enumerate(dict.fromkeys(agents))}
+
+
+def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
+    """What training changed: success before and after, with intervals, as cards, a table and a plot."""
+    scores = read_scores(run.results)
+    if not scores:
+        return section("headline", "Success", missing(run.trouble(RESULTS)))
+    comparisons = _comparisons(scores)
+    parts = [tag("div", *(_card(before, after) for before, after in comparisons), class_="cards")] if comparisons else []
+    parts += [_plot(scores, colours)]
+    if comparisons:
+        parts += [_comparison_table(comparisons)]
+    return section("headline", "Success", *parts, note(_explanation(bool(comparisons))))
+
+
+def scores_section(run: RunFolder) -> Html:
+    """The table of every agent on every split."""
+    scores = read_scores(run.results)
+    if not scores:
+        return section("scores", "Scores", missing(run.trouble(RESULTS)))
+    head = ("Agent", "Split", "n", "Void", "Success", "95%", "Tests passed", "95%", "Turns", "Answered")
+    rows = [
+        (
+            score.agent,
+            score.split,
+            plain(score.n),
+            plain(score.void),
+            percent(score.success),
+            percent_interval(score.success_bounds),
+            percent(score.tests_passed),
+            percent_interval(score.tests_bounds),
+            NOTHING if score.turns is None else f"{score.turns:.2f}",
+            percent(score.answered),
+        )
+        for score in scores
+    ]
+    text = "n: episodes scored. Void: episodes without a verdict, left out of the scores. Turns: the agent's, per dialogue."
+    return section("scores", "Scores", table(head, rows), note(f"{text} Intervals in percent."))
+
+
+def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
+    """The baseline with every other agent, split by split; the baseline is "start" or else the first agent."""
+    agents = list(dict.fromkeys(score.agent for score in scores))
+    baseline = BASELINE if BASELINE in agents else agents[0]
+    before = {score.split: score for score in scores if score.agent == baseline}
+    return [(before[score.split], score) for score in scores if score.agent != baseline and score.split in before]
+
+
+def _difference(before: Score, after: Score) -> tuple[float | None, Interval | None]:
+    if before.success is None or after.success is None:
+        return None, None
+    bounds = difference_interval(before.success, before.success_bounds, after.success, after.success_bounds)
+    return after.success - before.success, bounds
+
+
+def _point_interval(bounds: Interval | None) -> str:
+    return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
+
+
+def _card(before: Score, after: Score) -> Html:
+    difference, bounds = _difference(before, after)
+    if bounds is None or bounds[0] <= 0 <= bounds[1]:
+        verdict = "unsure"
+    else:
+        verdict = "better" if bounds[0] > 0 else "worse"
+    return tag(
+        "div",
+        tag("h3", f"{before.agent} {ARROW} {after.agent} on {after.split}"),
+        tag("p", f"{percent(before.success)} {ARROW} {percent(after.success)}", class_="big"),
+        tag("p", tag("strong", f"{points(difference)} points", class_=verdict), f" {_point_interval(bounds)}"),
+        class_="card",
+    )
+
+
+def _comparison_table(comparisons: Sequence[tuple[Score, Score]]) -> Html:
+    head = ("Split", "From", "Success", "95%", "To", "Success", "95%", "Difference, points", "95%")
+    rows = []
+    for before, after in comparisons:
+        difference, bounds = _difference(before, after)
+        cells = [(s.agent, percent(s.success), percent_interval(s.success_bounds)) for s in (before, after)]
+        rows.append((after.split, *cells[0], *cells[1], points(difference), _point_interval(bounds)))
+    return table(head, rows)
+
+
+def _explanation(is_compared: bool) -> str:
+    text = "Success: the fraction of episodes whose answer passes every hidden test. Intervals are 95%, in percent."
+    if not is_compared:
+        return text
+    return (
+        f"{text} The interval of a difference comes from the two intervals, taken as independent (square and add, Newcombe "
+        "1998): on the same tasks it is, as a rule, a little too wide. One that holds 0 shows no difference."
+    )
+
+
+def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
+    """A line per agent and split: the score as a dot, its interval as a stroke, on one axis from 0%."""
+    tops = [max(s.success or 0.0, s.success_bounds[1] if s.success_bounds else 0.0) for s in scores]
+    top = min(max(math.ceil(10 * max(tops) - 1e-9), 1) / 10, 1.0)
+    rows: list[Html] = []
+    for split in dict.fromkeys(score.split for score in scores):
+        rows.append(tag("div", split, class_="group"))
+        rows += [_plot_row(score, top, colours.get(score.agent, "")) for score in scores if score.split == split]
+    ticks = [
+        tag("text", percent(top * i / 4).replace(".0%", "%"), x=f"{25 * i}%", y="12", class_=f"tick-{i}") for i in (0, 2, 4)
+    ]
+    axis = tag("svg", *ticks, class_="axis", height="16", aria_hidden="true")
+    rows.append(tag("div", tag("span", class_="label"), axis, tag("span", class_="value"), class_="interval"))
+    return tag("div", *rows, class_="intervals")
+
+
+def _plot_row(score: Score, top: float, colour: str) -> Html:
+    marks = [tag("line", x1=f"{25 * i}%", x2=f"{25 * i}%", y1="0", y2="24", class_="grid") for i in range(5)]
+    if score.success_bounds:
+        low, high = (f"{100 * min(max(bound / top, 0.0), 1.0):.2f}%" for bound in score.success_bounds)
+        marks.append(tag("line", x1=low, x2=high, y1="12", y2="12", class_="whisker"))
+    if score.success is not None:
+        marks.append(tag("circle", cx=f"{100 * min(max(score.success / top, 0.0), 1.0):.2f}%", cy="12", r="5"))
+    text = f"{score.agent} on {score.split}: {percent(score.success)} {percent_interval(score.success_bounds)}"
+    plot = tag("svg", tag("title", text), *marks, role="img", height="24")
+    value = tag("span", percent(score.success), class_="value")
+    return tag("div", tag("span", score.agent, class_="label"), plot, value, class_=f"interval {colour}".rstrip())

@@ -1,0 +1,177 @@
+"""Stage 1 of SWEET-RL on TRL: a critic whose turn-wise advantage is a mean log-ratio, trained on pairs of trajectories.
+
+`DPOTrainer` brings the model and reference handling, LoRA, accelerate, logging and checkpoints. Ours is what it has no notion of:
+dialogues whose agent turns are scored one by one, a hint that only the critic sees, and the loss of equations 2 and 3. The
+overrides touch private parts of TRL 1.16 (`_prepare_dataset`, `_compute_loss`, the fused head); they are all in this file.
+
+Source: arXiv:2503.15478, section 4.2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from datasets import Dataset
+from torch import Tensor, nn
+from trl import DPOConfig, DPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.dpo_trainer import DataCollatorForPreference
+from trl.trainer.utils import pad, use_adapter
+
+from sweetrl_agent.chat import encode_dialogue, hint_message
+from sweetrl_agent.credit import FORMS
+
+SIDES = ("chosen", "rejected")
+
+
+@dataclass
+class SweetCriticConfig(DPOConfig):
+    """Configuration of `SweetCriticTrainer`; everything else is `DPOConfig`'s.
+
+    The paper's values (Table 5): learning_rate 2e-7, beta 0.1, nll_coef 0.01, batch 8, 4 epochs. `max_length` is a filter here: a
+    pair with a longer dialogue is left out whole, for a cut one would lose its answer.
+    """
+
+    form: str = field(
+        default="paper",
+        metadata={"help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens."},
+    )
+    nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
+
+    def __post_init__(self) -> None:
+        """Check the form and derive TRL's own fields."""
+        if self.form not in FORMS:
+            raise ValueError(f"`form` must be one of {FORMS}, got {self.form!r}.")
+        super().__post_init__()
+
+
+def turn_advantages(log_ratios: Tensor, turn_ids: Tensor, num_turns: int) -> Tensor:
+    """Average the log-ratios of each agent turn: A(o_t, a_t, c) of SWEET-RL, equation 3. Linear in `log_ratios`.
+
+    Args:
+        log_ratios: log pi_theta - log pi_ref of each token, in nats, shape (B, L).
+        turn_ids: Agent turn of each token, 1..T; 0 for tokens that are not actions. Shape (B, L).
+        num_turns: T, the largest turn number in the batch.
+
+    Returns:
+        Advantage of every turn, shape (B, T); 0 where a dialogue has fewer turns.
+
+    Source: arXiv:2503.15478, section 4.2.
+    """
+    sums = log_ratios.new_zeros(len(turn_ids), num_turns + 1).scatter_add(1, turn_ids, log_ratios)
+    counts = torch.zeros_like(sums).scatter_add(1, turn_ids, torch.ones_like(log_ratios))
+    return (sums / counts.clamp(min=1))[:, 1:]  # column 0 collects the tokens that are not actions
+
+
+def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor:
+    """What the loss compares, shape (B,): the sum of the turns' means ("paper"), or one mean over all action tokens."""
+    if form == "paper":
+        return turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1)
+    is_action = turn_ids > 0
+    return (log_ratios * is_action).sum(dim=1) / is_action.sum(dim=1)
+
+
+@dataclass
+class DataCollatorForTurnPreference(DataCollatorForPreference):
+    """Adds `turn_ids` (2B, L): 0, or the agent turn of the token. Each side is a whole dialogue, so prompts are empty."""
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        """Collate; the better dialogues are the first half of the batch."""
+        batch: dict[str, Any] = super().torch_call(examples)
+        turns = [torch.tensor(example[f"{side}_turn_ids"]) for side in SIDES for example in examples]
+        batch["turn_ids"] = pad(
+            turns, padding_value=0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of
+        )
+        batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # human turns are attended to and never scored
+        return batch
+
+
+class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
+    """Trains the critic on rows of `pairs.outcome_pairs`; a row's "hidden" is told to the critic, "" is a critic without."""
+
+    def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
+        """As `DPOTrainer`; the collator is ours."""
+        if args.precompute_ref_log_probs:
+            raise ValueError("`precompute_ref_log_probs` caches sums that this loss does not use; leave it False.")
+        self.num_skipped = 0
+        collator = DataCollatorForTurnPreference(
+            pad_token_id=_pad_id(processing_class), pad_to_multiple_of=args.pad_to_multiple_of
+        )
+        super().__init__(args=args, processing_class=processing_class, data_collator=collator, **kwargs)
+
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: SweetCriticConfig, dataset_name: str) -> Dataset:
+        rows = []
+        for row in dataset:
+            encoded: dict[str, Any] = {"prompt_ids": []}
+            for side in SIDES:
+                dialogue = encode_dialogue([*hint_message(row["hidden"]), *row[side]], processing_class)
+                encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
+            rows.append(encoded)
+        kept = [row for row in rows if all(len(row[f"{side}_ids"]) <= (args.max_length or len(row[f"{side}_ids"])) for side in SIDES)]
+        self.num_skipped = len(rows) - len(kept)
+        if not kept:
+            raise ValueError(f"All {len(rows)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
+        return Dataset.from_list(kept)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        self._signature_columns = list(dict.fromkeys([*self._signature_columns, *(f"{side}_turn_ids" for side in SIDES)]))
+
+    def _log_probs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+        """Log-probability of each action token, shape (2B, L - 1); position i scores token i + 1, others are 0."""
+        labels = inputs["input_ids"].masked_fill(inputs["completion_mask"] == 0, -100)
+        output = model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            use_cache=False,
+            labels=labels,
+            fused_lm_head=True,
+        )
+        log_probs: Tensor = output.log_probs
+        return log_probs.float()
+
+    def _reference_log_probs(self, inputs: dict[str, Tensor]) -> Tensor:
+        model = self.ref_model
+        context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        if model is None:  # LoRA: the reference is the model without its adapter, or with the frozen one it started from
+            model = self.model
+            unwrapped = self.accelerator.unwrap_model(model)
+            context = use_adapter(unwrapped, adapter_name="ref" if "ref" in unwrapped.peft_config else None)
+        checkpointing = disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs)
+        with torch.no_grad(), checkpointing, context:
+            return self._log_probs(model, inputs)
+
+    def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool) -> Tensor:
+        log_probs = self._log_probs(model, inputs)
+        log_ratios = log_probs - self._reference_log_probs(inputs)
+        turn_ids = inputs["turn_ids"][:, 1:]
+        chosen, rejected = trajectory_scores(log_ratios, turn_ids, self.args.form).chunk(2)
+        margin = self.beta * (chosen - rejected)
+        is_chosen_action = (turn_ids > 0)[: len(turn_ids) // 2]
+        nll = -log_probs[: len(turn_ids) // 2][is_chosen_action].mean()
+        self._record(chosen, rejected, margin, nll)
+        loss: Tensor = -F.logsigmoid(margin).mean() + self.args.nll_coef * nll
+        return loss
+
+    def _record(self, chosen: Tensor, rejected: Tensor, margin: Tensor, nll: Tensor) -> None:
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        values = {
+            "rewards/chosen": self.beta * chosen,
+            "rewards/rejected": self.beta * rejected,
+            "rewards/margins": margin,
+            "rewards/accuracies": (margin > 0).float(),
+            "nll": nll[None],
+        }
+        for name, value in values.items():
+            metrics[name].append(self.accelerator.gather(value.detach()).mean().item())
+
+
+def _pad_id(tokenizer: Any) -> int:
+    pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    if pad_id is None:
+        raise ValueError("The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.")
+    return int(pad_id)

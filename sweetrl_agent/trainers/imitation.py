@@ -1,0 +1,70 @@
+"""Imitation: supervised fine-tuning on the agent's turns of demonstrated dialogues, on TRL's `SFTTrainer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch import nn
+from trl import SFTTrainer
+
+from sweetrl_agent.chat import Messages, encode_dialogue
+
+
+class MuonWithAdamW(torch.optim.Optimizer):
+    """Muon for the matrices inside the layers, AdamW for embeddings and norms: how Muon is meant to be used.
+
+    A model from scratch learns to read a dialogue in about half the steps that AdamW alone takes. Muon's learning rate is in
+    other units than AdamW's, so it is a multiple of it.
+
+    Source: torch.optim.Muon; Jordan et al., 2024, "Muon: an optimizer for hidden layers in neural networks".
+    """
+
+    def __init__(self, model: nn.Module, lr: float, muon_factor: float = 10.0, weight_decay: float = 0.01) -> None:
+        """Share the model's parameters out between the two."""
+        matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+        is_matrix = {id(p) for p in matrices}
+        others = [p for p in model.parameters() if id(p) not in is_matrix]
+        self.parts = [
+            torch.optim.Muon(matrices, lr=lr * muon_factor, weight_decay=weight_decay),
+            torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay),
+        ]
+        super().__init__([{"params": list(model.parameters())}], {"lr": lr})
+        self.param_groups = [group for part in self.parts for group in part.param_groups]  # shared, so schedulers reach both
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update all parameters."""
+        for part in self.parts:
+            part.step(closure)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of both parts."""
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore both parts."""
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+
+def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
+    """Tokens and labels of dialogues; only the agent's turns are labelled, everything else is -100."""
+    rows = []
+    for messages in dialogues:
+        dialogue = encode_dialogue(messages, tokenizer)
+        labels = [token if turn else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)]
+        rows.append({"input_ids": dialogue.token_ids, "labels": labels})
+    return Dataset.from_list(rows)
+
+
+class ImitationTrainer(SFTTrainer):  # type: ignore[misc]
+    """`SFTTrainer` over `imitation_dataset`, with Muon where the model starts from scratch."""
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Muon and AdamW at the configured learning rate."""
+        if self.optimizer is None:
+            self.optimizer = MuonWithAdamW(model or self.model, self.args.learning_rate, weight_decay=self.args.weight_decay)
+        return self.optimizer

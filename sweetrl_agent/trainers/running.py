@@ -1,0 +1,121 @@
+"""What every training stage shares: arguments, progress, checkpoints to resume from, and the final model's arrival."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.files import Row
+
+CHECKPOINTS = "checkpoints"
+#: Of what a trainer logs, what depends on the machine and not on the seed.
+_TIMINGS = ("runtime", "per_second", "flos", "train_loss")
+
+
+class StageProgress(TrainerCallback):
+    """A progress bar with the stage's name, rate, remaining time and loss."""
+
+    def __init__(self, stage: str) -> None:
+        """Name the bar after the stage."""
+        self.stage = stage
+        self.bar: tqdm[Any] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Open the bar where training goes on from."""
+        self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Move on."""
+        if self.bar is not None:
+            self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
+        """Show the loss."""
+        if self.bar is not None and logs and "loss" in logs:
+            self.bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Close the bar."""
+        if self.bar is not None:
+            self.bar.close()
+
+
+def trainer_arguments(
+    folder: Path, seed: int, model: ModelArguments, batch: int, micro_batch: int, learning_rate: float, epochs: float
+) -> dict[str, Any]:
+    """Arguments of a TRL config for a stage that writes into `folder`.
+
+    Schedule and optimizer as in the released code: cosine to a tenth, 3% warm-up, Adam betas (0.9, 0.95), gradients clipped at 1.
+    """
+    on_gpu = torch.cuda.is_available()
+    return {
+        "output_dir": str(folder / CHECKPOINTS),
+        "seed": seed,
+        "per_device_train_batch_size": micro_batch,
+        "gradient_accumulation_steps": batch // micro_batch,
+        "learning_rate": learning_rate,
+        "num_train_epochs": epochs,
+        "lr_scheduler_type": "cosine_with_min_lr",
+        "lr_scheduler_kwargs": {"min_lr_rate": 0.1},
+        "warmup_steps": 0.03,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "max_grad_norm": 1.0,
+        "logging_steps": 10,
+        "save_strategy": "steps",
+        "save_steps": 100,
+        "save_total_limit": 1,
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": not on_gpu,
+        "bf16": on_gpu,
+        "gradient_checkpointing": model.gradient_checkpointing,
+        "dataloader_pin_memory": on_gpu,
+    }
+
+
+def lora_config(model: ModelArguments) -> Any:
+    """The adapter's configuration, or None for full fine-tuning."""
+    if not model.lora:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(r=model.lora_r, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[Row]:
+    """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
+
+    Returns:
+        The stage's training metrics, one row per logged step.
+    """
+    trainer.remove_callback(PrinterCallback)
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(StageProgress(stage))
+    checkpoints = folder / CHECKPOINTS
+    last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    trainer.train(resume_from_checkpoint=last)
+    beside = folder.with_name(folder.name + ".part")
+    shutil.rmtree(beside, ignore_errors=True)
+    trainer.save_model(str(beside))
+    tokenizer.save_pretrained(str(beside))
+    (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+    return [
+        {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
+        for entry in trainer.state.log_history
+        if "loss" in entry
+    ]
+
+
+def _is_timing(name: str) -> bool:
+    return any(part in name for part in _TIMINGS)

@@ -1,0 +1,89 @@
+"""A finished episode, in memory and as a row that ColBench's own tools can read.
+
+The row has ColBench's `task`, `dialogue_history`, `answer` and `reward`, and beside them what training needs: the metrics, and
+each turn's tokens with the log-probabilities they were sampled with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from colbench_gym.envs.colbench_env import VOID
+from colbench_gym.scoring.answer import parse_message
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One agent utterance.
+
+    Attributes:
+        text: The utterance as sampled, private thought included.
+        token_ids: Tokens as sampled; empty where the policy gives none.
+        log_probs: Their log-probabilities under the sampling distribution, in nats.
+    """
+
+    text: str
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A finished episode.
+
+    Attributes:
+        task_id: Task of the episode.
+        episode: Number of the episode among those of the task.
+        messages: What was said, as chat messages; the first is the request.
+        turns: The agent's turns as sampled, in order.
+        metrics: "outcome", and unless the episode is void "success" and "tests_passed".
+        reward: The environment's reward.
+        task_row: The task as ColBench's row; {} where it was not asked for.
+    """
+
+    task_id: str
+    episode: int
+    messages: list[dict[str, str]]
+    turns: list[Turn]
+    metrics: dict[str, Any]
+    reward: float
+    task_row: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_void(self) -> bool:
+        """True where the world failed: such an episode is no evidence and enters neither means nor pairs."""
+        return bool(self.metrics["outcome"] == VOID)
+
+    def prefix(self, turn: int) -> list[dict[str, str]]:
+        """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
+        return self.messages[: 2 * turn - 1]
+
+    def to_row(self) -> dict[str, Any]:
+        """The trajectory as a JSON row."""
+        answer = parse_message(self.turns[-1].text).answer if self.turns else None
+        return {
+            "schema": SCHEMA,
+            "task_id": self.task_id,
+            "episode": self.episode,
+            "task": self.task_row,
+            "dialogue_history": self.messages,
+            "answer": answer if answer is not None else (self.messages[-1]["content"] if self.turns else ""),
+            "reward": self.reward,
+            "metrics": self.metrics,
+            "turns": [{"text": t.text, "token_ids": t.token_ids, "log_probs": [round(x, 6) for x in t.log_probs]} for t in self.turns],
+        }
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Trajectory:
+        """Read a row back.
+
+        Raises:
+            ValueError: If the row is of another schema.
+        """
+        if row.get("schema") != SCHEMA:
+            raise ValueError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
+        turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
+        return cls(row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"])

@@ -1,0 +1,57 @@
+"""Confidence intervals, against known values and by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colbench_gym.scoring.intervals import mean_interval, wilson
+
+
+def test_wilson_equals_scipy():
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install colbench-gym[dev]`")
+    for successes, n in ((0, 10), (3, 10), (10, 10), (500, 1000), (996, 1000)):
+        expected = stats.binomtest(successes, n).proportion_ci(method="wilson")
+        assert wilson(successes / n, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_without_rows_nothing_is_known():
+    assert wilson(0.0, 0) == (0.0, 1.0) and mean_interval([]) == (0.0, 1.0)
+
+
+def test_the_bootstrap_equals_the_normal_interval_where_that_holds():
+    values = np.random.default_rng(0).uniform(size=2000)
+    low, high = mean_interval(values.tolist())
+    half = 1.96 * values.std() / 2000**0.5
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=half / 8)
+
+
+def test_equal_values_do_not_give_an_interval_of_no_width():
+    assert mean_interval([1.0] * 100) == wilson(1.0, 100)
+    assert mean_interval([1.0] * 100, list(range(10)) * 10) == wilson(1.0, 10)
+
+
+def test_rows_of_one_task_count_together():
+    rng = np.random.default_rng(0)
+    tasks = rng.uniform(size=50)
+    values, groups = np.repeat(tasks, 20).tolist(), np.repeat(np.arange(50), 20).tolist()
+    low, high = mean_interval(values, groups)
+    naive = mean_interval(values)
+    assert high - low > 3 * (naive[1] - naive[0])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_95_of_100_intervals_hold_the_truth(grouped):
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        tasks = rng.beta(2, 1, size=60)
+        values = np.repeat(tasks, 4) if grouped else tasks
+        low, high = mean_interval(values.tolist(), np.repeat(np.arange(60), 4).tolist() if grouped else None)
+        hits += low <= 2 / 3 <= high
+    assert 0.90 <= hits / 200 <= 0.99
+
+
+def test_the_interval_is_the_same_each_time():
+    values = [0.0, 0.3, 1.0, 0.5] * 9
+    assert mean_interval(values) == mean_interval(values) != mean_interval(values, seed=1)

@@ -1,0 +1,169 @@
+"""Hidden tests: verdicts, their semantics, and references that cannot be graded."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from colbench_gym.errors import SandboxError
+from colbench_gym.scoring import unit_tests as module
+from colbench_gym.scoring.unit_tests import UnitTests
+
+CALLS = ("total([1])", "total([2, 3])")
+
+
+@pytest.fixture
+def score(sandbox, total_task):
+    """Function: reference, answer, semantics -> score of two calls."""
+
+    def score(reference, answer, semantics="module", calls=CALLS):
+        return UnitTests(sandbox, semantics).score(total_task("t", reference, calls), answer)
+
+    return score
+
+
+REFERENCE = "def total(p):\n    return sum(p) * 0.5"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "calls"),
+    [
+        (REFERENCE, "passed", ("passed", "passed")),
+        ("def total(p): return 0.5", "wrong", ("passed", "wrong")),
+        (
+            "def total(p): return 0.5 if p == [1] else 1 / 0",
+            "exception:ZeroDivisionError",
+            ("passed", "exception:ZeroDivisionError"),
+        ),
+        (
+            "import math\nHALF = 0.5\ndef f(p): return f(p[1:]) + p[0] * HALF if p else 0\ndef total(p): return f(p)",
+            "passed",
+            ("passed",) * 2,
+        ),
+        ("def other(p): return 1", "exception:NameError", ("exception:NameError",) * 2),
+        (
+            "class Any:\n    def __eq__(self, o): return True\ndef total(p): return Any()",
+            "not_serialisable",
+            ("not_serialisable",) * 2,
+        ),
+        (None, "no_answer", ("no_answer",) * 2),
+        (" \n", "no_answer", ("no_answer",) * 2),
+    ],
+)
+def test_verdicts(score, answer, outcome, calls):
+    got = score(REFERENCE, answer)
+    passed = calls.count("passed")
+    assert (got.outcome, got.calls, got.tests_passed, got.success) == (outcome, calls, passed / 2, int(passed == 2))
+    assert got.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("def total(p): return p[1]", "'total([1])' gives no value (IndexError)"),
+        ("def total(p): import bs4", "'total([1])' gives no value (ModuleNotFoundError)"),
+        ("def total(p): return object()", "'total([1])' gives no value (not_serialisable)"),
+        ("def total(p):\n    import random\n    return random.random()", "'total([1])' gives two values in two runs"),
+        (
+            "def total(p):\n    import numpy\n    return float(numpy.random.random())",
+            "'total([1])' gives two values in two runs",
+        ),
+        ("def total(p):\n    import time\n    return time.time()", "'total([1])' gives two values in two runs"),
+        ("def total(p):\n    while len(p) > 1: pass\n    return 1", "'total([2, 3])' gives no value (timeout)"),
+        (
+            "def total(p):\n    import math\n    math.seen = getattr(math, 'seen', 0) + 1\n    return math.seen",
+            "'total([1])' gives two values in two runs",
+        ),
+    ],
+)
+def test_a_reference_that_cannot_be_graded(score, reference, reason):
+    got = score(reference, "def total(p): return 1")
+    assert (got.outcome, got.tests_passed, got.success, got.reason) == ("ungradable", 0.0, 0, reason)
+
+
+@pytest.mark.parametrize("semantics", ["module", "released"])
+def test_a_seeded_reference_is_gradable(score, semantics):
+    reference = "def total(p):\n    import random\n    random.seed(p[0])\n    return random.random()"
+    assert score(reference, reference, semantics).success == 1
+
+
+def test_odd_calls_keep_their_meaning(score):
+    calls = ("total([1]), 'random'", " total([2])  # random", "[total([x]) for x in (1, 2)] # random")
+    assert score(REFERENCE, REFERENCE, calls=calls).success == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "module_calls", "released_calls"),
+    [
+        # a top-level import and a helper are invisible to the released grader
+        (REFERENCE, "import math\ndef total(p): return math.fsum(p) / 2", ("passed",) * 2, ("exception:NameError",) * 2),
+        (REFERENCE, "def h(p): return sum(p) / 2\ndef total(p): return h(p)", ("passed",) * 2, ("exception:NameError",) * 2),
+        # its list of words, in prose as well
+        (REFERENCE, f"# never exit()\n{REFERENCE}", ("passed",) * 2, ("forbidden",) * 2),
+        # its cutting of fences
+        (REFERENCE, f"```Python\n{REFERENCE}\n```", ("passed",) * 2, ("exception:NameError",) * 2),
+        (REFERENCE, f"{REFERENCE}\nThis is it.", ("passed",) * 2, ("exception:SyntaxError",) * 2),
+        # None and NaN
+        ("def total(p): return None if p[1:] else 1", "def total(p): return None if p[1:] else 1", ("passed",) * 2, ("passed", "wrong")),
+        ("def total(p): return float('nan')", "def total(p): return float('nan')", ("passed",) * 2, ("wrong",) * 2),
+        # equality is Python's
+        (REFERENCE.replace("0.5", "1"), "def total(p): return float(sum(p))", ("passed",) * 2, ("passed",) * 2),
+        (REFERENCE, "def total(p): return True if p[1:] else 0.5", ("passed", "wrong"), ("passed", "wrong")),
+        ("def total(p): return p", "def total(p): return tuple(p)", ("wrong",) * 2, ("wrong",) * 2),
+    ],
+)  # fmt: skip
+def test_semantics_differ_where_documented(score, reference, answer, module_calls, released_calls):
+    assert score(reference, answer).calls == module_calls
+    assert score(reference, answer, "released").calls == released_calls
+
+
+def test_the_released_grader_scores_references_that_fail(score):
+    got = score("def total(p):\n    return p[1]", "def total(p):\n    return p[1]", "released")
+    assert (got.outcome, got.calls) == ("exception:IndexError", ("exception:IndexError", "passed"))
+    assert got.reason == "'total([1])' gives no value (IndexError)"
+    got = score("def total(p):\n    return None", "def total(p):\n    return None", "released")
+    assert (got.outcome, got.reason) == ("wrong", "'total([1])' gives None, which passes nothing")
+    got = score("def total(p):\n    return float('nan')", "def total(p):\n    return float('nan')", "released")
+    assert got.reason == "'total([1])' gives NaN, which equals nothing"
+    reference = "def total(p):\n    import random\n    return random.random()"
+    assert score(reference, reference, "released").calls == ("wrong", "wrong")
+
+
+def test_a_reference_runs_twice_and_only_once_for_all_threads(sandbox, humans, total_task):
+    counting = humans.Counting(sandbox)
+    grader, task = UnitTests(counting), total_task()
+    with ThreadPoolExecutor(8) as threads:
+        scores = list(threads.map(lambda _: grader.score(task, task.hidden.reference), range(16)))
+    assert all(score.success for score in scores)
+    assert len(counting.programs) == 16 + 2
+
+
+def test_the_cache_of_references_is_bounded(sandbox, total_task, monkeypatch):
+    monkeypatch.setattr(module, "CACHED_REFERENCES", 3)
+    grader = UnitTests(sandbox)
+    tasks = [total_task(str(i), f"def total(p): return {i}", CALLS) for i in range(8)]
+    assert all(score.success for score in grader.score_many([(task, task.hidden.reference) for task in tasks]))
+    assert len(grader._expected) == 3
+
+
+def test_a_batch_keeps_its_order(sandbox, total_task):
+    task = total_task("t", REFERENCE, CALLS)
+    answers = [REFERENCE, None, "def total(p): return 0.5", REFERENCE]
+    scores = UnitTests(sandbox).score_many([(task, answer) for answer in answers])
+    assert [score.tests_passed for score in scores] == [1.0, 0.0, 0.5, 1.0]
+
+
+def test_a_sandbox_that_fails_is_no_verdict_and_is_asked_again(sandbox, humans, total_task):
+    task = total_task("t", REFERENCE, CALLS)
+    grader = UnitTests(humans.BrokenSandbox())
+    with pytest.raises(SandboxError, match=f"^The sandbox failed while grading: The daemon died over {re.escape(REFERENCE)}"):
+        grader.score(task, REFERENCE)
+    grader.sandbox = sandbox
+    assert grader.score(task, REFERENCE).success == 1
+
+
+def test_unknown_semantics_are_refused(sandbox):
+    with pytest.raises(ValueError, match=r"^`semantics` must be 'module' or 'released', got 'mine'\.$"):
+        UnitTests(sandbox, "mine")

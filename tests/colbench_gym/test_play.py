@@ -1,0 +1,66 @@
+"""python -m colbench_gym.play, with a pipe for a player."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from colbench_gym.play import read_message
+from colbench_gym.tasks import load_tasks
+
+TASK = load_tasks("embedded:test")[0]
+
+
+def _run(text, *arguments):
+    command = [sys.executable, "-m", "colbench_gym.play", "--task-id", TASK.id, *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("one\n\ntwo\nthree\n\n", ["one", "two\nthree"]),
+        ("\n\none\n\n\n\ntwo", ["one", "two"]),
+        ("a\n```python\nx\n\ny\n```\n\nb\n", ["a\n```python\nx\n\ny\n```", "b"]),
+        ("```\nx\n\n", ["```\nx\n"]),
+        ("\n \n", []),
+    ],
+)
+def test_an_empty_line_outside_a_fence_sends(text, messages):
+    lines = iter(text.splitlines(keepends=True))
+    assert list(iter(lambda: read_message(lines), None)) == messages
+
+
+def test_an_episode_from_a_pipe():
+    reference = TASK.hidden.reference.replace("\n", "\n\n")
+    result = _run(f"What about rounding?\n\nI WANT TO ANSWER:\n```python\n{reference}\n```\n\n")
+    assert result.returncode == 0, result.stderr
+    assert f"Human: {TASK.description}\n" in result.stdout
+    fact = next(fact for fact in TASK.hidden.facts if fact.topic == "rounding")
+    assert f"Human: {fact.sentence}" in result.stdout
+    assert result.stdout.endswith("Tests passed: 100%. Outcome: passed, after 2 turns.\n")
+
+
+def test_the_turn_limit_ends_it():
+    result = _run("no idea\n\n", "--max-turns", "1")
+    assert result.stdout.endswith("Tests passed: 0%. Outcome: exception:SyntaxError, after 1 turns.\n")
+
+
+def test_input_that_ends_early_gives_no_result():
+    result = _run("What about rounding?\n")
+    assert result.returncode == 1
+    assert result.stdout.endswith("The input ended before the episode did; there is no result.\n")
+
+
+def test_wrong_arguments_and_failures_of_the_world_are_said_in_one_line():
+    result = _run("", "--tasks", "nowhere.jsonl")
+    assert result.returncode == 2 and "Expected a JSONL file of tasks at 'nowhere.jsonl', found none" in result.stderr
+    result = _run("", "--tasks", "embedded:unseen")
+    assert (
+        result.returncode == 1 and f"error: `task_id` must be the id of one of the 300 tasks, got {TASK.id!r}." in result.stderr
+    )
+    result = _run("hello\n\n", "--simulator", '{"name": "person"}')  # the pipe is empty when the person is asked
+    assert result.returncode == 1 and "error: Expected a reply from the person" in result.stderr
+    assert "Traceback" not in result.stderr

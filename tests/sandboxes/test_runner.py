@@ -1,0 +1,105 @@
+"""The runner from outside: what it remembers, what it leaves over, what its filter and its files are."""
+
+import os
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandboxes import Program
+from sandboxes.interpreter import find_interpreter
+from sandboxes.runner import syscalls  # in a test only: a host must not load it
+
+
+def test_the_runner_forgets_the_previous_program(sandbox, descendants):
+    """A program inherits the runner's memory, so it must hold nothing of the programs before: no source, value or output."""
+    secret = f"the-secret-of-the-previous-program-{os.getpid()}"
+    source = f"import json\njson.left_behind = 1\ndef run():\n    print({secret!r})\n    return [{secret!r}, 'x' * 200_000]"
+    sandbox.run([Program(source, ("run()", f"len({secret!r})")), Program("", ("1",))])
+    searched = 0
+    for runner in descendants(os.getpid()):
+        memory = read_memory(runner)
+        searched += len(memory)
+        assert secret.encode() not in memory
+    if not searched:
+        pytest.skip("Reading a runner's memory takes root.")
+
+
+def test_no_process_is_left_over(sandbox, descendants):
+    sandbox.run([Program("import os\ndef run(): os._exit(1)", ("run()",) * 3), Program("", ("1",))])
+    names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants(os.getpid())]
+    states = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in descendants(os.getpid())]
+    assert "Z" not in states
+    assert len([name for name in names if name.startswith("python")]) <= len(names) <= 4, (
+        names
+    )  # per runner: itself, bubblewrap twice
+
+
+def run_filter(code, machine_audit, number, arguments):
+    """What a classic BPF program says of a system call: a plain interpreter of the few instructions that the filter uses."""
+    data = struct.pack("<IIQ6Q", number, machine_audit, 0, *arguments)
+    position, accumulator = 0, 0
+    while True:
+        operation, on_true, on_false, k = struct.unpack_from("HBBI", code, 8 * position)
+        position += 1
+        if operation == 0x06:
+            return k
+        if operation == 0x20:
+            (accumulator,) = struct.unpack_from("<I", data, k)
+        elif operation == 0x54:
+            accumulator &= k
+        else:
+            truth = {0x15: accumulator == k, 0x35: accumulator >= k, 0x45: bool(accumulator & k)}[operation]
+            position += on_true if truth else on_false
+
+
+ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
+
+
+@pytest.mark.parametrize("machine", sorted(syscalls.ARCHITECTURES))
+def test_the_filter_says_what_its_tables_say(machine):
+    column, audit = syscalls.ARCHITECTURES[machine]
+    code = syscalls.build_filter(machine)
+
+    def verdict(number, *arguments):
+        return run_filter(code, audit, number, arguments + (0,) * (6 - len(arguments)))
+
+    allowed = {numbers[column] for numbers in syscalls._ALLOWED.values()}
+    conditional = {name: numbers[column] for name, numbers in syscalls._CONDITIONAL.items()}
+    for number in set(range(600)) - set(conditional.values()):
+        assert verdict(number) == (ENOSYS if number in (435, 437) else ALLOW if number in allowed else EPERM), number
+    assert verdict(0x40000000) == verdict(0xFFFFFFFF) == KILL
+    assert run_filter(code, 0x40000003, 39, (0,) * 6) == KILL
+    assert verdict(conditional["clone"], 0x50F00) == ALLOW and verdict(conditional["clone"], 17) == EPERM
+    assert verdict(conditional["openat"], 0, 0, 0o2000000) == ALLOW
+    assert {verdict(conditional["openat"], 0, 0, flags) for flags in (1, 2, 0o100, 0o1000, 0o20200000)} == {EPERM}
+    assert verdict(conditional["prlimit64"], 0, 7, 0, 1) == ALLOW
+    assert {verdict(conditional["prlimit64"], *arguments) for arguments in ((1,), (0, 7, 1), (0, 7, 1 << 32), (1 << 32,))} == {
+        EPERM
+    }
+    assert verdict(conditional["socketpair"], 1, 0o2000001) == ALLOW
+    assert {verdict(conditional["socketpair"], *arguments) for arguments in ((1, 2), (1, 5), (2, 1))} == {EPERM}
+    assert verdict(conditional["fcntl"], 3, 1030) == ALLOW and verdict(conditional["fcntl"], 3, 8) == EPERM
+
+
+def test_standard_library_is_readable_and_site_packages_are_not_in_the_list():
+    interpreter = find_interpreter(())
+    assert any(os.__file__.startswith(root) for root in interpreter.roots)
+    assert all(os.path.basename(path) in ("site-packages", "dist-packages") for path in interpreter.hidden)
+    assert sys.prefix == sys.base_prefix or not any(sys.prefix.startswith(root) for root in interpreter.roots)
+
+
+def read_memory(pid):
+    data = b""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                span, rights = line.split()[:2]
+                if rights.startswith("rw"):
+                    start, stop = (int(end, 16) for end in span.split("-"))
+                    memory.seek(start)
+                    data += memory.read(stop - start)
+    except OSError:
+        return b""
+    return data

@@ -1,0 +1,158 @@
+"""The rules of the architecture that a machine can check, on the source alone."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "sandboxes": set(),
+    "colbench_gym": {"sandboxes"},
+    "sweetrl_agent": {"sandboxes", "colbench_gym"},
+}
+MAX_LINES = 400
+#: Heavy libraries that colbench_gym imports inside functions or not at all.
+NOT_AT_IMPORT = {"torch", "transformers", "datasets", "scipy", "openai", "huggingface_hub", "PIL", "docker", "trl", "peft"}
+#: Constructors of generators; everything else in these modules works on a hidden global one.
+ALLOWED_RANDOM = {
+    "random": {"Random", "SystemRandom"},
+    "numpy.random": {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox"},
+}
+#: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
+SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
+
+
+def _module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {_module_name(path): path for package in MAY_IMPORT for path in sorted((ROOT / package).rglob("*.py"))}
+
+
+@cache
+def _tree(name):
+    return ast.parse(FILES[name].read_text("utf-8"))
+
+
+def _imports(name, top_level_only=False):
+    """Absolute names of the modules that a module imports; of `from package import module`, the module."""
+    nodes = _at_import(_tree(name)) if top_level_only else ast.walk(_tree(name))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, *filter(None, [node.module])])
+            for alias in node.names:
+                yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in FILES else base
+
+
+def _at_import(tree):
+    """Nodes that run at import: not inside functions, nor under `if TYPE_CHECKING`."""
+    waiting = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        is_for_checkers = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not is_for_checkers and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler)]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_only_from_those_above(package):
+    others = set(MAY_IMPORT) - {package} - MAY_IMPORT[package]
+    wrong = [
+        f"{name} imports {target}"
+        for name in FILES
+        if name.split(".")[0] == package
+        for target in _imports(name)
+        if target.split(".")[0] in others
+    ]
+    assert not wrong
+
+
+def test_colbench_gym_and_sandboxes_import_nothing_heavy_at_import():
+    wrong = [
+        f"{name} imports {target}"
+        for name in FILES
+        if not name.startswith("sweetrl_agent")
+        for target in _imports(name, top_level_only=True)
+        if target.split(".")[0] in NOT_AT_IMPORT
+    ]
+    assert not wrong
+
+
+def test_modules_import_each_other_in_no_circle():
+    edges = {name: {target for target in _imports(name) if target in FILES and target != name} for name in FILES}
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            raise AssertionError("circle: " + " -> ".join([*path[path.index(name) :], name]))
+        if name not in done:
+            path.append(name)
+            for target in sorted(edges[name]):
+                visit(target)
+            path.pop()
+            done.add(name)
+
+    for name in edges:
+        visit(name)
+
+
+def test_no_file_is_long():
+    paths = [*FILES.values(), *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in paths}
+    assert not {path: length for path, length in lengths.items() if length > MAX_LINES}
+
+
+def _aliases(tree):
+    """Local name -> the random module it stands for."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in ALLOWED_RANDOM and (alias.asname or "." not in alias.name):
+                    names[alias.asname or alias.name] = alias.name
+                elif alias.name.split(".")[0] == "numpy":
+                    name = alias.asname if alias.asname and alias.name == "numpy" else "numpy"
+                    names[f"{name}.random"] = "numpy.random"
+        elif isinstance(node, ast.ImportFrom) and node.module == "numpy":
+            names.update({alias.asname or alias.name: "numpy.random" for alias in node.names if alias.name == "random"})
+    return names
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_no_global_generator_is_used(package):
+    wrong = []
+    for name in FILES:
+        if name.split(".")[0] != package or name in SEEDS_GLOBALS:
+            continue
+        aliases = _aliases(_tree(name))
+        for node in ast.walk(_tree(name)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in aliases:
+                if node.attr not in ALLOWED_RANDOM[aliases[ast.unparse(node.value)]]:
+                    wrong.append(f"{name}, line {node.lineno}: {ast.unparse(node)}")
+            elif isinstance(node, ast.ImportFrom) and node.module in ALLOWED_RANDOM:
+                wrong += [
+                    f"{name}, line {node.lineno}: from {node.module} import {alias.name}"
+                    for alias in node.names
+                    if alias.name not in ALLOWED_RANDOM[node.module]
+                ]
+    assert not wrong
+
+
+def test_the_checks_see_what_they_look_for():
+    code = "import numpy as np\nimport random as r\nfrom numpy import random as q\nnp.random.seed(0)"
+    assert _aliases(ast.parse(code)) == {"np.random": "numpy.random", "r": "random", "q": "numpy.random"}
+    tree = ast.parse("try:\n    import a\nexcept E:\n    import b\ndef f():\n    import c\nif TYPE_CHECKING:\n    import d")
+    assert sorted(ast.unparse(node) for node in _at_import(tree) if isinstance(node, ast.Import)) == ["import a", "import b"]
+    assert "colbench_gym.tasks.rows" in _imports("colbench_gym.grade")
