@@ -37,9 +37,13 @@ class TaskArguments:
 
     env: str = option("ColBench-Backend-v0", "Environment id.")
     tasks: str = option("embedded:train", "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET', with a slice.")
-    test_tasks: str = option("embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which are then not trained on.")
+    test_tasks: str = option(
+        "embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which are then not trained on."
+    )
     unseen_tasks: str = option("embedded:unseen", "Tasks of families that training never sees. Empty for none.")
-    simulator: str = option("scripted", "The human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'.")
+    simulator: str = option(
+        "scripted", "The human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'."
+    )
     sandbox: str = option("auto", "'auto', 'embedded' or 'docker'.")
     max_turns: int = option(10, "Agent turns of a dialogue; 10 in the benchmark.")
     on_error: str = option("raise", "A malformed task row: 'raise' stops, 'skip' leaves it out.")
@@ -86,7 +90,9 @@ class CollectArguments:
 
     num_tasks: int = option(700, "Training tasks used; 0 for all. 5,000 in the paper.")
     trajectories_per_task: int = option(3, "Episodes of each; 3 in the paper.")
-    min_best: float = option(1.0, "Tests passed that the best trajectory of a task must reach for pairs; 1.0 in the released code.")
+    min_best: float = option(
+        1.0, "Tests passed that the best trajectory of a task must reach for pairs; 1.0 in the released code."
+    )
 
 
 @dataclass
@@ -111,7 +117,9 @@ class ActorArguments:
     num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
-    actor_loss: str = option("sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token).")
+    actor_loss: str = option(
+        "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
+    )
     actor_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
@@ -158,9 +166,13 @@ class Config:
         _require("engine", self.model.engine, ("transformers", "vllm"))
         _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         if self.actor.num_candidates < 2:
-            raise ValueError(f"`num_candidates` must be at least 2 to have a better and a worse half, got {self.actor.num_candidates}.")
+            raise ValueError(
+                f"`num_candidates` must be at least 2 to have a better and a worse half, got {self.actor.num_candidates}."
+            )
         if self.collect.trajectories_per_task < 2:
-            raise ValueError(f"`trajectories_per_task` must be at least 2 to make pairs, got {self.collect.trajectories_per_task}.")
+            raise ValueError(
+                f"`trajectories_per_task` must be at least 2 to make pairs, got {self.collect.trajectories_per_task}."
+            )
         for name, batch, micro in (
             ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
             ("actor", self.actor.actor_batch, self.actor.actor_micro_batch),

@@ -3,7 +3,8 @@
 The demonstrator asks about a few topics picked at random, then answers with what it was told and the plain choice on the rest,
 so it succeeds only where luck made it ask the right things: there is something left to learn. A part of the dialogues is led by
 the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
-from scratch could not read the critic's hint, which any pretrained model can.
+from scratch could not read the critic's hint, which any pretrained model can. Another part are writing exercises, where the
+request itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
 """
 
 from __future__ import annotations
@@ -31,11 +32,28 @@ class Demonstrator:
         questions: Probability of asking 0, 1, 2, ... questions before the answer.
         hinted_fraction: Share of dialogues led by the hidden information.
         repeat_rate: Probability that a question is about a topic already asked about.
+        exercise_fraction: Share of writing exercises among all demonstrations.
     """
 
-    questions: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.25)
+    questions: tuple[float, ...] = (0.02, 0.05, 0.08, 0.15, 0.25, 0.45)
     hinted_fraction: float = 0.33
-    repeat_rate: float = 0.1
+    repeat_rate: float = 0.05
+    exercise_fraction: float = 0.5
+
+    def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
+        """A dialogue or a writing exercise on an embedded task, as chat messages."""
+        is_exercise = np.random.default_rng(derive_seed(seed, "kind")).random() < self.exercise_fraction
+        return self.exercise(task, seed) if is_exercise else self.dialogue(task, simulator, seed)
+
+    def exercise(self, task: Task, seed: int) -> list[dict[str, str]]:
+        """A request that says some of the wishes itself, and its answer."""
+        rng = np.random.default_rng(seed)
+        family, choice = family_of(task)
+        order = rng.permutation(len(choice))[: rng.integers(1, len(choice) + 1)]
+        wishes = [family.topics[i].options[choice[i]].says for i in order]
+        answer = reference_knowing(task, {family.topics[i].name for i in order})
+        request = "\n".join([task.description, *wishes])
+        return Dialogue().add("user", request).add("assistant", f"{ANSWER_MARKER}\n{answer}").to_dicts()
 
     def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """One demonstration on an embedded task, as chat messages; led by a system message where it is a hinted one."""
@@ -72,5 +90,6 @@ def demonstrations(
     """`num_dialogues` demonstrations, tasks taking turns."""
     demonstrator = demonstrator or Demonstrator()
     return [
-        demonstrator.dialogue(tasks[i % len(tasks)], simulator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)
+        demonstrator.demonstrate(tasks[i % len(tasks)], simulator, derive_seed(seed, "imitation", i))
+        for i in range(num_dialogues)
     ]

@@ -32,6 +32,11 @@ def torch_dtype(arguments: ModelArguments) -> torch.dtype:
     return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
 
 
+def system_prompt(arguments: ModelArguments) -> str:
+    """The instructions that stand before every dialogue; "" for none."""
+    return BENCHMARK_PROMPT if arguments.system_prompt == "benchmark" else arguments.system_prompt
+
+
 def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     """The tokenizer of a model folder or hub name."""
     return AutoTokenizer.from_pretrained(path, revision=arguments.revision)
@@ -52,7 +57,7 @@ def load_model(path: str, base: str, arguments: ModelArguments) -> Any:
 
 def load_policy(path: str, base: str, arguments: ModelArguments) -> Policy:
     """The agent on a model folder, with the engine and the sampling of the arguments."""
-    prompt = BENCHMARK_PROMPT if arguments.system_prompt == "benchmark" else arguments.system_prompt
+    prompt = system_prompt(arguments)
     if arguments.engine == "vllm":
         from sweetrl_agent.policies.vllm import VLLMPolicy
 

@@ -73,7 +73,9 @@ class Trajectory:
             "answer": answer if answer is not None else (self.messages[-1]["content"] if self.turns else ""),
             "reward": self.reward,
             "metrics": self.metrics,
-            "turns": [{"text": t.text, "token_ids": t.token_ids, "log_probs": [round(x, 6) for x in t.log_probs]} for t in self.turns],
+            "turns": [
+                {"text": t.text, "token_ids": t.token_ids, "log_probs": [round(x, 6) for x in t.log_probs]} for t in self.turns
+            ],
         }
 
     @classmethod

@@ -110,9 +110,7 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     mask = torch.cat([is_token.new_ones(count, len(prompt)), is_token], dim=1)
     logits = model(padded, attention_mask=mask, past_key_values=cache, use_cache=True).logits
     log_probs = torch.log_softmax(logits.float(), dim=-1)
-    return [
-        torch.cat([firsts[i], log_probs[i, range(len(ids) - 1), ids[1:]]]).cpu() for i, ids in enumerate(candidates)
-    ]
+    return [torch.cat([firsts[i], log_probs[i, range(len(ids) - 1), ids[1:]]]).cpu() for i, ids in enumerate(candidates)]
 
 
 def _token_log_probs(model: Any, token_ids: list[int]) -> Tensor:

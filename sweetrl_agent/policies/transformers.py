@@ -24,7 +24,8 @@ class SeededSampling(LogitsProcessor):
     def __init__(self, seeds: Sequence[int], max_new_tokens: int, temperature: float, top_p: float = 1.0) -> None:
         """Draw the uniform numbers of every row."""
         self.uniforms = torch.tensor(
-            np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds]), dtype=torch.float64
+            np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds]),
+            dtype=torch.float64,
         )
         self.temperature, self.top_p = temperature, top_p
         self.log_probs: list[Tensor] = []
@@ -68,7 +69,9 @@ class TransformersPolicy:
             system_prompt: Instructions before every dialogue; empty for none.
         """
         if tokenizer.chat_template is None:
-            raise ValueError("The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`.")
+            raise ValueError(
+                "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
+            )
         if temperature <= 0:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
         self.model, self.tokenizer = model, tokenizer

@@ -33,7 +33,9 @@ class VLLMPolicy:
             from vllm import LLM
             from vllm.lora.request import LoRARequest
         except ImportError as error:
-            raise ImportError("`engine='vllm'` needs vLLM and a GPU; `pip install vllm`, or use `--engine transformers`.") from error
+            raise ImportError(
+                "`engine='vllm'` needs vLLM and a GPU; `pip install vllm`, or use `--engine transformers`."
+            ) from error
         is_adapter = (Path(path) / "adapter_config.json").exists()
         self.llm = LLM(model=base if is_adapter else path, enable_prefix_caching=True, enable_lora=is_adapter, **engine)
         self.lora = LoRARequest("actor", 1, path) if is_adapter else None

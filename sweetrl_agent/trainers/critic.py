@@ -38,7 +38,9 @@ class SweetCriticConfig(DPOConfig):
 
     form: str = field(
         default="paper",
-        metadata={"help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens."},
+        metadata={
+            "help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens."
+        },
     )
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
@@ -83,9 +85,7 @@ class DataCollatorForTurnPreference(DataCollatorForPreference):
         """Collate; the better dialogues are the first half of the batch."""
         batch: dict[str, Any] = super().torch_call(examples)
         turns = [torch.tensor(example[f"{side}_turn_ids"]) for side in SIDES for example in examples]
-        batch["turn_ids"] = pad(
-            turns, padding_value=0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of
-        )
+        batch["turn_ids"] = pad(turns, padding_value=0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of)
         batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # human turns are attended to and never scored
         return batch
 
@@ -111,7 +111,11 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
                 dialogue = encode_dialogue([*hint_message(row["hidden"]), *row[side]], processing_class)
                 encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
             rows.append(encoded)
-        kept = [row for row in rows if all(len(row[f"{side}_ids"]) <= (args.max_length or len(row[f"{side}_ids"])) for side in SIDES)]
+        kept = [
+            row
+            for row in rows
+            if all(len(row[f"{side}_ids"]) <= (args.max_length or len(row[f"{side}_ids"])) for side in SIDES)
+        ]
         self.num_skipped = len(rows) - len(kept)
         if not kept:
             raise ValueError(f"All {len(rows)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.config import Config, ModelArguments
 from sweetrl_agent.files import Row
 
 CHECKPOINTS = "checkpoints"
@@ -80,6 +80,26 @@ def trainer_arguments(
         "gradient_checkpointing": model.gradient_checkpointing,
         "dataloader_pin_memory": on_gpu,
     }
+
+
+def validate_trainer_arguments(config: Config, folder: Path) -> None:
+    """Build every TRL configuration of a run, which checks all of its values.
+
+    Raises:
+        ValueError: If TRL or we refuse a value.
+    """
+    from trl import DPOConfig
+
+    from sweetrl_agent.trainers.critic import SweetCriticConfig
+
+    critic, actor, model = config.critic, config.actor, config.model
+    for batch, micro, rate, epochs, kind, extra in (
+        (critic.critic_batch, critic.critic_micro_batch, critic.critic_learning_rate, critic.critic_epochs, SweetCriticConfig,
+         {"form": critic.form, "nll_coef": critic.critic_nll}),
+        (actor.actor_batch, actor.actor_micro_batch, actor.actor_learning_rate, actor.actor_epochs, DPOConfig,
+         {"loss_type": [actor.actor_loss, "sft"], "loss_weights": [1.0, actor.actor_nll]}),
+    ):  # fmt: skip
+        kind(**trainer_arguments(folder, config.run.seed, model, batch, micro, rate, epochs), **extra)
 
 
 def lora_config(model: ModelArguments) -> Any:

@@ -1,0 +1,91 @@
+"""How good an agent is: episodes on held-out tasks, means with 95% intervals, void episodes counted apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from tqdm import tqdm
+
+from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.tasks import Task
+from sweetrl_agent.files import Row, append_rows, read_rows
+from sweetrl_agent.models import load_policy
+from sweetrl_agent.rollouts import episodes_of, play
+from sweetrl_agent.run import Run
+from sweetrl_agent.trajectory import Trajectory
+
+
+def evaluate_agent(run: Run, agent: str, model: str) -> None:
+    """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
+    path = run.path("evaluation.jsonl")
+    batch = run.config.model.generation_batch
+    policy = None
+    for split, tasks in splits(run).items():
+        episodes = episodes_of([task.id for task in tasks], run.config.evaluation.eval_episodes)
+        done = sum(row["agent"] == agent and row["split"] == split for row in read_rows(path))
+        if done == len(episodes):
+            continue
+        policy = policy or load_policy(model, run.start_model, run.config.model)
+        with (
+            closing(run.environment(tasks, min(batch, len(episodes)))) as env,
+            tqdm(total=len(episodes), initial=done, desc=f"evaluate {agent} on {split}", unit="episode") as bar,
+        ):
+            for trajectories in play(policy, env, episodes[done:], run.seed, f"evaluate {split}"):
+                append_rows(path, (_row(agent, split, trajectory) for trajectory in trajectories))
+                bar.update(len(trajectories))
+
+
+def splits(run: Run) -> dict[str, tuple[Task, ...]]:
+    """The held-out tasks by split, empty ones left out."""
+    return {name: tasks for name, tasks in (("test", run.test), ("unseen", run.unseen)) if tasks}
+
+
+def summarize(rows: Sequence[Row]) -> dict[str, Any]:
+    """Means over the episodes that are not void.
+
+    Returns:
+        "success" and "tests_passed" in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
+        episodes, "turns" per dialogue and the share "answered" before the turn limit.
+    """
+    valid = [row for row in rows if row["outcome"] != "void"]
+    if not valid:
+        return {"success": None, "tests_passed": None, "n": 0, "void": len(rows), "ci95": {}}
+    success = _mean([row["success"] for row in valid])
+    tests = [float(row["tests_passed"]) for row in valid]
+    tasks = [row["task_id"] for row in valid]
+    repeats = len(set(tasks)) < len(tasks)
+    interval = mean_interval([float(row["success"]) for row in valid], tasks) if repeats else wilson(success, len(valid))
+    return {
+        "success": round(success, 4),
+        "tests_passed": round(_mean(tests), 4),
+        "n": len(valid),
+        "void": len(rows) - len(valid),
+        "turns": round(_mean([row["turns"] for row in valid]), 2),
+        "answered": round(_mean([row["answered"] for row in valid]), 4),
+        "ci95": {
+            "success": [round(x, 4) for x in interval],
+            "tests_passed": [round(x, 4) for x in mean_interval(tests, tasks)],
+        },
+    }
+
+
+def _row(agent: str, split: str, trajectory: Trajectory) -> Row:
+    metrics = trajectory.metrics
+    return {
+        "agent": agent,
+        "split": split,
+        "task_id": trajectory.task_id,
+        "episode": trajectory.episode,
+        "outcome": metrics["outcome"],
+        "success": metrics.get("success"),
+        "tests_passed": metrics.get("tests_passed"),
+        "turns": metrics["turns"],
+        "answered": metrics.get("answered"),
+        "dialogue_history": trajectory.messages,
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,36 @@
+"""The stage that makes the tiny model's start; a pretrained model skips it."""
+
+from __future__ import annotations
+
+from transformers import set_seed
+from trl import SFTConfig
+
+from colbench_gym.simulators import make
+from colbench_gym.tasks import load_tasks
+from sweetrl_agent.imitation import demonstrations
+from sweetrl_agent.run import Run
+from sweetrl_agent.tiny import build_model, build_tokenizer
+from sweetrl_agent.trainers.imitation import ImitationTrainer, imitation_dataset
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+
+def imitate(run: Run) -> None:
+    """Demonstrated dialogues on the training tasks -> start/, a folder like any pretrained model's."""
+    if not run.config.is_tiny:
+        return
+    config, folder = run.config.imitation, run.path("start")
+    set_seed(run.seed)
+    tasks = load_tasks(run.config.task.tasks)
+    dialogues = demonstrations(tasks, make("scripted"), config.imitation_dialogues, run.seed)
+    tokenizer = build_tokenizer((m["content"] for dialogue in dialogues for m in dialogue), config.tiny_vocab_size)
+    arguments = trainer_arguments(
+        folder, run.seed, run.config.model, config.imitation_batch, config.imitation_batch,
+        config.imitation_learning_rate, config.imitation_epochs,
+    )  # fmt: skip
+    trainer = ImitationTrainer(
+        model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
+        args=SFTConfig(**arguments, max_length=None, train_sampling_strategy="group_by_length"),
+        train_dataset=imitation_dataset(dialogues, tokenizer),
+        processing_class=tokenizer,
+    )
+    run.add_metrics("imitation", train_stage(trainer, tokenizer, folder, "imitation"))

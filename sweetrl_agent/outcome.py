@@ -1,0 +1,70 @@
+"""The last two stages: measure start and result, and tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sweetrl_agent.algorithms.sweet import load_critic
+from sweetrl_agent.evaluation import evaluate_agent, splits, summarize
+from sweetrl_agent.files import Row, append_rows, read_rows, write_json
+from sweetrl_agent.report import write_report
+from sweetrl_agent.run import Run
+
+AGENTS = ("start", "result")
+
+
+def evaluate(run: Run) -> None:
+    """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
+    if run.config.evaluation.eval_start:
+        evaluate_agent(run, "start", run.start_model)
+    evaluate_agent(run, "result", str(run.path("policy")))
+    _score_dialogues(run)
+
+
+def report(run: Run) -> None:
+    """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
+    rows = read_rows(run.path("evaluation.jsonl"))
+    results: dict[str, Any] = {}
+    for agent in AGENTS:
+        own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in splits(run)}
+        if any(own.values()):
+            results[agent] = {split: summarize(of_split) for split, of_split in own.items()}
+    results |= {"seconds": {k: v for k, v in run.seconds.items() if k != "report"}, "seed": run.seed, "algorithm": "sweet"}
+    write_json(run.path("results.json"), results)
+    page = write_report(run.folder)
+    print(table(results))
+    print(f"\nresults: {run.path('results.json')}\nreport:  {page}")
+
+
+def table(results: dict[str, Any]) -> str:
+    """Start and result, per split, with intervals; then the wall time of the stages."""
+    lines = [f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {'tests passed':>13} {'turns':>6}"]
+    for agent in AGENTS:
+        for split, score in results.get(agent, {}).items():
+            if not score["n"]:
+                lines.append(f"{agent:8} {split:8} {0:5} {score['void']:5}   every episode was void")
+                continue
+            low, high = score["ci95"]["success"]
+            lines.append(
+                f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {f'{low:.1%} to {high:.1%}':>17} "
+                f"{score['tests_passed']:13.1%} {score['turns']:6.1f}"
+            )
+    seconds = results["seconds"]
+    lines.append(
+        "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"
+    )
+    return "\n".join(lines)
+
+
+def _score_dialogues(run: Run) -> None:
+    path = run.path("turn_advantages.jsonl")
+    if path.exists():
+        path.unlink()  # cheap to do again, and whole or absent when the stage is done
+    hidden = {task.id: task.hidden.row.get("hidden_information", task.hidden.reference) for task in run.test}
+    shown = set(list(hidden)[: run.config.evaluation.shown_dialogues])
+    critic = load_critic(run)
+    for row in read_rows(run.path("evaluation.jsonl")):
+        if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
+            told = hidden[row["task_id"]] if run.config.critic.critic_hidden else ""
+            address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
+            append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

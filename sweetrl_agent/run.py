@@ -1,0 +1,139 @@
+"""A run folder: which stages are done, how long they took, and what the run was asked to do."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.tasks import Task, load_tasks
+from sweetrl_agent.config import Config
+from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
+
+PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
+TEST_FRACTION = 5
+
+
+class Run:
+    """A run in its folder. Stages are done once: a stage's name stands in `seconds.json` when all its files are whole."""
+
+    def __init__(self, config: Config) -> None:
+        """Open or create the folder.
+
+        Raises:
+            ValueError: If the folder holds a run with other settings.
+        """
+        self.config = config
+        self.folder = Path(config.run.output)
+        self.seed = config.run.seed
+        settings = yaml.safe_dump(config.settings(), sort_keys=False)
+        path = self.folder / "config.yaml"
+        if path.exists() and path.read_text() != settings:
+            raise ValueError(
+                f"{path} holds other settings than these ({_difference(path, config)}); "
+                "give the same settings to go on with that run, or another `--output` to start one."
+            )
+        write_text(path, settings)
+        write_json(self.folder / "versions.json", versions())
+        seconds = self.folder / "seconds.json"
+        self.seconds: dict[str, float] = yaml.safe_load(seconds.read_text()) if seconds.exists() else {}
+        self.tasks, self.test, self.unseen = load_splits(config)
+
+    def is_done(self, stage: str) -> bool:
+        """True where the stage's files are whole."""
+        return stage in self.seconds
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage and mark it done when the block ends without an error.
+
+        A stage that was killed and gone on with counts the time of its last part only.
+        """
+        start = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - start, 1)
+        write_json(self.folder / "seconds.json", self.seconds)
+
+    def path(self, name: str) -> Path:
+        """A file or folder of the run."""
+        return self.folder / name
+
+    @property
+    def start_model(self) -> str:
+        """Folder or hub name of the model that reinforcement learning starts from."""
+        return str(self.path("start")) if self.config.is_tiny else self.config.model.model
+
+    def add_metrics(self, stage: str, rows: list[Row]) -> None:
+        """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
+        kept = [row for row in read_rows(self.path("metrics.jsonl")) if row["stage"] != stage]
+        write_rows(self.path("metrics.jsonl"), [*kept, *rows])
+
+    def environment(self, tasks: tuple[Task, ...], num_envs: int) -> ColBenchVectorEnv:
+        """The vector environment of this run over some of its tasks, made for `rollouts.play`."""
+        return ColBenchVectorEnv(
+            num_envs=num_envs,
+            autoreset_mode="disabled",
+            tasks=tasks,
+            simulator=self.config.task.simulator_spec(),
+            sandbox=self.config.task.sandbox,
+            max_turns=self.config.task.max_turns,
+        )
+
+
+def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tuple[Task, ...]]:
+    """Train, test and unseen tasks; the last fifth of the tasks is the test split where none is named."""
+    arguments = config.task
+    on_error: Any = arguments.on_error
+    tasks = load_tasks(arguments.tasks, on_error)
+    if arguments.test_tasks:
+        test = load_tasks(arguments.test_tasks, on_error)
+    else:
+        if len(tasks) < TEST_FRACTION:
+            raise ValueError(f"Expected at least {TEST_FRACTION} tasks to keep a fifth for the test, got {len(tasks)}.")
+        cut = len(tasks) - len(tasks) // TEST_FRACTION
+        tasks, test = tasks[:cut], tasks[cut:]
+    unseen = load_tasks(arguments.unseen_tasks, on_error) if arguments.unseen_tasks else ()
+    shared = {task.id for task in tasks} & {task.id for task in (*test, *unseen)}
+    if shared:
+        raise ValueError(
+            f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
+        )
+    count, limit = config.collect.num_tasks, config.evaluation.eval_tasks
+    return tasks[: count or None], test[: limit or None], unseen[: limit or None]
+
+
+def versions() -> dict[str, Any]:
+    """Python, packages, commit and machine, for whoever wants to repeat the run."""
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
+    return {
+        "python": platform.python_version(),
+        "packages": packages,
+        "git_commit": _git_commit(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _git_commit() -> str:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        here = Path(__file__).parent
+        return subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+    return ""
+
+
+def _difference(path: Path, config: Config) -> str:
+    old, new = yaml.safe_load(path.read_text()) or {}, config.settings()
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in names[:5])

@@ -1,0 +1,128 @@
+"""The main job: ``python -m sweetrl_agent.train`` trains an agent by SWEET-RL and says how much better it became.
+
+Without arguments: embedded tasks, scripted human, a tiny Llama, about ten minutes on two cores. `--config file.yaml` sets
+defaults, the command line overrides. Kill it at any moment and start it again with the same arguments: it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweetrl_agent.run import Run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the main job; returns the exit status."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from colbench_gym.errors import ColBenchError
+
+    try:
+        config = parse(arguments)
+        from sweetrl_agent.run import Run
+
+        if config.run.dry_run:
+            return dry_run(config)
+        _quieten()
+        run = Run(config)
+        run_stages(run, config.run.stage)
+    except (ColBenchError, ValueError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> Any:
+    """The configuration from the command line and, with `--config`, a YAML file."""
+    from trl import TrlParser
+
+    from sweetrl_agent.config import Config
+
+    parser = TrlParser(Config.PARTS, prog="python -m sweetrl_agent.train", description=__doc__)
+    return Config(*parser.parse_args_and_config(None if arguments is None else list(arguments)))
+
+
+def stages() -> dict[str, Callable[[Run], None]]:
+    """The stages in order."""
+    from sweetrl_agent import outcome
+    from sweetrl_agent.algorithms import sweet
+    from sweetrl_agent.imitation_stage import imitate
+
+    return {
+        "imitate": imitate,
+        "collect": sweet.collect,
+        "pairs": sweet.pair_outcomes,
+        "critic": sweet.train_critic,
+        "candidates": sweet.sample_candidates,
+        "rank": sweet.rank,
+        "actor": sweet.train_actor,
+        "evaluate": outcome.evaluate,
+        "report": outcome.report,
+    }
+
+
+def run_stages(run: Run, wanted: str) -> None:
+    """Run the wanted stages that are not done; a stage asked for by name needs those before it to be done."""
+    import torch
+
+    torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
+    earlier: list[str] = []
+    for name, function in stages().items():
+        if wanted in ("all", name):
+            missing = [stage for stage in earlier if not run.is_done(stage)]
+            if missing:
+                raise ValueError(f"Stage {name!r} needs the files of {missing}; run those first, or leave out `--stage`.")
+            if run.is_done(name) and name != "report":
+                print(f"{name}: done before, {run.seconds[name]:.0f} s")
+            else:
+                with run.stage(name):
+                    function(run)
+        earlier.append(name)
+
+
+def dry_run(config: Any) -> int:
+    """Check everything that can be checked without weights, and print the plan."""
+    from pathlib import Path
+
+    import sandboxes
+    from colbench_gym.simulators import make
+    from sweetrl_agent.run import load_splits
+    from sweetrl_agent.trainers.running import validate_trainer_arguments
+
+    tasks, test, unseen = load_splits(config)
+    make(config.task.simulator_spec()).close()
+    if config.task.sandbox not in sandboxes.NAMES:
+        raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES}, got {config.task.sandbox!r}.")
+    validate_trainer_arguments(config, Path(config.run.output))
+    turns = len(tasks) * config.collect.trajectories_per_task
+    print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
+    print(f"tasks      {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}")
+    print(
+        f"collect    {turns} trajectories, at most {turns * config.task.max_turns} turns of {config.model.max_new_tokens} tokens"
+    )
+    print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
+    print(
+        f"actor      {config.actor.num_states or 'all'} turns x {config.actor.num_candidates} candidates, {config.actor.actor_loss}"
+    )
+    print("The settings are valid; nothing was run.")
+    return 0
+
+
+def _quieten() -> None:
+    """Silence what libraries say on every run and no user can act on; errors and our own lines stay."""
+    import datasets
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*", category=FutureWarning)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
