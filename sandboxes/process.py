@@ -90,7 +90,7 @@ class RunnerProcess:
             ready = json.loads(self._receive(length, deadline))
         except ValueError:
             raise RunnerError("It broke the protocol.") from None
-        if not isinstance(ready, dict) or not _READY_KEYS <= ready.keys():
+        if not isinstance(ready, dict) or not ready.keys() >= _READY_KEYS:
             raise RunnerError("It broke the protocol.")
         return ready
 

@@ -32,7 +32,7 @@ class ColBenchEnv(gym.Env[str, str]):
     See `colbench_gym.envs.backend.BackendEnv` for the manual.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (declared by gymnasium.Env)
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def main() -> None:
     boot = json.loads(_read_exactly(int.from_bytes(_read_exactly(4), "big")))
     for name, source in boot["modules"].items():
         module = _new_module(name)
-        exec(compile(source, f"<{name}>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        exec(compile(source, f"<{name}>", "exec", dont_inherit=True), module.__dict__)
     module.main(boot["settings"])
 
 

@@ -4,7 +4,7 @@ From the first byte of the program's source on, everything in this process may b
 included. Nothing here is trusted afterwards: a frame can only claim a value, and the host compares values on its own.
 """
 
-# ruff: noqa: BLE001, S102  (to run whatever comes, and to catch whatever it raises, is what this module is for)
+
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Zygote:
             die_with_parent(self._pid)
             self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
             candidate.serve(bytes(self._body.view()), first, request.num_calls, request.value_bytes)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
         finally:
             os._exit(1)

@@ -39,7 +39,7 @@ STATES_PER_BATCH = 16
 
 
 def collect(run: Run) -> None:
-    """k trajectories of every training task -> trajectories.jsonl."""
+    """K trajectories of every training task -> trajectories.jsonl."""
     path = run.path("trajectories.jsonl")
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
