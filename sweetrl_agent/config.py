@@ -65,7 +65,7 @@ class ModelArguments:
     lora_r: int = option(16, "Rank of the adapters.")
     lora_alpha: int = option(32, "Scale of the adapters.")
     system_prompt: str = option("", "Instructions before every dialogue; 'benchmark' for ours; empty for none.")
-    max_new_tokens: int = option(128, "Tokens of one utterance at most; 1024 in the paper.")
+    max_new_tokens: int = option(80, "Tokens of one utterance at most; 1024 in the paper.")
     temperature: float = option(1.0, "Sampling temperature; 1.0 in the paper.")
     generation_batch: int = option(128, "Dialogues that generate together.")
     gradient_checkpointing: bool = option(False, "Recompute activations in the backward pass.")
@@ -88,7 +88,7 @@ class ImitationArguments:
 class CollectArguments:
     """Trajectories and outcome pairs."""
 
-    num_tasks: int = option(700, "Training tasks used; 0 for all. 5,000 in the paper.")
+    num_tasks: int = option(600, "Training tasks used; 0 for all. 5,000 in the paper.")
     trajectories_per_task: int = option(3, "Episodes of each; 3 in the paper.")
     min_best: float = option(
         1.0, "Tests passed that the best trajectory of a task must reach for pairs; 1.0 in the released code."
@@ -101,12 +101,12 @@ class CriticArguments:
 
     form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
-    critic_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
+    critic_learning_rate: float = option(3e-5, "2e-7 in the paper (8B model).")
     critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = option(0.01, "Weight of the NLL term; 0.01 in the paper.")
     critic_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     critic_micro_batch: int = option(8, "Pairs in a forward pass.")
-    critic_epochs: float = option(4.0, "4 in the paper.")
+    critic_epochs: float = option(1.0, "4 in the paper.")
     critic_max_length: int = option(2048, "Longer pairs are left out; 8192 in the released code.")
 
 
@@ -114,13 +114,13 @@ class CriticArguments:
 class ActorArguments:
     """Stage 2: candidates, ranking and turn-wise DPO."""
 
-    num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
+    num_states: int = option(400, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
     actor_loss: str = option(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
-    actor_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
+    actor_learning_rate: float = option(5e-5, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")

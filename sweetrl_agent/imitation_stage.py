@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from transformers import set_seed
-from trl import SFTConfig
+from transformers import TrainingArguments, set_seed
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
@@ -29,7 +29,8 @@ def imitate(run: Run) -> None:
     )  # fmt: skip
     trainer = ImitationTrainer(
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
-        args=SFTConfig(**arguments, max_length=None, train_sampling_strategy="group_by_length"),
+        args=TrainingArguments(**arguments, train_sampling_strategy="group_by_length"),
+        data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
         train_dataset=imitation_dataset(dialogues, tokenizer),
         processing_class=tokenizer,
     )

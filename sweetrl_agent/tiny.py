@@ -23,7 +23,7 @@ CHAT_TEMPLATE = (
 _PIECES = Regex(r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+")
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int, max_token_length: int = 16) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], vocab_size: int, max_token_length: int = 24) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer with a chat template.
 
     Args:

@@ -114,7 +114,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         """Say one action in every dialogue; the step is over when all humans have replied."""
         if len(actions) != self.num_envs:
             raise ValueError(f"`actions` needs {self.num_envs} entries, got {len(actions)}.")
-        if any(env.task_or_none is None for env in self.envs):
+        is_begun = np.array([env.task_or_none is not None for env in self.envs])
+        may_idle = self.autoreset_mode == AutoresetMode.DISABLED  # those that no reset_mask has named yet
+        if not (is_begun.any() if may_idle else is_begun.all()):
             raise gym.error.ResetNeeded("Expected episodes under way; call `reset` before `step`.")
         self._share_grader()
         rewards = np.zeros(self.num_envs)
@@ -123,7 +125,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
             for i, (observation, info) in self._map(lambda i: self.envs[i].reset(), self._is_done):
                 self._observations[i], infos = observation, self._add_info(infos, info, i)
-        live = ~self._is_done
+        live = is_begun & ~self._is_done
         for i, (observation, reward, ended, cut, info) in self._map(lambda i: self.envs[i].step(actions[i]), live):
             self._observations[i], rewards[i], terminated[i], truncated[i] = observation, reward, ended, cut
             if (ended or cut) and self.autoreset_mode == AutoresetMode.SAME_STEP:

@@ -1,4 +1,8 @@
-"""Imitation: supervised fine-tuning on the agent's turns of demonstrated dialogues, on TRL's `SFTTrainer`."""
+"""Imitation: supervised fine-tuning on the agent's turns of demonstrated dialogues.
+
+On transformers' `Trainer` with TRL's collator rather than on `SFTTrainer`: the latter's fused language-model head, made for large
+vocabularies on a GPU, takes twice the time of the plain loss for a tiny model on a CPU (measured: 3 against 7 steps a second).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from torch import nn
-from trl import SFTTrainer
+from transformers import Trainer
 
 from sweetrl_agent.chat import Messages, encode_dialogue
 
@@ -60,8 +64,8 @@ def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
     return Dataset.from_list(rows)
 
 
-class ImitationTrainer(SFTTrainer):  # type: ignore[misc]
-    """`SFTTrainer` over `imitation_dataset`, with Muon where the model starts from scratch."""
+class ImitationTrainer(Trainer):  # type: ignore[misc]
+    """`Trainer` over `imitation_dataset`, with Muon where the model starts from scratch."""
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Muon and AdamW at the configured learning rate."""

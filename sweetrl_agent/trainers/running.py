@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
     checkpoints = folder / CHECKPOINTS
+    _drop_torn_checkpoints(checkpoints)
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
     beside = folder.with_name(folder.name + ".part")
@@ -135,6 +137,15 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
         for entry in trainer.state.log_history
         if "loss" in entry
     ]
+
+
+def _drop_torn_checkpoints(checkpoints: Path) -> None:
+    """Remove checkpoints that a kill left half written: the trainer's state is what is written last."""
+    for checkpoint in checkpoints.glob("checkpoint-*"):
+        try:
+            json.loads((checkpoint / "trainer_state.json").read_text())
+        except (FileNotFoundError, ValueError):
+            shutil.rmtree(checkpoint)
 
 
 def _is_timing(name: str) -> bool:

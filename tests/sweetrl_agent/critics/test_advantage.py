@@ -1,0 +1,104 @@
+"""The critic at work: cached scoring equals the naive forward, and both entry points agree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from sweetrl_agent.chat import encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.credit import FORMS
+from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
+
+HIDDEN = "def total(prices):\n    return round(sum(prices), 2)"
+PROMPT = [
+    {"role": "user", "content": "I need the total of my prices."},
+    {"role": "assistant", "content": "Round the total?"},
+    {"role": "user", "content": "To two decimals."},
+]
+TEXTS = ["What of an empty list?", "ok", "I WANT TO ANSWER:\n```python\ndef total(prices):\n    return 1\n```", "ok", ""]
+
+
+@pytest.fixture
+def make_critic(make_tiny_model, tiny_tokenizer):
+    """Function: form -> a critic whose model and reference have different random weights."""
+    return lambda form="paper": AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, form)
+
+
+def _naive(model, prompt, candidate):
+    ids = prompt + candidate
+    with torch.no_grad():
+        log_probs = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), dim=-1)
+    return [float(log_probs[i - 1, ids[i]]) for i in range(len(prompt), len(ids))]
+
+
+@pytest.mark.parametrize("candidates", [[[7, 8, 9, 1], [5, 1], [9], [11, 12, 13, 14, 15, 16, 1]], [[9], [1]], [[3, 4, 5]]])
+def test_candidate_log_probs_equal_the_naive_forward(candidates, make_tiny_model, tiny_tokenizer):
+    model, prompt = make_tiny_model(1), encode_prompt(PROMPT, tiny_tokenizer)
+    for got, candidate in zip(candidate_log_probs(model, prompt, candidates), candidates, strict=True):
+        assert got.dtype == torch.float32
+        assert got.tolist() == pytest.approx(_naive(model, prompt, candidate), abs=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rank_is_the_mean_log_ratio_of_the_turn(form, make_critic, tiny_tokenizer):
+    critic = make_critic(form)
+    got = critic.rank(PROMPT, HIDDEN, TEXTS)
+    told = encode_prompt([*hint_message(HIDDEN), *PROMPT], tiny_tokenizer)
+    plain = encode_prompt(PROMPT, tiny_tokenizer) if form == "released" else told
+    for text, advantage in zip(TEXTS, got, strict=True):
+        candidate = tiny_tokenizer(text + "<|end|>")["input_ids"]
+        ratios = [a - b for a, b in zip(_naive(critic.model, told, candidate), _naive(critic.reference, plain, candidate), strict=True)]
+        assert advantage == pytest.approx(sum(ratios) / len(ratios), abs=1e-5)
+
+
+def test_equal_texts_get_equal_scores_whatever_stands_beside_them(make_critic):
+    critic = make_critic()
+    scores = critic.rank(PROMPT, HIDDEN, TEXTS)
+    assert scores[1] == scores[3]
+    assert len(set(scores)) == 4
+    assert critic.rank(PROMPT, HIDDEN, TEXTS[1:2]) == pytest.approx(scores[1:2], abs=1e-5)
+
+
+def test_the_hint_changes_the_scores(make_critic):
+    critic = make_critic()
+    assert critic.rank(PROMPT, HIDDEN, TEXTS) != pytest.approx(critic.rank(PROMPT, "", TEXTS), abs=1e-3)
+
+
+@pytest.mark.parametrize("hidden", [HIDDEN, ""])
+@pytest.mark.parametrize("form", FORMS)
+def test_dialogue_advantages_equal_rank_turn_by_turn(form, hidden, make_critic, tiny_tokenizer):
+    critic = make_critic(form)
+    dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[2]}]
+    first, last = critic.dialogue_advantages(dialogue, hidden)
+    assert critic.rank(PROMPT, hidden, TEXTS)[2] == pytest.approx(last, abs=1e-5)
+    assert critic.rank(PROMPT[:1], hidden, [PROMPT[1]["content"]])[0] == pytest.approx(first, abs=1e-5)
+    assert max(encode_dialogue(dialogue, tiny_tokenizer).turn_ids) == 2
+
+
+def test_an_untrained_critic_is_indifferent_in_the_papers_form_only(make_tiny_model, tiny_tokenizer):
+    paper, released = (AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, form) for form in FORMS)
+    assert paper.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx([0.0] * 5, abs=1e-6)
+    assert max(map(abs, released.rank(PROMPT, HIDDEN, TEXTS))) > 1e-3
+
+
+def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_tokenizer):
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(make_tiny_model(1), LoraConfig(r=4, target_modules="all-linear"))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(generator=torch.Generator().manual_seed(3))
+    critic = AdvantageCritic(model, None, tiny_tokenizer)
+    both = AdvantageCritic(model, make_tiny_model(1), tiny_tokenizer)
+    assert critic.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx(both.rank(PROMPT, HIDDEN, TEXTS), abs=1e-5)
+
+
+def test_misuse_is_refused(make_tiny_model, tiny_tokenizer):
+    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released'\), got 'x'\.$"):
+        AdvantageCritic(make_tiny_model(), make_tiny_model(), tiny_tokenizer, "x")
+    message = "`reference` may be None only where `model` has a LoRA adapter to switch off."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        AdvantageCritic(make_tiny_model(), None, tiny_tokenizer)

@@ -1,0 +1,75 @@
+"""From dialogues to tokens: spans of agent turns, and what cannot be told apart."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+
+from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, hint_message, system_message
+
+DIALOGUE = [
+    {"role": "user", "content": "I need the total of my prices."},
+    {"role": "assistant", "content": "Round the total?"},
+    {"role": "user", "content": "To two decimals."},
+    {"role": "assistant", "content": "I WANT TO ANSWER:\ndef total(prices): ..."},
+]
+
+
+def _turn_text(encoded, turn, tokenizer):
+    return tokenizer.decode([token for token, t in zip(encoded.token_ids, encoded.turn_ids, strict=True) if t == turn])
+
+
+def test_agent_turns_are_numbered_and_hold_their_text_and_end(tiny_tokenizer):
+    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    assert len(encoded.token_ids) == len(encoded.turn_ids)
+    assert set(encoded.turn_ids) == {0, 1, 2}
+    assert _turn_text(encoded, 1, tiny_tokenizer) == DIALOGUE[1]["content"] + "<|end|>"
+    assert _turn_text(encoded, 2, tiny_tokenizer) == DIALOGUE[3]["content"] + "<|end|>"
+    others = _turn_text(encoded, 0, tiny_tokenizer)
+    assert others == (
+        f"<|user|>{DIALOGUE[0]['content']}<|end|><|assistant|><|user|>{DIALOGUE[2]['content']}<|end|><|assistant|>"
+    )
+
+
+def test_the_prompt_is_what_stands_before_the_turn(tiny_tokenizer):
+    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    prompt = encode_prompt(DIALOGUE[:3], tiny_tokenizer)
+    assert encoded.token_ids[: len(prompt)] == prompt
+    assert encoded.turn_ids.index(2) == len(prompt)
+
+
+def test_a_system_message_is_never_scored(tiny_tokenizer):
+    plain = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    told = encode_dialogue([*hint_message("def total(prices): return 1"), *DIALOGUE], tiny_tokenizer)
+    shift = len(told.token_ids) - len(plain.token_ids)
+    assert told.token_ids[shift:] == plain.token_ids
+    assert told.turn_ids == [0] * shift + plain.turn_ids
+
+
+def test_hint_and_system_message():
+    assert hint_message("") == [] == system_message("")
+    assert hint_message("x") == [{"role": "system", "content": HINT.format(hidden="x")}]
+
+
+@pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])
+def test_a_dialogue_without_agent_turn_is_refused(messages, tiny_tokenizer):
+    with pytest.raises(ValueError, match=r"^Expected a dialogue with at least one agent turn, got none\.$"):
+        encode_dialogue(messages, tiny_tokenizer)
+
+
+def test_a_template_that_drops_earlier_turns_is_refused(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = (
+        "{% for message in messages %}<|{{ message['role'] }}|>"
+        "{% if message['role'] == 'user' or loop.last %}{{ message['content'] }}{% endif %}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    message = (
+        "The chat template renders agent turn 1 differently inside the whole dialogue, so its tokens cannot be told apart; use a "
+        "template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        encode_dialogue(DIALOGUE, tokenizer)
+    assert encode_dialogue(DIALOGUE[:2], tokenizer).turn_ids.count(1) > 1

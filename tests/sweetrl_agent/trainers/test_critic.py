@@ -1,0 +1,190 @@
+"""The critic's loss against a slow plain-Python derivation, and what it may never score."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset
+
+from sweetrl_agent.chat import HINT
+from sweetrl_agent.credit import FORMS, bradley_terry_loss, trajectory_score, turn_advantages
+from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
+from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
+
+REFERENCE_FILE = Path(__file__).parents[3] / "../shared/reference/credit_reference.py"
+BETA = 0.7
+
+
+def _dialogue(*texts):
+    return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+
+
+ROWS = [
+    {
+        "hidden": "def total(prices):\n    return sum(prices)",
+        "chosen": _dialogue("I need a total.", "Round it?", "To two decimals.", "What of an empty list, then?", "No.", "def f"),
+        "rejected": _dialogue("I need a total.", "I WANT TO ANSWER:\ndef total(prices):\n    return round(sum(prices), 2)"),
+    },
+    {
+        "hidden": "def mean(xs): ...",
+        "chosen": _dialogue("A mean, please.", "ok"),
+        "rejected": _dialogue("A mean, please.", "Of what?", "Numbers of all kinds.", "def mean(xs): return 0"),
+    },
+]
+
+
+@pytest.fixture
+def make_trainer(tiny_tokenizer, make_tiny_model, tmp_path):
+    """Function: rows, settings -> a trainer whose model and reference have different random weights."""
+
+    def make(rows=ROWS, peft_config=None, **settings):
+        arguments = {"beta": BETA, "max_length": 2048, **settings}
+        return SweetCriticTrainer(
+            model=make_tiny_model(1),
+            ref_model=None if peft_config else make_tiny_model(2),
+            args=SweetCriticConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], **arguments),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tiny_tokenizer,
+            peft_config=peft_config,
+        )
+
+    return make
+
+
+def _batch(trainer):
+    return trainer.data_collator([trainer.train_dataset[i] for i in range(len(trainer.train_dataset))])
+
+
+def _log_probs(model, token_ids):
+    """Log-probability of each token given those before it, float64, one full softmax at a time; 0 for the first."""
+    with torch.no_grad():
+        logits = model(torch.tensor([token_ids])).logits[0]
+    return [0.0] + [float(torch.log_softmax(logits[i], dim=-1)[token_ids[i + 1]]) for i in range(len(token_ids) - 1)]
+
+
+def _slow_loss(trainer, model, reference, form, nll_coef):
+    losses, nlls = [], []
+    for row in trainer.train_dataset:
+        score = {}
+        for side in ("chosen", "rejected"):
+            ids, turns = row[f"{side}_ids"], row[f"{side}_turn_ids"]
+            log_probs = _log_probs(model, ids)
+            ratios = [a - b for a, b in zip(log_probs, reference(ids), strict=True)]
+            score[side] = trajectory_score(ratios, turns, form)
+            if side == "chosen":
+                nlls += [-x for x, turn in zip(log_probs, turns, strict=True) if turn]
+        losses.append(bradley_terry_loss(score["chosen"], score["rejected"], BETA))
+    return sum(losses) / len(losses) + nll_coef * sum(nlls) / len(nlls)
+
+
+@pytest.mark.parametrize("nll_coef", [0.0, 0.01])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_loss_is_the_slow_loops(form, nll_coef, make_trainer):
+    trainer = make_trainer(form=form, nll_coef=nll_coef)
+    loss = trainer.compute_loss(trainer.model, _batch(trainer))
+    model, reference = copy.deepcopy(trainer.model).double(), copy.deepcopy(trainer.ref_model).double()
+    expected = _slow_loss(trainer, model, lambda ids: _log_probs(reference, ids), form, nll_coef)
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
+    assert abs(expected - 0.6931) > 0.01, "the two models must differ for this test to say anything"
+    loss.backward()
+    assert any(parameter.grad.abs().sum() > 0 for parameter in trainer.model.parameters())
+
+
+def test_the_forms_differ(make_trainer):
+    losses = [float(t.compute_loss(t.model, _batch(t))) for t in (make_trainer(form=form, nll_coef=0.0) for form in FORMS)]
+    assert abs(losses[0] - losses[1]) > 1e-3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_reference_of_an_adapter_is_the_model_without_it(form, make_trainer):
+    from peft import LoraConfig
+
+    trainer = make_trainer(form=form, nll_coef=0.0, peft_config=LoraConfig(r=4, target_modules="all-linear"))
+    assert float(trainer.compute_loss(trainer.model, _batch(trainer))) == pytest.approx(0.693147, abs=1e-5)
+    with torch.no_grad():
+        for name, parameter in trainer.model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(generator=torch.Generator().manual_seed(3))
+    trainer.model.eval()
+    loss = float(trainer.compute_loss(trainer.model, _batch(trainer)))
+    model = copy.deepcopy(trainer.model).double()
+
+    def reference(ids):
+        with model.disable_adapter():
+            return _log_probs(model, ids)
+
+    expected = _slow_loss(trainer, model, reference, form, 0.0)
+    assert loss == pytest.approx(expected, abs=2e-6)
+    assert abs(expected - 0.6931) > 0.01
+
+
+def test_only_the_agents_tokens_are_scored(make_trainer, tiny_tokenizer):
+    trainer = make_trainer()
+    batch = _batch(trainer)
+    dialogues = [row[side] for side in ("chosen", "rejected") for row in ROWS]
+    for dialogue, ids, turns in zip(dialogues, batch["input_ids"], batch["turn_ids"], strict=True):
+        said = "".join(m["content"] + "<|end|>" for m in dialogue if m["role"] == "assistant")
+        assert tiny_tokenizer.decode(ids[turns > 0]) == said
+        assert HINT.split("{")[0] in tiny_tokenizer.decode(ids[turns == 0])
+    log_probs = trainer._log_probs(trainer.model, batch)
+    is_action = batch["turn_ids"][:, 1:] > 0
+    assert (log_probs[is_action] < 0).all()
+    assert (log_probs[~is_action] == 0).all()
+
+
+def test_a_critic_without_hidden_information_is_told_nothing(make_trainer, tiny_tokenizer):
+    trainer = make_trainer([{**row, "hidden": ""} for row in ROWS])
+    assert not any("<|system|>" in text for text in tiny_tokenizer.batch_decode(_batch(trainer)["input_ids"]))
+
+
+def test_long_pairs_are_left_out_whole(make_trainer):
+    length = max(len(row[f"{side}_ids"]) for row in make_trainer().train_dataset for side in ("chosen", "rejected"))
+    assert make_trainer(max_length=length).num_skipped == 0
+    assert make_trainer(max_length=length - 1).num_skipped == 1
+    with pytest.raises(ValueError, match=r"^All 2 pairs are longer than `max_length`=5 tokens; raise it\.$"):
+        make_trainer(max_length=5)
+
+
+def test_misuse_is_refused(make_trainer):
+    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released'\), got 'other'\.$"):
+        make_trainer(form="other")
+    with pytest.raises(ValueError, match="`precompute_ref_log_probs` caches sums"):
+        make_trainer(precompute_ref_log_probs=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_torch_and_plain_credit_agree(form):
+    rng = random.Random(0)
+    turns = [[0, 0, 1, 1, 0, 2, 2, 2], [0, 1, 1, 1, 1, 1, 0, 0], [0, 1, 0, 2, 0, 3, 3, 0]]
+    ratios = [[rng.gauss(0, 1) for _ in row] for row in turns]
+    values, ids = torch.tensor(ratios, dtype=torch.float64), torch.tensor(turns)
+    plain = [turn_advantages(r, t) for r, t in zip(ratios, turns, strict=True)]
+    for row, expected in zip(torch_advantages(values, ids, 3).tolist(), plain, strict=True):
+        assert row == pytest.approx(expected + [0.0] * (3 - len(expected)))
+    expected = [trajectory_score(r, t, form) for r, t in zip(ratios, turns, strict=True)]
+    assert torch_scores(values, ids, form).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.skipif(not REFERENCE_FILE.exists(), reason="needs ../shared/reference/credit_reference.py beside the repository")
+def test_credit_equals_the_project_reference():
+    spec = importlib.util.spec_from_file_location("credit_reference", REFERENCE_FILE)
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    rng = random.Random(1)
+    for _ in range(20):
+        sides = []
+        for _ in range(2):
+            turns = [[(rng.gauss(-1, 1), rng.gauss(-1, 1)) for _ in range(rng.randint(1, 6))] for _ in range(rng.randint(1, 4))]
+            sides.append(([[a for a, _ in t] for t in turns], [[b for _, b in t] for t in turns]))
+        flat = [[a - b for p, q in zip(*side, strict=True) for a, b in zip(p, q, strict=True)] for side in sides]
+        ids = [[i + 1 for i, p in enumerate(side[0]) for _ in p] for side in sides]
+        assert turn_advantages(flat[0], ids[0]) == pytest.approx(reference.sweet_turn_advantages(*sides[0]))
+        for form, name in (("paper", "paper"), ("released", "code")):
+            scores = [trajectory_score(f, i, form) for f, i in zip(flat, ids, strict=True)]
+            assert bradley_terry_loss(*scores, BETA) == pytest.approx(reference.sweet_critic_loss(*sides, BETA, name))
