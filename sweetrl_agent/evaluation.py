@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.tasks import Task
-from sweetrl_agent.files import Row, append_rows, read_rows
+from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import Run
@@ -24,12 +24,14 @@ def evaluate_agent(run: Run, agent: str, model: str) -> None:
     policy = None
     for split, tasks in splits(run).items():
         episodes = episodes_of([task.id for task in tasks], run.config.evaluation.eval_episodes)
-        done = sum(row["agent"] == agent and row["split"] == split for row in read_rows(path))
+        size = min(batch, len(episodes))
+        played = sum(row["agent"] == agent and row["split"] == split for row in read_rows(path))
+        done = whole_batches(path, played, size, len(episodes))
         if done == len(episodes):
             continue
         policy = policy or load_policy(model, run.start_model, run.config.model)
         with (
-            closing(run.environment(tasks, min(batch, len(episodes)))) as env,
+            closing(run.environment(tasks, size)) as env,
             tqdm(total=len(episodes), initial=done, desc=f"evaluate {agent} on {split}", unit="episode") as bar,
         ):
             for trajectories in play(policy, env, episodes[done:], run.seed, f"evaluate {split}"):

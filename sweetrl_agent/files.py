@@ -53,6 +53,25 @@ def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_bytes()[: _complete_bytes(path)].splitlines() if line.strip()]
 
 
+def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
+    """How much of the work at the end of a growing file is done; rows of a batch that a kill cut short are removed.
+
+    Args:
+        path: The file.
+        count: Rows at its end that belong to this work.
+        batch: Rows that are appended together.
+        total: Rows that the work comes to; its last batch may be smaller.
+
+    Returns:
+        Rows of this work that stay: a multiple of `batch`, or `total`.
+    """
+    kept = count if count == total else count // batch * batch
+    if kept < count:
+        rows = read_rows(path)
+        write_rows(path, rows[: len(rows) - (count - kept)])
+    return kept
+
+
 def _complete_bytes(path: Path) -> int:
     return path.read_bytes().rfind(b"\n") + 1
 

@@ -24,7 +24,7 @@ from trl import DPOConfig, DPOTrainer
 
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.critics.advantage import AdvantageCritic
-from sweetrl_agent.files import Row, append_rows, read_rows, write_json, write_rows
+from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_json, write_rows
 from sweetrl_agent.models import load_model, load_policy, load_tokenizer, system_prompt
 from sweetrl_agent.pairs import outcome_pairs, turn_pairs
 from sweetrl_agent.rollouts import episodes_of, play
@@ -43,8 +43,7 @@ def collect(run: Run) -> None:
     path = run.path("trajectories.jsonl")
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
-    done = len(read_rows(path)) // batch * batch if path.exists() else 0
-    done = len(episodes) if len(read_rows(path)) == len(episodes) else done
+    done = whole_batches(path, len(read_rows(path)), batch, len(episodes))
     if done == len(episodes):
         return
     policy = load_policy(run.start_model, run.start_model, run.config.model)
@@ -106,8 +105,8 @@ def sample_candidates(run: Run) -> None:
     """Candidates for the turns of some trajectories -> candidates.jsonl."""
     config, path = run.config.actor, run.path("candidates.jsonl")
     states = _states(load_trajectories(run), config.num_states, run.seed)
-    done = len(read_rows(path)) // STATES_PER_BATCH * STATES_PER_BATCH
-    if len(read_rows(path)) == len(states):
+    done = whole_batches(path, len(read_rows(path)), STATES_PER_BATCH, len(states))
+    if done == len(states):
         return
     policy = load_policy(run.start_model, run.start_model, run.config.model)
     with tqdm(total=len(states), initial=done, desc="candidates", unit="turn") as bar:

@@ -49,7 +49,10 @@ def test_rank_is_the_mean_log_ratio_of_the_turn(form, make_critic, tiny_tokenize
     plain = encode_prompt(PROMPT, tiny_tokenizer) if form == "released" else told
     for text, advantage in zip(TEXTS, got, strict=True):
         candidate = tiny_tokenizer(text + "<|end|>")["input_ids"]
-        ratios = [a - b for a, b in zip(_naive(critic.model, told, candidate), _naive(critic.reference, plain, candidate), strict=True)]
+        ratios = [
+            a - b
+            for a, b in zip(_naive(critic.model, told, candidate), _naive(critic.reference, plain, candidate), strict=True)
+        ]
         assert advantage == pytest.approx(sum(ratios) / len(ratios), abs=1e-5)
 
 

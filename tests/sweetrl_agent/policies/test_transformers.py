@@ -1,0 +1,116 @@
+"""Sampling by seed: independent of neighbours, true to the distribution, with honest log-probabilities."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from sweetrl_agent.chat import encode_prompt, system_message
+from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
+from sweetrl_agent.tiny import build_model
+
+DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
+LOGITS = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0, 0.0])
+
+
+@pytest.fixture
+def make_policy(make_tiny_model, tiny_tokenizer):
+    """Function: settings -> a policy on the tiny model."""
+    return lambda **settings: TransformersPolicy(make_tiny_model(1), tiny_tokenizer, **{"max_new_tokens": 8, **settings})
+
+
+def _sample(temperature=1.0, top_p=1.0, count=20000):
+    sampling = SeededSampling(range(count), 1, temperature, top_p)
+    scores = sampling(torch.zeros(count, 1, dtype=torch.long), LOGITS.repeat(count, 1))
+    assert (scores.isfinite().sum(dim=1) == 1).all()
+    return scores.argmax(dim=1), sampling.log_probs[0]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_samples_follow_the_softmax(temperature):
+    tokens, log_probs = _sample(temperature)
+    expected = torch.log_softmax(LOGITS / temperature, dim=0)
+    counts = np.bincount(tokens, minlength=len(LOGITS))
+    frequencies = expected.double().exp()
+    assert chisquare(counts, (frequencies / frequencies.sum() * len(tokens)).numpy()).pvalue > 0.001
+    assert torch.allclose(log_probs, expected[tokens], atol=1e-6)
+
+
+def test_top_p_cuts_the_tail():
+    tokens, _ = _sample(top_p=0.7)
+    counts = np.bincount(tokens, minlength=len(LOGITS))
+    probabilities = torch.softmax(LOGITS, dim=0)
+    assert set(np.flatnonzero(counts)) == {0, 3}, f"the two likeliest hold {probabilities[[0, 3]].sum():.2f}"
+
+
+def test_the_same_seed_says_the_same_whatever_the_neighbours(make_policy):
+    policy = make_policy()
+    alone = [policy.generate([dialogue], [seed])[0] for dialogue, seed in zip(DIALOGUES, (5, 6, 7), strict=True)]
+    together = policy.generate([*DIALOGUES, *reversed(DIALOGUES)], [5, 6, 7, 1, 2, 3])
+    assert [u.text for u in together[:3]] == [u.text for u in alone]
+    assert [u.token_ids for u in together[:3]] == [u.token_ids for u in alone]
+    small = make_policy(batch_size=2).generate([*DIALOGUES, *reversed(DIALOGUES)], [5, 6, 7, 1, 2, 3])
+    assert [u.token_ids for u in small] == [u.token_ids for u in together]
+
+
+def test_other_seeds_say_other_things_and_the_global_stream_is_not_touched(make_policy):
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    utterances = make_policy().generate([DIALOGUES[0]] * 8, list(range(8)))
+    assert len({u.text for u in utterances}) > 4
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_log_probs_equal_a_recomputation(temperature, make_policy, tiny_tokenizer):
+    policy = make_policy(temperature=temperature)
+    for dialogue, utterance in zip(DIALOGUES, policy.generate(DIALOGUES, [1, 2, 3]), strict=True):
+        prompt = encode_prompt(dialogue, tiny_tokenizer)
+        ids = prompt + utterance.token_ids
+        with torch.no_grad():
+            log_probs = torch.log_softmax(policy.model(torch.tensor([ids])).logits[0].double() / temperature, dim=-1)
+        expected = [float(log_probs[i - 1, ids[i]]) for i in range(len(prompt), len(ids))]
+        assert utterance.log_probs == pytest.approx(expected, abs=1e-4)
+        assert len(utterance.token_ids) == len(utterance.log_probs) <= 8
+
+
+def test_an_utterance_ends_with_its_end_token_and_the_text_has_none(make_policy, tiny_tokenizer):
+    end = tiny_tokenizer.eos_token_id
+    utterances = make_policy(max_new_tokens=400).generate([DIALOGUES[0]] * 8, list(range(8)))
+    ended = [u for u in utterances if end in u.token_ids]
+    assert ended
+    assert all(u.token_ids.index(end) == len(u.token_ids) - 1 for u in ended)
+    assert not any("<|end|>" in u.text for u in utterances)
+
+
+def test_a_very_low_temperature_is_greedy(make_policy):
+    utterances = make_policy(temperature=0.001).generate([DIALOGUES[1]] * 4, [1, 2, 3, 4])
+    assert len({tuple(u.token_ids) for u in utterances}) == 1
+
+
+def test_the_system_prompt_stands_before_the_dialogue(make_policy):
+    said = make_policy(system_prompt="Be brief.").generate(DIALOGUES[:1], [1])
+    assert said == make_policy().generate([[*system_message("Be brief."), *DIALOGUES[0]]], [1])
+
+
+def test_misuse_is_refused(make_policy, tiny_tokenizer):
+    with pytest.raises(ValueError, match="^`temperature` must be positive, got 0; use 0.01 for nearly greedy decoding.$"):
+        make_policy(temperature=0)
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="^The tokenizer has no chat template; use an instruction-tuned model, or set"):
+        TransformersPolicy(build_model(tokenizer, 32, 1, 0), tokenizer, 8)
+
+
+def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_tokenizer):
+    from sweetrl_agent.config import ModelArguments
+    from sweetrl_agent.models import load_policy
+
+    arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, dtype="float32")
+    loaded = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
+    policy = TransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=8)
+    assert [u.text for u in loaded.generate(DIALOGUES, [1, 2, 3])] == [u.text for u in policy.generate(DIALOGUES, [1, 2, 3])]

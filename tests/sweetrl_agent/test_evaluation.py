@@ -1,0 +1,42 @@
+"""Means with intervals over the episodes that are not void."""
+
+from __future__ import annotations
+
+import pytest
+
+from colbench_gym.scoring.intervals import mean_interval, wilson
+from sweetrl_agent.evaluation import summarize
+
+
+def _row(task, success, tests_passed, turns=4, answered=True):
+    return {
+        "task_id": task, "outcome": "answered", "success": success, "tests_passed": tests_passed, "turns": turns,
+        "answered": answered,
+    }  # fmt: skip
+
+
+VOID = {"task_id": "v", "outcome": "void", "success": None, "tests_passed": None, "turns": 0, "answered": None}
+
+
+def test_means_and_intervals_leave_void_episodes_out():
+    rows = [_row("a", 1, 1.0, 2), _row("b", 0, 0.5, 4), VOID, _row("c", 0, 0.0, 3, answered=False)]
+    score = summarize(rows)
+    assert score == {
+        "success": 0.3333, "tests_passed": 0.5, "n": 3, "void": 1, "turns": 3.0, "answered": 0.6667,
+        "ci95": {
+            "success": [round(x, 4) for x in wilson(1 / 3, 3)],
+            "tests_passed": [round(x, 4) for x in mean_interval([1.0, 0.5, 0.0], ["a", "b", "c"])],
+        },
+    }  # fmt: skip
+
+
+def test_repeated_tasks_are_no_independent_evidence():
+    rows = [_row(task, success, float(success)) for task, success in (("a", 1), ("a", 1), ("b", 0), ("b", 0))]
+    interval = summarize(rows)["ci95"]["success"]
+    assert interval == [round(x, 4) for x in mean_interval([1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"])]
+    assert interval != [round(x, 4) for x in wilson(0.5, 4)]
+
+
+@pytest.mark.parametrize("rows", [[], [VOID, VOID]])
+def test_without_evidence_there_is_no_mean(rows):
+    assert summarize(rows) == {"success": None, "tests_passed": None, "n": 0, "void": len(rows), "ci95": {}}

@@ -1,0 +1,67 @@
+"""Demonstrations: mediocre on purpose, and blind to what is hidden unless they say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.simulators import make
+from colbench_gym.tasks import load_tasks
+from sweetrl_agent.chat import hint_message
+from sweetrl_agent.imitation import Demonstrator, demonstrations
+
+TASKS = load_tasks("embedded:train[:20]")
+COUNT = 200
+
+
+def _demonstrations(**settings):
+    simulator = make("scripted")
+    return demonstrations(TASKS, simulator, COUNT, 0, Demonstrator(**settings))
+
+
+def _answers_rightly(task, dialogue):
+    return dialogue[-1]["content"] == f"{ANSWER_MARKER}\n{task.hidden.reference}"
+
+
+@pytest.fixture(scope="module")
+def blind():
+    """Dialogues that are led by nothing hidden, with their tasks."""
+    return [(TASKS[i % 20], d) for i, d in enumerate(_demonstrations(hinted_fraction=0.0, exercise_fraction=0.0))]
+
+
+def test_the_same_seed_gives_the_same_dialogues():
+    assert _demonstrations() == _demonstrations()
+    assert demonstrations(TASKS, make("scripted"), 5, 1) != demonstrations(TASKS, make("scripted"), 5, 0)
+
+
+def test_a_blind_dialogue_holds_no_hidden_code(blind):
+    for task, dialogue in blind:
+        assert [message["role"] for message in dialogue] == ["user", "assistant"] * (len(dialogue) // 2)
+        heard = "\n".join(message["content"] for message in dialogue if message["role"] == "user")
+        assert not [line for line in task.hidden.reference.splitlines()[1:] if len(line.strip()) > 12 and line.strip() in heard]
+        assert all(ANSWER_MARKER not in message["content"] for message in dialogue[:-1])
+        assert dialogue[-1]["content"].startswith(ANSWER_MARKER)
+
+
+def test_a_blind_demonstrator_is_mediocre(blind):
+    right = sum(_answers_rightly(task, dialogue) for task, dialogue in blind) / len(blind)
+    assert 0.02 < right < 0.8, "with nothing right or all right there is nothing to learn"
+
+
+def test_a_hinted_demonstrator_says_so_and_answers_rightly():
+    for i, dialogue in enumerate(_demonstrations(hinted_fraction=1.0, exercise_fraction=0.0)):
+        task = TASKS[i % 20]
+        assert dialogue[:1] == hint_message(task.hidden.reference)
+        assert _answers_rightly(task, dialogue)
+
+
+def test_exercises_are_a_request_and_its_answer():
+    for dialogue in _demonstrations(exercise_fraction=1.0):
+        assert [message["role"] for message in dialogue] == ["user", "assistant"]
+        assert dialogue[1]["content"].startswith(ANSWER_MARKER)
+
+
+def test_the_shares_are_as_asked():
+    dialogues = _demonstrations(hinted_fraction=0.4, exercise_fraction=0.5)
+    hinted = sum(dialogue[0]["role"] == "system" for dialogue in dialogues) / COUNT
+    assert 0.1 < hinted < 0.3  # 0.2 of all

@@ -1,0 +1,131 @@
+"""Episodes in batches: independent of each other, void ones apart, and actors that see nothing hidden."""
+
+from __future__ import annotations
+
+import pytest
+
+import sandboxes
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import SimulatorError
+from colbench_gym.simulators import Simulator
+from colbench_gym.tasks import load_tasks
+from sweetrl_agent.chat import HINT
+from sweetrl_agent.evaluation import _row, summarize
+from sweetrl_agent.pairs import outcome_pairs
+from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.rollouts import Episode, episodes_of, play
+from sweetrl_agent.trajectory import Trajectory
+
+TASKS = load_tasks("embedded:train[:4]")
+
+
+class Asker:
+    """Asks by its seed, sometimes answers; keeps every prompt."""
+
+    def __init__(self):
+        self.prompts = []
+
+    def generate(self, dialogues, seeds):
+        self.prompts += [list(dialogue) for dialogue in dialogues]
+        return [self._say(dialogue, seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
+
+    def _say(self, dialogue, seed):
+        if seed % 3 == 0:
+            return Utterance("I WANT TO ANSWER:\n```python\ndef f(x):\n    return x\n```", [1, 2], [-0.1234567, -1.0])
+        return Utterance(f"What about rounding, empty input, or limit {seed % 100}?", [3], [-0.5])
+
+
+class Fails(Simulator):
+    """A human that is down for one task."""
+
+    def __init__(self, task_id):
+        self.task_id = task_id
+
+    def reply(self, task, dialogue, seed):
+        if task.id == self.task_id:
+            raise SimulatorError("down")
+        return "Yes."
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """The embedded sandbox."""
+    with sandboxes.make("embedded", workers=1) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def run(sandbox):
+    """Function: episodes, number of sub-environments -> trajectories."""
+
+    def run(episodes, num_envs, policy=None, simulator="scripted", **settings):
+        env = ColBenchVectorEnv(
+            num_envs=num_envs, autoreset_mode="disabled", tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=4
+        )
+        try:
+            return [t for batch in play(policy or Asker(), env, episodes, 0, "collect", **settings) for t in batch]
+        finally:
+            env.close()
+
+    return run
+
+
+EPISODES = episodes_of([task.id for task in TASKS], 2)
+
+
+def test_episodes_stand_in_the_order_of_the_tasks():
+    assert episodes_of(["a", "b"], 2) == [Episode("a", 0), Episode("a", 1), Episode("b", 0), Episode("b", 1)]
+
+
+@pytest.mark.parametrize("num_envs", [1, 3, 20])
+def test_an_episode_does_not_depend_on_its_neighbours(num_envs, run):
+    expected = [t.to_row() for t in run(EPISODES, 8, keep_tasks=True)]
+    assert [t.to_row() for t in run(EPISODES, num_envs, keep_tasks=True)] == expected
+    backwards = [t.to_row() for t in run(EPISODES[::-1], num_envs, keep_tasks=True)]
+    assert backwards[::-1] == expected
+
+
+def test_trajectories_hold_what_was_said(run):
+    for trajectory, episode in zip(run(EPISODES, 4), EPISODES, strict=True):
+        assert (trajectory.task_id, trajectory.episode, trajectory.task_row) == (episode.task_id, episode.number, {})
+        assert 1 <= len(trajectory.turns) <= 4
+        said = [message["content"] for message in trajectory.messages if message["role"] == "assistant"]
+        assert len(said) == len(trajectory.turns)
+        assert len(trajectory.prefix(1)) == 1
+        assert trajectory.prefix(1)[0]["role"] == "user"
+        assert [m["role"] for m in trajectory.prefix(len(said))][-1] == "user"
+        assert trajectory.reward == trajectory.metrics["success"] or trajectory.reward == 0.0
+
+
+def test_a_trajectory_survives_its_row(run):
+    for trajectory in run(EPISODES[:2], 2, keep_tasks=True):
+        row = trajectory.to_row()
+        assert Trajectory.from_row(row).to_row() == row
+    with pytest.raises(ValueError, match=r"^Expected a trajectory row of schema 1, got 0; collect it anew\.$"):
+        Trajectory.from_row({**row, "schema": 0})
+
+
+def test_void_episodes_enter_neither_pairs_nor_means(run):
+    failing = TASKS[1].id
+    trajectories = run(EPISODES, 3, simulator=Fails(failing), keep_tasks=True)
+    void = [t for t in trajectories if t.is_void]
+    assert void
+    assert {t.task_id for t in void} == {failing}
+    assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
+    score = summarize([_row("start", "test", t) for t in trajectories])
+    assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
+
+
+def test_the_actor_sees_nothing_hidden(run):
+    policy = Asker()
+    run(EPISODES, 3, policy)
+    assert policy.prompts
+    requests = {task.description: task for task in TASKS}
+    for prompt in policy.prompts:
+        assert all(set(message) == {"role", "content"} and message["role"] in ("user", "assistant") for message in prompt)
+        task = next(task for text, task in requests.items() if text in prompt[0]["content"])
+        text = "\n".join(message["content"] for message in prompt if message["role"] == "user")
+        hidden = [line.strip() for line in task.hidden.reference.splitlines()[1:] if len(line.strip()) > 12]
+        assert hidden
+        assert not [line for line in hidden if line in text]
+        assert HINT.split("{")[0].strip() not in text

@@ -1,0 +1,311 @@
+"""The main job end to end on a very small setting: its files, its refusals, and going on after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweetrl_agent.chat import HINT
+from sweetrl_agent.config import STAGES
+from sweetrl_agent.files import read_rows, write_json, write_rows
+from sweetrl_agent.train import main
+
+SETTINGS = {
+    "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
+    "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 18, "num_candidates": 3,
+    "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 3,
+    "critic_epochs": 1, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
+}  # fmt: skip
+TRAJECTORY = ["schema", "task_id", "episode", "task", "dialogue_history", "answer", "reward", "metrics", "turns"]
+
+
+def _arguments(folder, **changes):
+    settings = {**SETTINGS, "output": folder, **changes}
+    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+
+
+def _give_luck(folder):
+    """Let every first episode pass half of its tests: a model this small never does, and without there are no pairs."""
+    rows = read_rows(folder / "trajectories.jsonl")
+    for row in rows:
+        row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
+    write_rows(folder / "trajectories.jsonl", rows)
+
+
+def _run_all(folder, **changes):
+    for stage in ("imitate", "collect"):
+        assert main([*_arguments(folder, **changes), "--stage", stage]) == 0
+    _give_luck(folder)
+    assert main(_arguments(folder, **changes)) == 0
+
+
+def _content(folder):
+    """Every file of a run but those that hold times."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if not path.is_file() or name in ("seconds.json", "report.html"):
+            continue
+        files[name] = path.read_bytes()
+        if name == "results.json":
+            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
+    return files
+
+
+def _assert_same(folder, other):
+    one, two = _content(folder), _content(other)
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    _run_all(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """Function: stage -> a copy of the finished run in which that stage and all later ones are not done."""
+
+    def copy(stage):
+        folder = tmp_path / stage
+        shutil.copytree(finished, folder)
+        seconds = json.loads((folder / "seconds.json").read_text())
+        write_json(folder / "seconds.json", {k: v for k, v in seconds.items() if STAGES.index(k) < STAGES.index(stage)})
+        for name in ("results.json", "report.html"):
+            (folder / name).unlink()
+        return folder
+
+    return copy
+
+
+def test_a_run_leaves_its_files(finished):
+    assert sorted(path.name for path in finished.iterdir()) == [
+        "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "metrics.jsonl", "outcome_pairs.jsonl",
+        "pairs_summary.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "start",
+        "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
+    ]  # fmt: skip
+    for model in ("start", "critic", "policy"):
+        assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (finished / model).iterdir()}
+    assert list(json.loads((finished / "seconds.json").read_text())) == list(STAGES)
+
+
+def test_the_rows_have_their_fields(finished):
+    address = ["task_id", "episode", "turn"]
+    expected = {
+        "trajectories": (8, TRAJECTORY),
+        "outcome_pairs": (4, ["task_id", "hidden", "chosen", "rejected", "chosen_score", "rejected_score"]),
+        "candidates": (18, [*address, "texts"]),
+        "scores": (18, [*address, "advantages"]),
+        "turn_advantages": (4, ["agent", "split", "task_id", "episode", "advantages"]),
+    }
+    for name, (count, fields) in expected.items():
+        rows = read_rows(finished / f"{name}.jsonl")
+        assert len(rows) == count, name
+        assert all(list(row) == fields for row in rows), name
+    assert all(len(row["texts"]) == 3 for row in read_rows(finished / "candidates.jsonl"))
+    assert all(len(row["advantages"]) == 3 for row in read_rows(finished / "scores.jsonl"))
+    pairs = read_rows(finished / "turn_pairs.jsonl")
+    assert pairs
+    assert all(list(row) == [*address, "prompt", "chosen", "rejected"] for row in pairs)
+    assert all(row["chosen"] != row["rejected"] and len(row["prompt"]) == 2 * row["turn"] - 1 for row in pairs)
+    scores = {tuple(row[name] for name in address): row["advantages"] for row in read_rows(finished / "scores.jsonl")}
+    texts = {tuple(row[name] for name in address): row["texts"] for row in read_rows(finished / "candidates.jsonl")}
+    for row in pairs:
+        key = tuple(row[name] for name in address)
+        by_text = dict(zip(texts[key], scores[key], strict=True))
+        assert by_text[row["chosen"]] >= by_text[row["rejected"]]
+
+
+def test_results_hold_start_and_result_on_both_splits(finished):
+    results = json.loads((finished / "results.json").read_text())
+    assert list(results) == ["start", "result", "seconds", "seed", "algorithm"]
+    for agent in ("start", "result"):
+        assert list(results[agent]) == ["test", "unseen"]
+        for score in results[agent].values():
+            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "ci95"]
+            assert score["n"] == 4
+            assert list(score["ci95"]) == ["success", "tests_passed"]
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"imitation", "critic", "actor"}
+
+
+def test_no_actor_prompt_holds_what_is_hidden(finished):
+    hint = HINT.split("{")[0].strip()
+    references = {row["task_id"]: row["task"]["ground_truth"] for row in read_rows(finished / "trajectories.jsonl")}
+    for row in read_rows(finished / "turn_pairs.jsonl"):
+        text = "\n".join(message["content"] for message in row["prompt"] if message["role"] != "assistant")
+        assert hint not in text
+        # The signature is public: the request quotes it.
+        lines = [line.strip() for line in references[row["task_id"]].splitlines()[1:] if len(line.strip()) > 12]
+        assert not [line for line in lines if line in text]
+        assert {message["role"] for message in row["prompt"]} <= {"user", "assistant"}
+
+
+def test_a_second_call_has_nothing_to_do(copied, capsys):
+    folder = copied("report")
+    before = {name: (folder / name).stat().st_mtime_ns for name in ("trajectories.jsonl", "evaluation.jsonl", "metrics.jsonl")}
+    assert main(_arguments(folder)) == 0
+    out = capsys.readouterr().out
+    assert [line.split(":")[0] for line in out.splitlines() if "done before" in line] == list(STAGES[:-1])
+    assert before == {name: (folder / name).stat().st_mtime_ns for name in before}
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
+    assert main(_arguments(finished, seed=1, num_states=17)) == 2
+    assert capsys.readouterr().err == (
+        f"error: {finished / 'config.yaml'} holds other settings than these "
+        "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
+        "give the same settings to go on with that run, or another `--output` to start one.\n"
+    )
+
+
+def test_a_stage_needs_those_before_it(tmp_path, capsys):
+    assert main([*_arguments(tmp_path / "run"), "--stage", "pairs"]) == 2
+    assert capsys.readouterr().err == (
+        "error: Stage 'pairs' needs the files of ['imitate', 'collect']; run those first, or leave out `--stage`.\n"
+    )
+
+
+def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
+    folder = copied("pairs")
+    rows = read_rows(folder / "trajectories.jsonl")
+    for row in rows:
+        row["metrics"]["tests_passed"] = 0.0
+    write_rows(folder / "trajectories.jsonl", rows)
+    assert main([*_arguments(folder), "--stage", "pairs"]) == 2
+    assert capsys.readouterr().err == (
+        "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
+        "learn from; collect more, or lower `--min_best`.\n"
+    )
+
+
+def test_a_dry_run_checks_and_runs_nothing(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main([*_arguments(folder), "--dry_run", "true"]) == 0
+    assert capsys.readouterr().out.endswith("The settings are valid; nothing was run.\n")
+    assert not folder.exists()
+    assert main([*_arguments(folder, sandbox="none"), "--dry_run", "true"]) == 2
+    assert "`sandbox` must be one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"stage": "x"}, "`stage` must be one of ('all', 'imitate',"),
+        ({"num_candidates": 1}, "`num_candidates` must be at least 2 to have a better and a worse half, got 1."),
+        ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2 to make pairs, got 1."),
+        ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
+        ({"tasks": "x.jsonl"}, "The tiny model learns to converse on the embedded tasks only, got `tasks`='x.jsonl'"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
+    assert main(_arguments(tmp_path / "run", **changes)) == 2
+    assert capsys.readouterr().err.startswith(f"error: {text}")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("num_rows", [16, 5])
+def test_going_on_with_candidates_cut_short(num_rows, copied, finished):
+    folder = copied("candidates")
+    _cut(folder / "candidates.jsonl", num_rows)
+    assert main(_arguments(folder)) == 0
+    _assert_same(folder, finished)
+
+
+@pytest.mark.parametrize("num_rows", [3, 4])
+def test_going_on_with_trajectories_cut_short(num_rows, copied, finished):
+    folder = copied("collect")
+    _cut(folder / "trajectories.jsonl", num_rows)
+    assert main([*_arguments(folder), "--stage", "collect"]) == 0
+    _give_luck(folder)
+    assert (folder / "trajectories.jsonl").read_bytes() == (finished / "trajectories.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 12])
+def test_going_on_with_an_evaluation_cut_short(num_rows, copied, finished):
+    folder = copied("evaluate")
+    _cut(folder / "evaluation.jsonl", num_rows)
+    assert main(_arguments(folder)) == 0
+    _assert_same(folder, finished)
+
+
+def test_a_model_that_was_moved_in_but_not_marked_done_is_made_again(copied, finished):
+    folder = copied("critic")
+    assert main(_arguments(folder)) == 0
+    _assert_same(folder, finished)
+
+
+def test_a_checkpoint_torn_by_a_kill_is_not_gone_on_with(copied, finished):
+    folder = copied("actor")
+    torn = folder / "policy" / "checkpoints" / "checkpoint-100"
+    shutil.rmtree(folder / "policy")
+    torn.mkdir(parents=True)
+    (torn / "model.safetensors").write_bytes(b"torn")
+    (torn / "trainer_state.json").write_text('{"epoch": 1')
+    assert main(_arguments(folder)) == 0
+    _assert_same(folder, finished)
+
+
+def _cut(path, num_rows):
+    """Keep some rows and the first part of the next."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:num_rows]) + lines[num_rows][:20])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
+    changes = {
+        "imitation_batch": 1,
+        "imitation_dialogues": 130,
+        "critic_batch": 1,
+        "critic_micro_batch": 1,
+        "critic_epochs": 30,
+    }
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    _run_all(whole, **changes)
+    early = ["start/checkpoints/checkpoint-*", "start/checkpoints/checkpoint-*/trainer_state.json", "start/model.safetensors"]
+    for stage, moments in (("imitate", early), ("collect", ["trajectories.jsonl"])):
+        for moment in moments:
+            _kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
+        assert _start(_arguments(killed, stage=stage, **changes)).wait(120) == 0
+    _give_luck(killed)
+    for moment in [
+        "outcome_pairs.jsonl", "critic/checkpoints/checkpoint-*/trainer_state.json", "critic/model.safetensors",
+        "candidates.jsonl", "turn_pairs.jsonl", "policy/config.json", "evaluation.jsonl", "turn_advantages.jsonl", "results.json",
+    ]:  # fmt: skip
+        _kill_at(moment, _arguments(killed, **changes), killed)
+    assert _start(_arguments(killed, **changes)).wait(240) == 0
+    _assert_same(killed, whole)
+
+
+def _start(arguments):
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweetrl_agent.train", *arguments],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _kill_at(moment, arguments, folder):
+    """Start the job and kill it as soon as a path that fits `moment` stands in the folder."""
+    job = _start(arguments)
+    deadline = time.monotonic() + 120
+    while job.poll() is None and not list(folder.glob(moment)):
+        assert time.monotonic() < deadline, f"{moment} never came"
+        time.sleep(0.001)
+    assert job.poll() in (None, 0), f"the job failed before {moment}"
+    if job.poll() is None:
+        job.send_signal(signal.SIGKILL)
+        job.wait()
