@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,23 +45,6 @@ def outcome_pairs(trajectories: Sequence[Trajectory], min_best: float = 1.0) -> 
                     }
                 )
     return rows
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Utterances sampled for one turn of a trajectory.
-
-    Attributes:
-        task_id: Task of the trajectory.
-        episode: Its number.
-        turn: Agent turn, counted from 1.
-        texts: The N candidates.
-    """
-
-    task_id: str
-    episode: int
-    turn: int
-    texts: list[str]
 
 
 def turn_pairs(scores: Sequence[float], num_pairs: int, rng: np.random.Generator) -> list[tuple[int, int]]:

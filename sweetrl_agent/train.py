@@ -30,10 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return dry_run(config)
         _quieten()
         run = Run(config)
+        check_order(run, config.run.stage)
+    except (ColBenchError, ValueError) as error:
+        return _refuse(error)
+    try:
         run_stages(run, config.run.stage)
-    except (ColBenchError, ValueError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except ColBenchError as error:
+        return _refuse(error)
     return 0
 
 
@@ -66,23 +69,31 @@ def stages() -> dict[str, Callable[[Run], None]]:
     }
 
 
+def check_order(run: Run, wanted: str) -> None:
+    """Refuse a stage asked for by name whose input is not there yet.
+
+    Raises:
+        ValueError: If a stage before it is not done.
+    """
+    names = list(stages())
+    missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
+    if missing:
+        raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
+
+
 def run_stages(run: Run, wanted: str) -> None:
-    """Run the wanted stages that are not done; a stage asked for by name needs those before it to be done."""
+    """Run the wanted stages that are not done; the report is made anew each time."""
     import torch
 
     torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
-    earlier: list[str] = []
     for name, function in stages().items():
-        if wanted in ("all", name):
-            missing = [stage for stage in earlier if not run.is_done(stage)]
-            if missing:
-                raise ValueError(f"Stage {name!r} needs the files of {missing}; run those first, or leave out `--stage`.")
-            if run.is_done(name) and name != "report":
-                print(f"{name}: done before, {run.seconds[name]:.0f} s")
-            else:
-                with run.stage(name):
-                    function(run)
-        earlier.append(name)
+        if wanted not in ("all", name):
+            continue
+        if run.is_done(name) and name != "report":
+            print(f"{name}: done before, {run.seconds[name]:.0f} s")
+            continue
+        with run.stage(name):
+            function(run)
 
 
 def dry_run(config: Any) -> int:
@@ -111,6 +122,11 @@ def dry_run(config: Any) -> int:
     )
     print("The settings are valid; nothing was run.")
     return 0
+
+
+def _refuse(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
 
 
 def _quieten() -> None:

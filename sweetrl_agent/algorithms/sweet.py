@@ -22,6 +22,7 @@ from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig, DPOTrainer
 
+from colbench_gym.errors import TaskError
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_json, write_rows
@@ -62,9 +63,9 @@ def pair_outcomes(run: Run) -> None:
     rows = outcome_pairs(trajectories, run.config.collect.min_best)
     if not rows:
         best = max((float(t.metrics["tests_passed"]) for t in trajectories if not t.is_void), default=0.0)
-        raise ValueError(
+        raise TaskError(
             f"No task has a trajectory that passes {run.config.collect.min_best:.0%} of its tests and a worse one (the best passes "
-            f"{best:.0%}), so there is nothing to learn from; collect more, or lower `--min_best`."
+            f"{best:.0%}), so there is nothing to learn from; collect more, lower `--min_best`, or begin with a better model."
         )
     if not run.config.critic.critic_hidden:
         rows = [{**row, "hidden": ""} for row in rows]

@@ -9,6 +9,7 @@ import pytest
 
 from sandboxes import Program
 from sandboxes.interpreter import find_interpreter
+from sandboxes.local import EmbeddedSandbox
 from sandboxes.runner import syscalls  # in a test only: a host must not load it
 
 
@@ -26,14 +27,15 @@ def test_the_runner_forgets_the_previous_program(sandbox, descendants):
         pytest.skip("Reading a runner's memory takes root.")
 
 
-def test_no_process_is_left_over(sandbox, descendants):
-    sandbox.run([Program("import os\ndef run(): os._exit(1)", ("run()",) * 3), Program("", ("1",))])
-    names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants(os.getpid())]
-    states = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in descendants(os.getpid())]
-    assert "Z" not in states
-    assert len([name for name in names if name.startswith("python")]) <= len(names) <= 4, (
-        names
-    )  # per runner: itself, bubblewrap twice
+def test_no_process_is_left_over(use_bubblewrap, descendants):
+    before = set(descendants(os.getpid()))  # other tests' sandboxes
+    with EmbeddedSandbox(workers=1, bubblewrap=use_bubblewrap) as sandbox:
+        sandbox.run([Program("import os\ndef run(): os._exit(1)", ("run()",) * 3), Program("", ("1",))])
+        own = set(descendants(os.getpid())) - before
+        states = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in own]
+        assert own and "Z" not in states
+        assert len(own) <= 4  # the runner itself, and bubblewrap twice
+    assert not set(descendants(os.getpid())) - before
 
 
 def run_filter(code, machine_audit, number, arguments):
