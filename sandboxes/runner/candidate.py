@@ -4,8 +4,6 @@ From the first byte of the program's source on, everything in this process may b
 included. Nothing here is trusted afterwards: a frame can only claim a value, and the host compares values on its own.
 """
 
-
-
 from __future__ import annotations
 
 import builtins

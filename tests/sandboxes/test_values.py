@@ -69,7 +69,9 @@ def test_equal_agrees_with_python(a, b):
 def test_equal_agrees_with_python_on_all_pairs_of_atoms(container):
     atoms = [container(atom) for atom in ATOMS + MUTABLE_ATOMS]
     texts = [canonical(wire(atom)) for atom in atoms]
-    wrong = [(a, b) for a, s in zip(atoms, texts, strict=True) for b, t in zip(atoms, texts, strict=True) if (a == b) != (s == t)]
+    wrong = [
+        (a, b) for a, s in zip(atoms, texts, strict=True) for b, t in zip(atoms, texts, strict=True) if (a == b) != (s == t)
+    ]
     assert wrong == []
 
 
