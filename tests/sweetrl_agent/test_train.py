@@ -186,7 +186,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
-        "learn from; collect more, or lower `--min_best`.\n"
+        "learn from; collect more, lower `--min_best`, or begin with a better model.\n"
     )
 
 
