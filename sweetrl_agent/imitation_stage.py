@@ -10,7 +10,7 @@ from colbench_gym.tasks import load_tasks
 from sweetrl_agent.imitation import demonstrations
 from sweetrl_agent.run import Run
 from sweetrl_agent.tiny import build_model, build_tokenizer
-from sweetrl_agent.trainers.imitation import ImitationTrainer, imitation_dataset
+from sweetrl_agent.trainers.imitation import ImitationTrainer, bucketed_order, imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 
@@ -23,15 +23,19 @@ def imitate(run: Run) -> None:
     tasks = load_tasks(run.config.task.tasks)
     dialogues = demonstrations(tasks, make("scripted"), config.imitation_dialogues, run.seed)
     tokenizer = build_tokenizer((m["content"] for dialogue in dialogues for m in dialogue), config.tiny_vocab_size)
+    dataset = imitation_dataset(dialogues, tokenizer)
+    order = bucketed_order(
+        [len(ids) for ids in dataset["input_ids"]], config.imitation_batch, config.imitation_epochs, run.seed
+    )
     arguments = trainer_arguments(
         folder, run.seed, run.config.model, config.imitation_batch, config.imitation_batch,
-        config.imitation_learning_rate, config.imitation_epochs,
+        config.imitation_learning_rate, 1,
     )  # fmt: skip
     trainer = ImitationTrainer(
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
-        args=TrainingArguments(**arguments, train_sampling_strategy="group_by_length"),
+        args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
         data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
-        train_dataset=imitation_dataset(dialogues, tokenizer),
+        train_dataset=dataset.select(order),
         processing_class=tokenizer,
     )
     run.add_metrics("imitation", train_stage(trainer, tokenizer, folder, "imitation"))

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from torch import nn
 from transformers import Trainer
 
 from sweetrl_agent.chat import Messages, encode_dialogue
+
+#: Batches that are sorted by length together.
+POOL = 20
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
@@ -62,6 +66,28 @@ def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
         labels = [token if turn else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)]
         rows.append({"input_ids": dialogue.token_ids, "labels": labels})
     return Dataset.from_list(rows)
+
+
+def bucketed_order(lengths: Sequence[int], batch: int, epochs: int, seed: int) -> list[int]:
+    """An order over rows whose consecutive batches hold rows of similar length, the batches themselves shuffled.
+
+    The library's own grouping by length takes long rows before short ones again and again, and the loss swings with it.
+
+    Args:
+        lengths: Tokens of each row.
+        batch: Rows of a batch; the rows of an epoch that fill none are left to chance of the next epoch's shuffle.
+        epochs: Passes over the rows.
+        seed: Seed of the shuffles.
+    """
+    rng = np.random.default_rng(seed)
+    order: list[int] = []
+    for _ in range(epochs):
+        rows = rng.permutation(len(lengths))
+        pools = [sorted(rows[i : i + batch * POOL], key=lambda row: lengths[row]) for i in range(0, len(rows), batch * POOL)]
+        batches = [pool[i : i + batch] for pool in pools for i in range(0, len(pool), batch)]
+        full = [chunk for chunk in batches if len(chunk) == batch] or batches
+        order.extend(int(row) for i in rng.permutation(len(full)) for row in full[i])
+    return order
 
 
 class ImitationTrainer(Trainer):  # type: ignore[misc]
