@@ -19,7 +19,7 @@ FRONTEND = ["playwright>=1.60", "pillow>=10"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEV = [
-    "pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
+    "pytest>=8", "scipy>=1.13", "pytest-timeout>=2.3", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
 ]  # fmt: skip
 
 setup(
