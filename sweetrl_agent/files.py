@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+_CHUNK_BYTES = 1 << 16
 
 
 def write_text(path: Path, text: str) -> None:
@@ -73,7 +74,17 @@ def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
 
 
 def _complete_bytes(path: Path) -> int:
-    return path.read_bytes().rfind(b"\n") + 1
+    """Length up to the end of the last whole line, looked for from the end: a growing file is not read at every append."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(end - _CHUNK_BYTES, 0)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            end = start
+    return 0
 
 
 def _line(row: Row) -> str:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import os
-import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from sweetrl_agent.files import write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data
@@ -57,7 +56,8 @@ def write_report(folder: Path) -> Path:
         data=embedded_json({"curves": curves_data(run.metrics), "colours": colours, **dialogues}),
         script=script,
     )
-    return _write_atomically(folder / REPORT, page)
+    write_text(folder / REPORT, page.encode("utf-8", "replace").decode())  # a model may write half of a surrogate pair
+    return folder / REPORT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,19 +84,6 @@ def _policy(script: str) -> str:
     """Nothing is loaded from anywhere, and only the report's own script runs, known by its hash."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-
-
-def _write_atomically(path: Path, text: str) -> Path:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))  # a model may write half of a surrogate pair
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:

@@ -86,8 +86,7 @@ def train_critic(run: Run) -> None:
         {name: row[name] for name in ("hidden", "chosen", "rejected")} for row in read_rows(run.path("outcome_pairs.jsonl"))
     ]
     trainer = SweetCriticTrainer(
-        model=load_model(run.start_model, run.start_model, run.config.model),
-        ref_model=None if run.config.model.lora else load_model(run.start_model, run.start_model, run.config.model),
+        **_models(run),
         args=SweetCriticConfig(
             **arguments,
             form=config.form,
@@ -97,7 +96,6 @@ def train_critic(run: Run) -> None:
         ),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
-        peft_config=lora_config(run.config.model),
     )
     run.add_metrics("critic", train_stage(trainer, tokenizer, folder, "critic"))
 
@@ -162,8 +160,7 @@ def train_actor(run: Run) -> None:
         config.actor_learning_rate, config.actor_epochs,
     )  # fmt: skip
     trainer = DPOTrainer(
-        model=load_model(run.start_model, run.start_model, run.config.model),
-        ref_model=None if run.config.model.lora else load_model(run.start_model, run.start_model, run.config.model),
+        **_models(run),
         args=DPOConfig(
             **arguments,
             beta=config.actor_beta,
@@ -173,9 +170,18 @@ def train_actor(run: Run) -> None:
         ),
         train_dataset=Dataset.from_list([_preference(row, run) for row in read_rows(run.path("turn_pairs.jsonl"))]),
         processing_class=tokenizer,
-        peft_config=lora_config(run.config.model),
     )
     run.add_metrics("actor", train_stage(trainer, tokenizer, folder, "actor"))
+
+
+def _models(run: Run) -> dict[str, Any]:
+    """What both trainers start from: the start model, and as reference its frozen copy, or itself without the adapter."""
+    model, start = run.config.model, run.start_model
+    return {
+        "model": load_model(start, start, model),
+        "ref_model": None if model.lora else load_model(start, start, model),
+        "peft_config": lora_config(model),
+    }
 
 
 def load_trajectories(run: Run) -> list[Trajectory]:
