@@ -35,9 +35,9 @@ def system_message(content: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": content}] if content else []
 
 
-def hint_message(hidden: str) -> list[dict[str, str]]:
-    """The leading message that tells a critic the hidden information; nothing for a critic that does without."""
-    return system_message(HINT.format(hidden=hidden)) if hidden else []
+def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
+    """The one leading message of a critic: the agent's own instructions, then the hidden information; either may be empty."""
+    return system_message("\n\n".join(part for part in (instructions, HINT.format(hidden=hidden) if hidden else "") if part))
 
 
 def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:

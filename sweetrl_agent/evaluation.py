@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
 from sweetrl_agent.models import load_policy
@@ -23,7 +24,8 @@ def evaluate_agent(run: Run, agent: str, model: str) -> None:
     batch = run.config.model.generation_batch
     policy = None
     for split, tasks in splits(run).items():
-        episodes = episodes_of([task.id for task in tasks], run.config.evaluation.eval_episodes)
+        by_id = {task.id: task for task in tasks}
+        episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
         size = min(batch, len(episodes))
         played = sum(row["agent"] == agent and row["split"] == split for row in read_rows(path))
         done = whole_batches(path, played, size, len(episodes))
@@ -35,7 +37,7 @@ def evaluate_agent(run: Run, agent: str, model: str) -> None:
             tqdm(total=len(episodes), initial=done, desc=f"evaluate {agent} on {split}", unit="episode") as bar,
         ):
             for trajectories in play(policy, env, episodes[done:], run.seed, f"evaluate {split}"):
-                append_rows(path, (_row(agent, split, trajectory) for trajectory in trajectories))
+                append_rows(path, (_row(agent, split, t, by_id[t.task_id]) for t in trajectories))
                 bar.update(len(trajectories))
 
 
@@ -49,7 +51,8 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
 
     Returns:
         "success" and "tests_passed" in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
-        episodes, "turns" per dialogue and the share "answered" before the turn limit.
+        episodes, "turns" per dialogue, the share "answered" before the turn limit, and "leak": how much of the reference's code the
+        human gave away in a dialogue.
     """
     valid = [row for row in rows if row["outcome"] != "void"]
     if not valid:
@@ -66,6 +69,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
         "void": len(rows) - len(valid),
         "turns": round(_mean([row["turns"] for row in valid]), 2),
         "answered": round(_mean([row["answered"] for row in valid]), 4),
+        "leak": round(_mean([row["leak"] for row in valid]), 4),
         "ci95": {
             "success": [round(x, 4) for x in interval],
             "tests_passed": [round(x, 4) for x in mean_interval(tests, tasks)],
@@ -73,8 +77,9 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _row(agent: str, split: str, trajectory: Trajectory) -> Row:
+def _row(agent: str, split: str, trajectory: Trajectory, task: Task) -> Row:
     metrics = trajectory.metrics
+    replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
     return {
         "agent": agent,
         "split": split,
@@ -85,6 +90,7 @@ def _row(agent: str, split: str, trajectory: Trajectory) -> Row:
         "tests_passed": metrics.get("tests_passed"),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
+        "leak": leak_fraction("\n".join(replies), task.hidden.reference, task.signature),
         "dialogue_history": trajectory.messages,
     }
 

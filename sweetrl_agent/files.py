@@ -29,7 +29,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, keys in the order given."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -88,4 +88,4 @@ def _complete_bytes(path: Path) -> int:
 
 
 def _line(row: Row) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is no error

@@ -1,8 +1,9 @@
 """Scripted dialogues that teach a tiny model to converse, deliberately mediocre.
 
-The demonstrator asks about a few topics picked at random, then answers with what it was told and the plain choice on the rest,
-so it succeeds only where luck made it ask the right things: there is something left to learn. A part of the dialogues is led by
-the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
+The demonstrator works through a few topics from a random one on, then answers with what it was told and the plain choice on the
+rest, so it succeeds only where luck made it ask the right things: there is something left to learn. (Topics follow each other in
+a fixed order because a tiny model learns soon what comes after the last question, and hardly ever which questions of several
+are still open.) A part of the dialogues is led by the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
 from scratch could not read the critic's hint, which any pretrained model can. Another part are writing exercises, where the
 request itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
 """
@@ -35,7 +36,7 @@ class Demonstrator:
         exercise_fraction: Share of writing exercises among all demonstrations.
     """
 
-    questions: tuple[float, ...] = (0.02, 0.05, 0.08, 0.15, 0.25, 0.45)
+    questions: tuple[float, ...] = (0.02, 0.03, 0.08, 0.17, 0.3, 0.4)
     hinted_fraction: float = 0.33
     repeat_rate: float = 0.05
     exercise_fraction: float = 0.5
@@ -61,8 +62,7 @@ class Demonstrator:
         family, choice = family_of(task)
         is_hinted = rng.random() < self.hinted_fraction
         if is_hinted:
-            wanted = [topic for topic, index in zip(family.topics, choice, strict=True) if index > 0]
-            topics = [wanted[i] for i in rng.permutation(len(wanted))]
+            topics = _from_random_one([t for t, index in zip(family.topics, choice, strict=True) if index > 0], rng)
         else:
             topics = self._topics(family.topics, rng)
         dialogue = Dialogue().add("user", task.description)
@@ -75,13 +75,18 @@ class Demonstrator:
 
     def _topics(self, topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:
         num_questions = int(rng.choice(len(self.questions), p=self.questions))
-        order = list(rng.permutation(len(topics)))[:num_questions]
         asked: list[Topic] = []
-        for index in order:
+        for topic in _from_random_one(topics, rng)[:num_questions]:
             if asked and rng.random() < self.repeat_rate:
                 asked.append(asked[rng.integers(len(asked))])
-            asked.append(topics[index])
+            asked.append(topic)
         return asked
+
+
+def _from_random_one(topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:
+    """All topics in their order, beginning at a random one."""
+    first = int(rng.integers(len(topics)))
+    return [*topics[first:], *topics[:first]]
 
 
 def demonstrations(

@@ -6,7 +6,6 @@ from transformers import TrainingArguments, set_seed
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.simulators import make
-from colbench_gym.tasks import load_tasks
 from sweetrl_agent.imitation import demonstrations
 from sweetrl_agent.run import Run
 from sweetrl_agent.tiny import build_model, build_tokenizer
@@ -20,8 +19,7 @@ def imitate(run: Run) -> None:
         return
     config, folder = run.config.imitation, run.path("start")
     set_seed(run.seed)
-    tasks = load_tasks(run.config.task.tasks)
-    dialogues = demonstrations(tasks, make("scripted"), config.imitation_dialogues, run.seed)
+    dialogues = demonstrations(run.train, make("scripted"), config.imitation_dialogues, run.seed)
     tokenizer = build_tokenizer((m["content"] for dialogue in dialogues for m in dialogue), config.tiny_vocab_size)
     dataset = imitation_dataset(dialogues, tokenizer)
     order = bucketed_order(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweetrl_agent.algorithms.sweet import load_critic
+from sweetrl_agent.algorithms.sweet import load_critic, told_to_critic
 from sweetrl_agent.evaluation import evaluate_agent, splits, summarize
 from sweetrl_agent.files import Row, append_rows, read_rows, write_json
 from sweetrl_agent.report import write_report
@@ -60,11 +60,10 @@ def _score_dialogues(run: Run) -> None:
     path = run.path("turn_advantages.jsonl")
     if path.exists():
         path.unlink()  # cheap to do again, and whole or absent when the stage is done
-    hidden = {task.id: task.hidden.row.get("hidden_information", task.hidden.reference) for task in run.test}
-    shown = set(list(hidden)[: run.config.evaluation.shown_dialogues])
+    shown = {task.id: task.hidden.reference for task in run.test[: run.config.evaluation.shown_dialogues]}
     critic = load_critic(run)
     for row in read_rows(run.path("evaluation.jsonl")):
         if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-            told = hidden[row["task_id"]] if run.config.critic.critic_hidden else ""
+            told = told_to_critic(run, shown[row["task_id"]])
             address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
             append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

@@ -45,7 +45,7 @@ class Run:
         write_json(self.folder / "versions.json", versions())
         seconds = self.folder / "seconds.json"
         self.seconds: dict[str, float] = yaml.safe_load(seconds.read_text()) if seconds.exists() else {}
-        self.tasks, self.test, self.unseen = load_splits(config)
+        self.train, self.test, self.unseen = load_splits(config)
 
     def is_done(self, stage: str) -> bool:
         """True where the stage's files are whole."""
@@ -65,6 +65,11 @@ class Run:
     def path(self, name: str) -> Path:
         """A file or folder of the run."""
         return self.folder / name
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The training tasks that trajectories are collected on."""
+        return self.train[: self.config.collect.num_tasks or None]
 
     @property
     def start_model(self) -> str:
@@ -89,7 +94,7 @@ class Run:
 
 
 def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tuple[Task, ...]]:
-    """Train, test and unseen tasks; the last fifth of the tasks is the test split where none is named."""
+    """All tasks to train on, then the test and unseen tasks to measure on; where no test split is named, the last fifth."""
     arguments = config.task
     on_error: Any = arguments.on_error
     tasks = load_tasks(arguments.tasks, on_error)
@@ -106,8 +111,8 @@ def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tup
         raise ValueError(
             f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
         )
-    count, limit = config.collect.num_tasks, config.evaluation.eval_tasks
-    return tasks[: count or None], test[: limit or None], unseen[: limit or None]
+    limit = config.evaluation.eval_tasks or None
+    return tasks, test[:limit], unseen[:limit]
 
 
 def versions() -> dict[str, Any]:

@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the main job; returns the exit status."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
+        os.environ.setdefault("TQDM_MININTERVAL", "10")
     from colbench_gym.errors import ColBenchError
 
     try:
@@ -110,11 +112,14 @@ def dry_run(config: Any) -> int:
     if config.task.sandbox not in sandboxes.NAMES:
         raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES}, got {config.task.sandbox!r}.")
     validate_trainer_arguments(config, Path(config.run.output))
-    turns = len(tasks) * config.collect.trajectories_per_task
+    num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
+    trajectories = num_tasks * config.collect.trajectories_per_task
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
-    print(f"tasks      {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}")
     print(
-        f"collect    {turns} trajectories, at most {turns * config.task.max_turns} turns of {config.model.max_new_tokens} tokens"
+        f"tasks      {num_tasks} of {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}"
+    )
+    print(
+        f"collect    {trajectories} trajectories, at most {trajectories * config.task.max_turns} turns of {config.model.max_new_tokens} tokens"
     )
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
     print(

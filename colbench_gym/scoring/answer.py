@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from colbench_gym.python_source import PARSE_ERRORS, parse_source
+
 ANSWER_MARKER = "I WANT TO ANSWER:"
 THOUGHT_MARKER = "OUTPUT:"
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -112,6 +114,7 @@ def _parse(text: str) -> ast.Module | None:
     if len(text) > _MAX_PARSED_CHARS:
         return None
     try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree: ast.Module = parse_source(text)
+    except PARSE_ERRORS:
         return None
+    return tree

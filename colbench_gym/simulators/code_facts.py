@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.simulators.code_context import ELSE, ELSE_WHEN, WHEN, Context, loop_words, targets
 from colbench_gym.simulators.code_inputs import tell_absences, tell_parameters, tell_result
 from colbench_gym.simulators.code_kinds import infer_kinds, kind_of
@@ -39,8 +40,8 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
         not parse. Every sentence has at most some 25 words and 200 characters and holds no code.
     """
     try:
-        module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        module = parse_source(source)
+    except PARSE_ERRORS:
         return ()
     match = _NAME.search(signature)
     functions = [node for node in module.body if isinstance(node, _Function)]

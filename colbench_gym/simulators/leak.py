@@ -20,8 +20,8 @@ _QUOTES = re.compile(r"^[rRbBuUfF]{0,2}['\"]+|['\"]+$")
 _SIGN = re.compile(r"[^\w\s'\".,;:!?’-]|[-:]=")
 
 
-def leak_fraction(reply: str, reference: str) -> float:
-    """Share of the reference's code tokens that stand in a reply.
+def leak_fraction(reply: str, reference: str, public: str = "") -> float:
+    """Share of the reference's code tokens that stand in a reply, of those that were not public anyway.
 
     The two are tiled greedily (Wise's greedy string tiling): the longest run of tokens that both share is taken out of both, then
     the next, down to runs of `MIN_RUN`; a token of the reply accounts for one token of the reference at most. Only runs of code
@@ -31,12 +31,14 @@ def leak_fraction(reply: str, reference: str) -> float:
     Args:
         reply: What the human said.
         reference: Source of the reference.
+        public: What the agent sees of it, such as the signature.
 
     Returns:
-        A number in [0, 1]; 0 for a reference without tokens.
+        A number in [0, 1]; 0 for a reference that holds nothing but what is public.
     """
-    ours, theirs = tokens(reference), tokens(reply)
-    return _num_tiled(ours, theirs) / len(ours) if ours else 0.0
+    _, ours = _tile(tokens(reference), tokens(public))
+    size = sum(token is not None for token in ours)
+    return _tile(ours, tokens(reply))[0] / size if size else 0.0
 
 
 def longest_common_run(reply: str, reference: str) -> int:
@@ -62,19 +64,18 @@ def _runs(ours: Sequence[str | None], theirs: Sequence[str | None]) -> Iterator[
         yield from ((length, end, j) for j, length in enumerate(row) if length)
 
 
-def _num_tiled(ours: list[str], theirs: list[str]) -> int:
-    """Number of tokens of ours under tiles that are code."""
-    mine: list[str | None] = list(ours)
-    other: list[str | None] = list(theirs)
+def _tile(ours: Sequence[str | None], theirs: Sequence[str | None]) -> tuple[int, list[str | None]]:
+    """Number of tokens of ours under tiles that are code, and ours with None in place of all that is under tiles."""
+    mine, other = list(ours), list(theirs)
     count = 0
     while True:
         length, end, their_end = max(_runs(mine, other), default=(0, 0, 0))
         if length < MIN_RUN:
-            return count
-        count += length if _is_code(ours[end - length : end]) else 0
+            return count, mine
+        count += length if _is_code(mine[end - length : end]) else 0
         mine[end - length : end] = [None] * length
         other[their_end - length : their_end] = [None] * length
 
 
-def _is_code(run: list[str]) -> bool:
-    return any(_SIGN.search(token) for token in run if not token.startswith("'"))
+def _is_code(run: Sequence[str | None]) -> bool:
+    return any(_SIGN.search(token) for token in run if token is not None and not token.startswith("'"))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from colbench_gym.errors import TaskError
+from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.tasks.task import HiddenTask, Task
 
 OnError = Literal["raise", "skip"]
@@ -167,10 +167,8 @@ def _has_text(value: str) -> bool:
 
 def _parse(source: str, mode: str, path: Path, line: int, field: str) -> Any:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the row's author wrote is not ours to correct
-            return ast.parse(source, mode=mode)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return parse_source(source, mode)
+    except PARSE_ERRORS as error:
         raise RowError(path, line, field, f"Python source that compiles ({error})", source) from None
 
 

@@ -67,9 +67,7 @@ def pair_outcomes(run: Run) -> None:
             f"No task has a trajectory that passes {run.config.collect.min_best:.0%} of its tests and a worse one (the best passes "
             f"{best:.0%}), so there is nothing to learn from; collect more, lower `--min_best`, or begin with a better model."
         )
-    if not run.config.critic.critic_hidden:
-        rows = [{**row, "hidden": ""} for row in rows]
-    write_rows(run.path("outcome_pairs.jsonl"), rows)
+    write_rows(run.path("outcome_pairs.jsonl"), ({**row, "hidden": told_to_critic(run, row["hidden"])} for row in rows))
     write_json(run.path("pairs_summary.json"), _summary(trajectories, rows))
 
 
@@ -93,6 +91,7 @@ def train_critic(run: Run) -> None:
             beta=config.critic_beta,
             nll_coef=config.critic_nll,
             max_length=config.critic_max_length,
+            instructions=system_prompt(run.config.model),
         ),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
@@ -134,12 +133,11 @@ def rank(run: Run) -> None:
     """candidates.jsonl, scored by the critic -> scores.jsonl and turn_pairs.jsonl."""
     by_episode = {(t.task_id, t.episode): t for t in load_trajectories(run)}
     critic = load_critic(run)
-    hides = not run.config.critic.critic_hidden
     scores, pairs = [], []
     for row in tqdm(read_rows(run.path("candidates.jsonl")), desc="rank", unit="turn"):
         trajectory = by_episode[row["task_id"], row["episode"]]
         prompt = trajectory.prefix(row["turn"])
-        advantages = critic.rank(prompt, "" if hides else hidden_of(trajectory), row["texts"])
+        advantages = critic.rank(prompt, told_to_critic(run, trajectory.task_row["ground_truth"]), row["texts"])
         address = {"task_id": row["task_id"], "episode": row["episode"], "turn": row["turn"]}
         scores.append({**address, "advantages": advantages})
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
@@ -194,12 +192,13 @@ def load_critic(run: Run) -> AdvantageCritic:
     model = run.config.model
     reference = None if model.lora else load_model(run.start_model, run.start_model, model)
     critic = load_model(str(run.path("critic")), run.start_model, model)
-    return AdvantageCritic(critic, reference, load_tokenizer(run.start_model, model), run.config.critic.form)
+    tokenizer = load_tokenizer(run.start_model, model)
+    return AdvantageCritic(critic, reference, tokenizer, run.config.critic.form, system_prompt(model))
 
 
-def hidden_of(trajectory: Trajectory) -> str:
-    """What the critic is told: the row's hidden information."""
-    return str(trajectory.task_row["hidden_information"])
+def told_to_critic(run: Run, reference: str) -> str:
+    """What the critic is told before a dialogue: the task's reference solution, or nothing for a critic without."""
+    return reference if run.config.critic.critic_hidden else ""
 
 
 def _states(trajectories: list[Trajectory], count: int, seed: int) -> list[tuple[Trajectory, int]]:

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message, system_message
 from sweetrl_agent.credit import FORMS, turn_advantages
 
 
 class AdvantageCritic:
     """Scores agent turns by A(o_t, a_t, c): the mean log-ratio of the turn's tokens."""
 
-    def __init__(self, model: Any, reference: Any | None, tokenizer: Any, form: str = "paper") -> None:
+    def __init__(self, model: Any, reference: Any | None, tokenizer: Any, form: str = "paper", instructions: str = "") -> None:
         """Wrap a trained critic.
 
         Args:
@@ -30,12 +30,14 @@ class AdvantageCritic:
             reference: The frozen start; None where `model` carries an adapter, which is then switched off.
             tokenizer: Tokenizer of both.
             form: "paper" or "released".
+            instructions: System prompt that the agent speaks under; the critic and its reference see it too.
         """
         if form not in FORMS:
             raise ValueError(f"`form` must be one of {FORMS}, got {form!r}.")
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only where `model` has a LoRA adapter to switch off.")
         self.model, self.reference, self.tokenizer, self.form = model.eval(), reference, tokenizer, form
+        self.instructions = instructions
 
     @torch.inference_mode()
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
@@ -47,9 +49,9 @@ class AdvantageCritic:
             texts: The candidates.
         """
         unique = list(dict.fromkeys(texts))
-        hint = hint_message(hidden)
+        hint = hint_message(hidden, self.instructions)
         prompt = encode_prompt([*hint, *messages], self.tokenizer)
-        plain = encode_prompt(messages, self.tokenizer) if self.form == "released" else prompt
+        plain = encode_prompt(self._as_agent(messages), self.tokenizer) if self.form == "released" else prompt
         candidates = [self._candidate_ids([*hint, *messages], prompt, text) for text in unique]
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
@@ -60,18 +62,21 @@ class AdvantageCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Advantage of every agent turn of a dialogue, in order."""
-        encoded = encode_dialogue([*hint_message(hidden), *messages], self.tokenizer)
+        encoded = encode_dialogue([*hint_message(hidden, self.instructions), *messages], self.tokenizer)
         critic = _token_log_probs(self.model, encoded.token_ids)
         actions = [i for i, turn in enumerate(encoded.turn_ids) if turn]
         with self._reference() as reference:
             if self.form == "released":
-                plain = encode_dialogue(messages, self.tokenizer)
+                plain = encode_dialogue(self._as_agent(messages), self.tokenizer)
                 plain_actions = [i for i, turn in enumerate(plain.turn_ids) if turn]
                 start = _token_log_probs(reference, plain.token_ids)[plain_actions]
             else:
                 start = _token_log_probs(reference, encoded.token_ids)[actions]
         ratios = (critic[actions] - start).tolist()
         return turn_advantages(ratios, [encoded.turn_ids[i] for i in actions])
+
+    def _as_agent(self, messages: Messages) -> Messages:
+        return [*system_message(self.instructions), *messages]
 
     def _candidate_ids(self, messages: Messages, prompt: list[int], text: str) -> list[int]:
         whole = encode_dialogue([*messages, {"role": "assistant", "content": text}], self.tokenizer).token_ids

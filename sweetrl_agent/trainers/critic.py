@@ -42,6 +42,9 @@ class SweetCriticConfig(DPOConfig):
             "help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens."
         },
     )
+    instructions: str = field(
+        default="", metadata={"help": "System prompt that the agent speaks under; the critic sees it too."}
+    )
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
     def __post_init__(self) -> None:
@@ -108,7 +111,7 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
         for row in dataset:
             encoded: dict[str, Any] = {"prompt_ids": []}
             for side in SIDES:
-                dialogue = encode_dialogue([*hint_message(row["hidden"]), *row[side]], processing_class)
+                dialogue = encode_dialogue([*hint_message(row["hidden"], args.instructions), *row[side]], processing_class)
                 encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
             rows.append(encoded)
         kept = [

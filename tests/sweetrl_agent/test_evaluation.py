@@ -8,21 +8,21 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from sweetrl_agent.evaluation import summarize
 
 
-def _row(task, success, tests_passed, turns=4, answered=True):
+def _row(task, success, tests_passed, turns=4, answered=True, leak=0.0):
     return {
         "task_id": task, "outcome": "answered", "success": success, "tests_passed": tests_passed, "turns": turns,
-        "answered": answered,
+        "answered": answered, "leak": leak,
     }  # fmt: skip
 
 
-VOID = {"task_id": "v", "outcome": "void", "success": None, "tests_passed": None, "turns": 0, "answered": None}
+VOID = {"task_id": "v", "outcome": "void", "success": None, "tests_passed": None, "turns": 0, "answered": None, "leak": 0.0}
 
 
 def test_means_and_intervals_leave_void_episodes_out():
-    rows = [_row("a", 1, 1.0, 2), _row("b", 0, 0.5, 4), VOID, _row("c", 0, 0.0, 3, answered=False)]
+    rows = [_row("a", 1, 1.0, 2), _row("b", 0, 0.5, 4, leak=0.3), VOID, _row("c", 0, 0.0, 3, answered=False)]
     score = summarize(rows)
     assert score == {
-        "success": 0.3333, "tests_passed": 0.5, "n": 3, "void": 1, "turns": 3.0, "answered": 0.6667,
+        "success": 0.3333, "tests_passed": 0.5, "n": 3, "void": 1, "turns": 3.0, "answered": 0.6667, "leak": 0.1,
         "ci95": {
             "success": [round(x, 4) for x in wilson(1 / 3, 3)],
             "tests_passed": [round(x, 4) for x in mean_interval([1.0, 0.5, 0.0], ["a", "b", "c"])],

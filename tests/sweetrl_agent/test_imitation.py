@@ -7,6 +7,7 @@ import pytest
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.embedded import family_of
 from sweetrl_agent.chat import hint_message
 from sweetrl_agent.imitation import Demonstrator, demonstrations
 
@@ -46,6 +47,20 @@ def test_a_blind_dialogue_holds_no_hidden_code(blind):
 def test_a_blind_demonstrator_is_mediocre(blind):
     right = sum(_answers_rightly(task, dialogue) for task, dialogue in blind) / len(blind)
     assert 0.02 < right < 0.8, "with nothing right or all right there is nothing to learn"
+
+
+def test_topics_are_worked_through_in_their_order():
+    demonstrator = Demonstrator(questions=(0, 0, 0, 0, 0, 1), repeat_rate=0.0)
+    firsts = set()
+    for i in range(COUNT):
+        family, _ = family_of(TASKS[i % 20])
+        dialogue = demonstrator.dialogue(TASKS[i % 20], make("scripted"), i)
+        questions = [m["content"] for m in dialogue if m["role"] == "assistant"][:-1]
+        order = [next(j for j, topic in enumerate(family.topics) if question in topic.asks) for question in questions]
+        if dialogue[0]["role"] != "system":
+            assert order == [(order[0] + j) % 5 for j in range(5)]
+            firsts.add(order[0])
+    assert firsts == set(range(5))
 
 
 def test_a_hinted_demonstrator_says_so_and_answers_rightly():

@@ -112,7 +112,8 @@ def test_void_episodes_enter_neither_pairs_nor_means(run):
     assert void
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
-    score = summarize([_row("start", "test", t) for t in trajectories])
+    by_id = {task.id: task for task in TASKS}
+    score = summarize([_row("start", "test", t, by_id[t.task_id]) for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 

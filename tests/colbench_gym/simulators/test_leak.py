@@ -27,6 +27,14 @@ def test_everything_and_nothing() -> None:
     assert longest_common_run("", "") == 0
 
 
+def test_what_is_public_is_no_leak() -> None:
+    signature = "def ticket_price(age, member, day):"
+    assert leak_fraction(f"Keep to {signature}", REFERENCE) > 0.0
+    assert leak_fraction(f"Keep to {signature}", REFERENCE, signature) == 0.0
+    assert leak_fraction(REFERENCE, REFERENCE, signature) == 1.0
+    assert leak_fraction(signature, signature, signature) == 0.0
+
+
 @pytest.mark.parametrize(
     "reply",
     [

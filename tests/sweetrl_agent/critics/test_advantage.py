@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from sweetrl_agent.chat import encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, hint_message
 from sweetrl_agent.credit import FORMS
 from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
 
@@ -84,6 +84,23 @@ def test_an_untrained_critic_is_indifferent_in_the_papers_form_only(make_tiny_mo
     paper, released = (AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, form) for form in FORMS)
     assert paper.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx([0.0] * 5, abs=1e-6)
     assert max(map(abs, released.rank(PROMPT, HIDDEN, TEXTS))) > 1e-3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(form, make_tiny_model, tiny_tokenizer):
+    instructions = "Ask one short question at a time."
+    critic = AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, form, instructions)
+    plain = encode_prompt([{"role": "system", "content": instructions}, *PROMPT], tiny_tokenizer)
+    told = encode_prompt(
+        [{"role": "system", "content": f"{instructions}\n\n{HINT.format(hidden=HIDDEN)}"}, *PROMPT], tiny_tokenizer
+    )
+    candidate = tiny_tokenizer(TEXTS[0] + "<|end|>")["input_ids"]
+    model = _naive(critic.model, told, candidate)
+    reference = _naive(critic.reference, told if form == "paper" else plain, candidate)
+    expected = sum(a - b for a, b in zip(model, reference, strict=True)) / len(candidate)
+    assert critic.rank(PROMPT, HIDDEN, TEXTS[:1]) == pytest.approx([expected], abs=1e-5)
+    dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[0]}]
+    assert critic.dialogue_advantages(dialogue, HIDDEN)[-1] == pytest.approx(expected, abs=1e-5)
 
 
 def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_tokenizer):

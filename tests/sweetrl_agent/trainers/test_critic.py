@@ -95,6 +95,12 @@ def test_the_loss_is_the_slow_loops(form, nll_coef, make_trainer, make_tiny_mode
     assert any(parameter.grad.abs().sum() > 0 for parameter in trainer.model.parameters())
 
 
+def test_the_critic_reads_the_agents_instructions_before_the_hint(make_trainer, tiny_tokenizer):
+    row = make_trainer(instructions="Ask first.").train_dataset[0]
+    text = tiny_tokenizer.decode(row["chosen_ids"])
+    assert text.startswith(f"<|system|>Ask first.\n\n{HINT.format(hidden=ROWS[0]['hidden'])}<|end|><|user|>")
+
+
 def test_the_forms_differ(make_trainer):
     losses = [t.compute_loss(t.model, _batch(t)).item() for t in (make_trainer(form=form, nll_coef=0.0) for form in FORMS)]
     assert abs(losses[0] - losses[1]) > 1e-3

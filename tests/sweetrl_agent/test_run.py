@@ -1,0 +1,48 @@
+"""A run's splits: what is held out is seen by no stage that learns."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweetrl_agent import imitation_stage
+from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
+from sweetrl_agent.run import Run
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Function: test_tasks -> a run on ten embedded tasks of which three are collected on."""
+    return lambda test_tasks: Run(
+        Config(
+            run=RunArguments(output=str(tmp_path)),
+            task=TaskArguments(tasks="embedded:train[:10]", test_tasks=test_tasks, unseen_tasks=""),
+            collect=CollectArguments(num_tasks=3),
+            imitation=ImitationArguments(imitation_dialogues=4),
+        )
+    )
+
+
+def test_without_a_test_split_the_last_fifth_is_held_out(make_run):
+    run = make_run("")
+    assert (len(run.train), len(run.test), len(run.unseen)) == (8, 2, 0)
+    assert run.tasks == run.train[:3]
+    assert not {task.id for task in run.train} & {task.id for task in run.test}
+
+
+@pytest.mark.parametrize(("test_tasks", "size"), [("", 8), ("embedded:test[:5]", 10)])
+def test_imitation_sees_all_training_tasks_and_no_others(test_tasks, size, make_run, monkeypatch):
+    class Stop(Exception):
+        """Raised in place of the training."""
+
+    seen = []
+
+    def demonstrations(tasks, *_):
+        seen.extend(tasks)
+        raise Stop
+
+    monkeypatch.setattr(imitation_stage, "demonstrations", demonstrations)
+    run = make_run(test_tasks)
+    with pytest.raises(Stop):
+        imitation_stage.imitate(run)
+    assert tuple(seen) == run.train
+    assert len(seen) == size
