@@ -32,14 +32,12 @@ class Demonstrator:
     Attributes:
         questions: Probability of asking 0, 1, 2, ... questions before the answer.
         hinted_fraction: Share of dialogues led by the hidden information.
-        repeat_rate: Probability that a question is about a topic already asked about.
         exercise_fraction: Share of writing exercises among all demonstrations.
     """
 
     questions: tuple[float, ...] = (0.02, 0.03, 0.08, 0.17, 0.3, 0.4)
     hinted_fraction: float = 0.33
-    repeat_rate: float = 0.05
-    exercise_fraction: float = 0.5
+    exercise_fraction: float = 0.35
 
     def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """A dialogue or a writing exercise on an embedded task, as chat messages."""
@@ -64,7 +62,8 @@ class Demonstrator:
         if is_hinted:
             topics = _from_random_one([t for t, index in zip(family.topics, choice, strict=True) if index > 0], rng)
         else:
-            topics = self._topics(family.topics, rng)
+            num_questions = int(rng.choice(len(self.questions), p=self.questions))
+            topics = _from_random_one(family.topics, rng)[:num_questions]
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
             dialogue = dialogue.add("assistant", topic.asks[rng.integers(len(topic.asks))])
@@ -72,15 +71,6 @@ class Demonstrator:
         known = {topic.name for topic in topics}
         dialogue = dialogue.add("assistant", f"{ANSWER_MARKER}\n{reference_knowing(task, known)}")
         return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
-
-    def _topics(self, topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:
-        num_questions = int(rng.choice(len(self.questions), p=self.questions))
-        asked: list[Topic] = []
-        for topic in _from_random_one(topics, rng)[:num_questions]:
-            if asked and rng.random() < self.repeat_rate:
-                asked.append(asked[rng.integers(len(asked))])
-            asked.append(topic)
-        return asked
 
 
 def _from_random_one(topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:

@@ -50,7 +50,7 @@ def test_a_blind_demonstrator_is_mediocre(blind):
 
 
 def test_topics_are_worked_through_in_their_order():
-    demonstrator = Demonstrator(questions=(0, 0, 0, 0, 0, 1), repeat_rate=0.0)
+    demonstrator = Demonstrator(questions=(0, 0, 0, 0, 0, 1))
     firsts = set()
     for i in range(COUNT):
         family, _ = family_of(TASKS[i % 20])
