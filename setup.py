@@ -16,6 +16,7 @@ TRAIN = [
     "pyyaml>=6",
 ]
 FRONTEND = ["playwright>=1.60", "pillow>=10"]
+DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEV = [
@@ -32,7 +33,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["sandboxes*", "colbench_gym*", "sweetrl_agent*"]),
     package_data={
-        "sandboxes": ["py.typed", "README.md"],
+        "sandboxes": ["py.typed", "README.md", "images/*/Dockerfile"],
         "colbench_gym": ["py.typed"],
         "sweetrl_agent": ["py.typed"],
         "sweetrl_agent.reporting": ["*.html", "*.css", "*.js"],
@@ -42,9 +43,10 @@ setup(
     extras_require={
         "train": TRAIN,
         "frontend": FRONTEND,
+        "docker": DOCKER,
         "sb3": SB3,
         "ray": RAY,
-        "dev": DEV,
-        "all": [*TRAIN, *FRONTEND, *SB3, *RAY],
+        "dev": [*DEV, *DOCKER],
+        "all": [*TRAIN, *FRONTEND, *DOCKER, *SB3, *RAY],
     },
 )

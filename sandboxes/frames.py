@@ -1,4 +1,4 @@
-"""What the host and a runner say to each other: the only module that both sides load.
+"""What the host and a runner say to each other. With `files.py` the only module that both sides load.
 
 A runner is never trusted. Everything it sends is length-capped before it is read, and a value stays opaque text until the
 host parses it as data. The sequence on the runner's standard input and output is:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any
+from collections.abc import Sequence
 
+from sandboxes.channel import PipeChannel, RunnerError
+from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code
 from sandboxes.interpreter import BUBBLEWRAP, bubblewrap_command, find_interpreter
-from sandboxes.process import RunnerError, RunnerProcess
-from sandboxes.sandbox import CallResult, ExecutionResult, Outcome, Program, Sandbox, SandboxError
+from sandboxes.pool import PooledSandbox
+from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
-_ATTEMPTS = 2
-_CLOSED = "The sandbox has been closed; make a new one."
 
-
-class EmbeddedSandbox(Sandbox):
+class EmbeddedSandbox(PooledSandbox):
     """Runs programs in runner processes behind Landlock, seccomp and resource limits, in bubblewrap where that works.
-
-    A copy (pickled, deep-copied, or in a forked process) has the same settings and runners of its own, which start when it
-    first runs a program.
 
     Args:
         workers: Runner processes, each of which serves one program at a time.
@@ -39,47 +31,13 @@ class EmbeddedSandbox(Sandbox):
     name = "embedded"
 
     def __init__(self, workers: int = 2, packages: Sequence[str] = ("numpy",), bubblewrap: bool | None = None) -> None:
-        if workers < 1:
-            raise ValueError(f"`workers` must be at least 1, got {workers!r}.")
         if not sys.platform.startswith("linux"):
             raise SandboxError(f"The embedded sandbox needs Linux, got {sys.platform!r}. Use sandbox='docker' here.")
-        self._workers, self._packages, self._bubblewrap = workers, tuple(packages), bubblewrap
-        self._open()
-        self._pool().warm_up()
-
-    def _open(self) -> None:
-        # One pool for each process that has used this object: a forked child has its parent's entry and must not use it.
-        self._pools: dict[int, _Pool] = {}
-        self._is_closed = False
-        self._launch = _Launcher(self._packages, self._bubblewrap)
-        self._finalizer = weakref.finalize(self, _close_own_pool, self._pools)
-
-    def _pool(self) -> _Pool:
-        if self._is_closed:
-            raise SandboxError(_CLOSED)
-        pool = self._pools.get(os.getpid())
-        if pool is None:
-            # No lock: one that another thread held during the fork would never be released.
-            pool = self._pools.setdefault(os.getpid(), _Pool(self._workers, self._launch))
-            for pid in [pid for pid in self._pools if pid != os.getpid()]:
-                self._pools.pop(pid).abandon()
-        return pool
-
-    def run(self, programs: Sequence[Program]) -> list[ExecutionResult]:
-        """Run every program in a process of its own; see `Sandbox.run`. A program may be 8 MiB, calls included."""
-        pool = self._pool()
-        futures = [pool.submit(program) for program in programs]
-        try:
-            return [future.result() for future in futures]
-        except CancelledError:
-            raise SandboxError(_CLOSED) from None
-        finally:
-            for future in futures:
-                future.cancel()
+        super().__init__(workers, _Launcher(packages, bubblewrap))
 
     def guarantees(self) -> dict[str, str]:
         """What holds on this machine: wall -> how."""
-        ready = self._pool().warm_up()
+        ready = self._ready()
         landlock = f"Landlock version {ready['landlock']}" if ready["landlock"] else ""
         namespaces = "bubblewrap namespaces" if ready["bubblewrap"] else ""
         files = ", ".join(filter(None, (landlock, namespaces)))
@@ -95,23 +53,22 @@ class EmbeddedSandbox(Sandbox):
             "packages": ", ".join(ready["packages"]) or "none",
         }
 
-    def close(self) -> None:
-        """End all processes of the sandbox. A second call does nothing."""
-        self._is_closed = True
-        self._finalizer()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            "workers": self._workers,
-            "packages": self._packages,
-            "bubblewrap": self._bubblewrap,
-            "is_closed": self._is_closed,
-        }
+class UnsafeSandbox(PooledSandbox):
+    """Runs programs in processes of their own with time and memory limits and no walls at all. Never for what others wrote.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._workers, self._packages, self._bubblewrap = state["workers"], state["packages"], state["bubblewrap"]
-        self._open()
-        self._is_closed = state["is_closed"]
+    Args:
+        workers: Runner processes.
+    """
+
+    name = "unsafe-no-isolation"
+
+    def __init__(self, workers: int = 2) -> None:
+        super().__init__(workers, _Launcher(("numpy",), bubblewrap=False, omit_walls=("landlock", "seccomp"), is_checked=False))
+
+    def guarantees(self) -> dict[str, str]:
+        """Nothing but limits."""
+        return {"isolation": "NONE: programs have the rights of this process", "python": self._ready()["python"]}
 
 
 class _Launcher:
@@ -120,15 +77,19 @@ class _Launcher:
     Args:
         packages: As for `EmbeddedSandbox`.
         bubblewrap: As for `EmbeddedSandbox`.
-        omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits". For tests: the self-test must then refuse.
+        omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits". The self-test must then refuse.
+        is_checked: Whether runners must pass the self-test.
     """
 
-    def __init__(self, packages: Sequence[str], bubblewrap: bool | None, omit_walls: Sequence[str] = ()) -> None:
-        self._interpreter = find_interpreter(packages)
+    def __init__(
+        self, packages: Sequence[str], bubblewrap: bool | None, omit_walls: Sequence[str] = (), is_checked: bool = True
+    ) -> None:
+        self._interpreter = find_interpreter(tuple(packages))
         self._bubblewrap = bubblewrap
         self._omit_walls = tuple(omit_walls)
+        self._is_checked = is_checked
 
-    def __call__(self) -> RunnerProcess:
+    def __call__(self) -> RunnerClient:
         if self._bubblewrap is None:
             try:
                 runner = self._start(with_bubblewrap=True)
@@ -139,109 +100,23 @@ class _Launcher:
                 return runner
         return self._start(self._bubblewrap)
 
-    def _start(self, with_bubblewrap: bool) -> RunnerProcess:
+    def _start(self, with_bubblewrap: bool) -> RunnerClient:
         interpreter = self._interpreter
         wrapper = bubblewrap_command(interpreter) if with_bubblewrap else []
         settings = {
             "roots": interpreter.roots,
             "hidden": interpreter.hidden,
-            "listable": interpreter.listable,
             "packages": interpreter.packages,
             "package_parents": interpreter.package_parents,
             "parent": 0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
             "omit_walls": self._omit_walls,
         }
         try:
-            runner = RunnerProcess([*wrapper, interpreter.executable], settings)
+            channel = PipeChannel([*wrapper, interpreter.executable, *PYTHON_FLAGS, "-c", boot_code()], ENVIRONMENT)
+            runner = RunnerClient(channel, settings)
+            runner.ready["bubblewrap"] = with_bubblewrap
+            if self._is_checked:
+                check_walls(runner)
         except (RunnerError, OSError) as error:
             raise SandboxError(f"{error} (bubblewrap: {BUBBLEWRAP if with_bubblewrap else 'not used'})") from error
-        try:
-            check_walls(runner)
-            runner.ready["bubblewrap"] = with_bubblewrap
-        except RunnerError as error:
-            runner.close()
-            raise SandboxError(f"The runner failed its self-test: {error}") from error
-        except BaseException:
-            runner.close()
-            raise
         return runner
-
-
-class _Pool:
-    """Threads of one process, each with a runner of its own."""
-
-    def __init__(self, workers: int, launch: Callable[[], RunnerProcess]) -> None:
-        self._launch = launch
-        # A runner dies with the thread that started it, so threads and runners live equally long.
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="sandbox")
-        self._own = threading.local()
-        self._lock = threading.Lock()
-        self._runners: set[RunnerProcess] = set()
-        self._is_closed = False
-        self._ready: dict[str, Any] = {}
-
-    def submit(self, program: Program) -> Future[ExecutionResult]:
-        try:
-            return self._threads.submit(self._run, program)
-        except RuntimeError:  # shut down, by `close` in another thread or by the end of the interpreter
-            raise SandboxError(_CLOSED) from None
-
-    def warm_up(self) -> dict[str, Any]:
-        """Start a runner if there is none yet, and say what runners report."""
-        if not self._ready:
-            self._threads.submit(self._runner).result()
-        return self._ready
-
-    def _run(self, program: Program) -> ExecutionResult:
-        if not program.calls:
-            return ExecutionResult(())
-        for _ in range(_ATTEMPTS):
-            runner = self._runner()
-            try:
-                return runner.run(program)
-            except RunnerError:
-                self._discard(runner)
-        return ExecutionResult((CallResult(Outcome.CRASH),) * len(program.calls))
-
-    def _runner(self) -> RunnerProcess:
-        runner: RunnerProcess | None = getattr(self._own, "runner", None)
-        if runner is None:
-            runner = self._launch()
-            with self._lock:
-                self._runners.add(runner)
-                is_late = self._is_closed
-            self._own.runner, self._ready = runner, runner.ready
-            if is_late:
-                self._discard(runner)
-        if self._is_closed:
-            raise SandboxError(_CLOSED)
-        return runner
-
-    def _discard(self, runner: RunnerProcess) -> None:
-        self._own.runner = None
-        with self._lock:
-            self._runners.discard(runner)
-        runner.close()
-
-    def close(self) -> None:
-        """Kill all runners; programs that are running raise SandboxError."""
-        with self._lock:
-            self._is_closed = True
-            runners = list(self._runners)
-        for runner in runners:
-            runner.kill()
-        # The garbage collector may end a forgotten sandbox in any thread, this pool's own included.
-        self._threads.shutdown(wait=not hasattr(self._own, "runner"), cancel_futures=True)
-        for runner in runners:
-            runner.close()
-
-    def abandon(self) -> None:
-        """Let go of a pool that belongs to the process from which this one was forked."""
-        for runner in list(self._runners):
-            runner.abandon()
-
-
-def _close_own_pool(pools: dict[int, _Pool]) -> None:
-    pool = pools.pop(os.getpid(), None)
-    if pool is not None:
-        pool.close()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Collection
 
-from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, SandboxError
+from sandboxes.client import RunnerClient
+from sandboxes.sandbox import CallResult, Limits, Outcome, Program, SandboxError
 
 _MEMORY_MIB = 512
 
@@ -43,23 +44,33 @@ _PROBES = {
 _EXPECTED = {"evaluate an expression": Outcome.OK, "use more memory than it may": Outcome.MEMORY}
 
 
-class _Runner(Protocol):
-    def run(self, program: Program) -> ExecutionResult: ...
+def check_walls(runner: RunnerClient, tolerated: Collection[str] = ()) -> None:
+    """Run into every wall. Where one is missing, the runner is closed.
 
-
-def check_walls(runner: _Runner) -> None:
-    """Run into every wall.
+    Args:
+        runner: A runner that has just started.
+        tolerated: What a program may do here all the same, of the names above.
 
     Raises:
         SandboxError: If one is missing; names it and says what to do.
+        RunnerError: If the runner fails.
     """
+    try:
+        _check(runner, tolerated)
+    except BaseException:
+        runner.channel.close()
+        raise
+    runner.num_served = 0
+
+
+def _check(runner: RunnerClient, tolerated: Collection[str]) -> None:
     result = runner.run(Program(_SOURCE, tuple(_PROBES.values()), Limits(call_timeout_s=5.0, memory_mib=_MEMORY_MIB)))
     failed = [name for name, call in zip(_PROBES, result.calls, strict=True) if not _is_as_expected(name, call)]
     if failed == list(_PROBES):
         raise SandboxError(
             f"The sandbox cannot confine a program on this machine: {result.stderr or 'no reason given'}. {_ADVICE}"
         )
-    if failed:
+    if failed := [name for name in failed if name not in tolerated]:
         raise SandboxError(f"The sandbox refuses to serve: a program in it could {', '.join(failed)}. {_ADVICE}")
 
 

@@ -44,7 +44,7 @@ class TaskArguments:
     simulator: str = option(
         "scripted", "The human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'."
     )
-    sandbox: str = option("auto", "'auto', 'embedded' or 'docker'.")
+    sandbox: str = option("auto", "'auto' (Docker where a daemon has the image, else embedded), 'embedded' or 'docker'.")
     max_turns: int = option(10, "Agent turns of a dialogue; 10 in the benchmark.")
     on_error: str = option("raise", "A malformed task row: 'raise' stops, 'skip' leaves it out.")
 

@@ -48,7 +48,7 @@ class BackendEnv(ColBenchEnv):
     ## Arguments
     * `tasks`: "embedded:train", a JSONL path, "hub:...", any with a slice; or tasks.
     * `simulator`: "scripted", "openai", "person", a mapping with "name" and arguments; or a `Simulator`.
-    * `sandbox`: "auto", "embedded", "docker"; or a `Sandbox`, which stays the caller's to close.
+    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which stays the caller's to close.
     * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
     * `max_turns`: 10, the benchmark's. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
 

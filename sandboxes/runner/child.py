@@ -16,9 +16,10 @@ class Child:
 
     Args:
         null: File descriptor of /dev/null, the program's standard input.
+        requests: File descriptor on which the host sends requests. When the host goes, so does the runner, program or not.
     """
 
-    def __init__(self, null: int) -> None:
+    def __init__(self, null: int, requests: int) -> None:
         pipes = [os.pipe() for _ in range(3)]
         self.pid = os.fork()
         if self.pid == 0:
@@ -34,10 +35,15 @@ class Child:
         self._poll = select.poll()
         for fd in (self.result_fd, *self.output_fds):
             self._poll.register(fd, select.POLLIN)
+        self._requests = requests
+        self._poll.register(requests, 0)  # 0: of interest is only that the other end was closed
 
     def ready_fds(self, deadline: float) -> list[int]:
         """Wait until something can be read; nothing at the deadline."""
-        return [fd for fd, _ in self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0)]
+        ready = [fd for fd, _ in self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0)]
+        if self._requests in ready:
+            os._exit(0)  # the kernel kills the program with its runner
+        return ready
 
     def forget(self, fd: int) -> None:
         """Stop waiting for a file descriptor that has ended."""

@@ -74,15 +74,14 @@ class Walls:
 
     Args:
         roots: Trees and files that programs may read.
-        hidden: Directories under `roots` that they may not.
-        listable: Directories whose names they may list, not read: the import system looks for modules in them.
+        hidden: Directories under `roots` that they may not. The directories that hold these can be listed, for the import
+            system looks for modules there.
         omit: Walls to leave out. For tests of the self-test, which must then refuse.
     """
 
-    def __init__(
-        self, roots: Collection[str], hidden: Collection[str], listable: Collection[str], omit: Collection[str]
-    ) -> None:
-        self._roots, self._hidden, self._listable = roots, hidden, listable
+    def __init__(self, roots: Collection[str], hidden: Collection[str], omit: Collection[str]) -> None:
+        self._roots, self._hidden = roots, hidden
+        self._listable = {os.path.dirname(path) for path in hidden}
         self._omit = frozenset(omit)
         self.landlock = 0 if "landlock" in omit else landlock_version()
         code = build_filter()

@@ -19,6 +19,7 @@ import time
 from typing import Any, NamedTuple
 
 from sandboxes import frames
+from sandboxes.files import interpreter_files
 from sandboxes.runner import candidate, encode
 from sandboxes.runner.buffers import Buffer, Outbox, write_all
 from sandboxes.runner.child import Child
@@ -84,7 +85,7 @@ class Zygote:
         deadline = time.monotonic() + request.program_timeout_s
         call, cpu_s, peak_mib = 0, 0.0, 0.0
         while call < request.num_calls and time.monotonic() < deadline:
-            child = Child(self._null)
+            child = Child(self._null, self._requests)
             if child.pid == 0:
                 self._become_program(request, call)
             call = self._supervise(child, request, call, deadline)
@@ -204,7 +205,7 @@ def _take_over_pipes() -> tuple[int, int, int]:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Set the runner up and serve. Called by `runner/boot.py`, with the settings that `sandboxes.process` sends."""
+    """Set the runner up and serve. Called by `runner/boot.py`, with the settings that `sandboxes.client` sends."""
     if settings["parent"]:
         die_with_parent(settings["parent"])
     for name in _WARM_MODULES:
@@ -212,7 +213,11 @@ def main(settings: dict[str, Any]) -> None:
     packages = _import_packages(settings["packages"], settings["package_parents"])
     for name in set(os.environ) - set(_ENVIRONMENT):
         del os.environ[name]
-    walls = Walls(settings["roots"], settings["hidden"], settings["listable"], settings["omit_walls"])
+    roots, hidden = settings["roots"], settings["hidden"]
+    if roots is None:  # in a container the host does not know what there is
+        roots, hidden = interpreter_files()
+        roots += [path for path in settings["package_parents"] if os.path.isdir(path)]
+    walls = Walls(roots, hidden, settings["omit_walls"])
     requests, replies, null = _take_over_pipes()
     walls.confine_runner()
     os.dup2(null, 2)  # until here the host wants to hear of errors

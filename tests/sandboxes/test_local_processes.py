@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 import sandboxes
-from sandboxes import Limits, Outcome, Program, SandboxError, interpreter, local, process
+from sandboxes import Limits, Outcome, Program, SandboxError, client, interpreter, local
+from sandboxes.channel import PipeChannel, RunnerError
+from sandboxes.client import RunnerClient
 from sandboxes.local import EmbeddedSandbox
-from sandboxes.process import RunnerError, RunnerProcess
+from sandboxes.pool import ATTEMPTS
 from sandboxes.values import canonical
 
 
@@ -28,6 +30,11 @@ def run_one(sandbox, source, call, **limits):
 
 def runners(sandbox):
     return list(sandbox._pool()._runners)
+
+
+@pytest.fixture
+def sandbox(embedded):
+    return embedded
 
 
 def open_fds():
@@ -75,7 +82,9 @@ def test_a_pickle_holds_the_settings_only():
             assert other._pools == {}
             with other:
                 assert run_one(other, "", "2").value == 2
-                assert {runner.pid for runner in runners(other)}.isdisjoint(runner.pid for runner in runners(sandbox))
+                assert {runner.channel.pid for runner in runners(other)}.isdisjoint(
+                    runner.channel.pid for runner in runners(sandbox)
+                )
                 assert other.guarantees()["packages"] == "none"
         assert run_one(sandbox, "", "3").value == 3
 
@@ -104,12 +113,12 @@ def test_a_forked_process_starts_runners_of_its_own(use_bubblewrap):
 
         def use_and_close():
             value = run_one(sandbox, "", "1 + 1").value
-            pid = runners(sandbox)[0].pid
+            pid = runners(sandbox)[0].channel.pid
             sandbox.close()
             return value, pid
 
         value, pid = eval(in_fork(use_and_close))
-        assert value == 2 and pid != runner.pid
+        assert value == 2 and pid != runner.channel.pid
         assert runners(sandbox) == [runner] and run_one(sandbox, "", "3").value == 3
 
 
@@ -127,38 +136,33 @@ def test_a_fork_in_the_middle_of_work_is_harmless():
 
 def test_a_dead_runner_is_replaced(sandbox):
     (runner,) = runners(sandbox)
-    os.kill(runner.pid, signal.SIGKILL)
+    os.kill(runner.channel.pid, signal.SIGKILL)
     assert run_one(sandbox, "", "1").value == 1
     assert runners(sandbox) != [runner]
 
 
-def test_a_job_is_tried_twice_and_then_counts_as_a_crash(sandbox):
-    def kill_all():
-        while not stop.wait(0.02):
-            for runner in runners(sandbox):
-                runner.kill()
+def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monkeypatch):
+    launched = []
+    launch = sandbox._pool()._launch
 
-    stop = threading.Event()
-    thread = threading.Thread(target=kill_all)
-    thread.start()
-    try:
-        while True:
-            try:
-                (result,) = sandbox.run([Program("import time", ("time.sleep(5)", "1"), Limits(call_timeout_s=9.0))])
-                break
-            except SandboxError:
-                continue  # killed during its self-test
-    finally:
-        stop.set()
-        thread.join()
+    def launch_and_kill():
+        launched.append(launch())
+        launched[-1].channel.kill()
+        return launched[-1]
+
+    monkeypatch.setattr(sandbox._pool(), "_launch", launch_and_kill)
+    runners(sandbox)[0].channel.kill()
+    (result,) = sandbox.run([Program("", ("2", "1"))])
     assert [call.outcome for call in result.calls] == [Outcome.CRASH] * 2
+    assert len(launched) == ATTEMPTS - 1
+    monkeypatch.undo()
     assert run_one(sandbox, "", "1").value == 1
 
 
 def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descendants):
-    monkeypatch.setattr(process, "_GRACE_S", 0.2)
+    monkeypatch.setattr(client, "_GRACE_S", 0.2)
     (runner,) = runners(sandbox)
-    frozen = [runner.pid, *descendants(runner.pid)]
+    frozen = [runner.channel.pid, *descendants(runner.channel.pid)]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
     started = time.monotonic()
@@ -179,7 +183,7 @@ def is_alive(pid):
 def test_something_that_is_not_a_runner_is_refused(command):
     before = open_fds()
     with pytest.raises(RunnerError, match="^The runner did not start: "):
-        RunnerProcess(command, {})
+        RunnerClient(PipeChannel(command, {}), {})
     assert open_fds() == before
 
 
@@ -294,6 +298,18 @@ def test_bad_arguments_are_refused():
 
 
 def test_make_builds_the_embedded_backend():
-    with sandboxes.make("auto", workers=1) as sandbox:
+    with sandboxes.make("embedded", workers=1) as sandbox:
         assert sandbox.name == "embedded"
         assert canonical(sandbox.run([Program("", ("{1, 1.0}",))])[0].calls[0].value) == "set(1)"
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match=r"^`name` must be one of \('auto', .*\), got 'x'\.$"):
+        sandboxes.make("x")
+
+
+def test_without_isolation_is_never_a_default_and_says_what_it_is():
+    with sandboxes.make("unsafe-no-isolation", workers=1) as sandbox:
+        assert "NONE" in sandbox.guarantees()["isolation"]
+        assert run_one(sandbox, "import os", "os.path.exists(os.sep) and len(os.listdir('/'))").value > 0
+        assert run_one(sandbox, "", "bytearray(10**10)").outcome is Outcome.MEMORY

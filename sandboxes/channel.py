@@ -1,0 +1,144 @@
+"""The bytes between the host and one runner: pipes to a process here; `sandboxes.containers` has the socket to a container."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+CHUNK_BYTES = 1 << 18
+MAX_ERROR_CHARS = 2000
+
+
+class RunnerError(Exception):
+    """A runner did not start, died, hung or broke the protocol. Its user replaces it."""
+
+
+class Channel(ABC):
+    """Both directions of the talk with one runner. Deadlines are on the clock of `time.monotonic`, in seconds."""
+
+    @abstractmethod
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send all bytes.
+
+        Raises:
+            RunnerError: If the runner has ended, or does not read until the deadline.
+        """
+
+    @abstractmethod
+    def receive(self, deadline: float) -> bytes:
+        """Wait for bytes and return those that are there, at least one.
+
+        Raises:
+            RunnerError: If the runner has ended, or says nothing until the deadline.
+        """
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """The end of what the runner wrote on standard error, for the message of an error at its start."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Kill the runner and all its programs; whoever waits for it gets `RunnerError`. Safe from any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Kill it and free what it held. A second call does nothing."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Let go of it in a forked copy of the host, to which it does not belong."""
+
+
+class PipeChannel(Channel):
+    """Pipes to a process of this machine.
+
+    Start it from a thread that outlives it: the kernel kills it when that thread ends, so that it never outlives the host.
+
+    Args:
+        command: The process to start.
+        environment: All that it sees of the environment.
+
+    Raises:
+        OSError: If the command cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            bufsize=0,
+            start_new_session=True,  # the terminal's Ctrl-C is for the host
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
+        self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        self._writable, self._readable = select.poll(), select.poll()
+        self._writable.register(self._stdin, select.POLLOUT)
+        self._readable.register(self._stdout, select.POLLIN)
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """See `Channel.send`."""
+        view = memoryview(data)
+        while view:
+            if not self._writable.poll(milliseconds_until(deadline)):
+                raise RunnerError("It does not read.")
+            try:
+                view = view[os.write(self._stdin.fileno(), view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise RunnerError("It has ended.") from None
+
+    def receive(self, deadline: float) -> bytes:
+        """See `Channel.receive`."""
+        while True:
+            if not self._readable.poll(milliseconds_until(deadline)):
+                raise RunnerError("It does not answer.")
+            try:
+                chunk = os.read(self._stdout.fileno(), CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                raise RunnerError("It has ended.")
+            return chunk
+
+    def last_words(self) -> str:
+        """See `Channel.last_words`. Without waiting: a process that it started may still hold the other end."""
+        return (self._stderr.read() or b"").decode("utf-8", "replace")[-MAX_ERROR_CHARS:].strip()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the runner, or of the wrapper around it."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """See `Channel.kill`."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        self._process.kill()
+        self._process.wait()
+        self._close_pipes()
+
+    def abandon(self) -> None:
+        """See `Channel.abandon`."""
+        self._process.returncode = 0  # else subprocess would warn about, and wait for, a process of the parent
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            pipe.close()
+
+
+def milliseconds_until(deadline: float) -> float:
+    """Time left for a poll."""
+    return max(0.0, deadline - time.monotonic()) * 1000.0

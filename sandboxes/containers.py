@@ -1,0 +1,225 @@
+"""Containers that hold one runner each: how they are locked down, talked to, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+
+from sandboxes.channel import CHUNK_BYTES, MAX_ERROR_CHARS, Channel, RunnerError, milliseconds_until
+from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, boot_code
+
+LABEL = "colbench-gym.sandbox"
+#: Everything that talking to a daemon may raise: docker's own errors, and what requests lets through (an OSError).
+DAEMON_ERRORS = (DockerException, OSError)
+_OWNER = f"{LABEL}.owner"
+_HEADER = struct.Struct("!BxxxI")
+_STDOUT = 1
+_API_TIMEOUT_S = 60
+
+
+def connect() -> docker.DockerClient:
+    """A client of the daemon that the environment names (DOCKER_HOST and the like), as the docker command line does.
+
+    Raises:
+        DockerException: If no daemon answers.
+    """
+    return docker.from_env(timeout=_API_TIMEOUT_S)
+
+
+class ContainerChannel(Channel):
+    """The standard streams of a container, over the daemon's attach socket.
+
+    The container's standard input closes with the socket, the runner ends with its input, and the daemon removes a container that
+    has ended: so a host that is killed leaves nothing behind.
+
+    Args:
+        image: Image whose entry point is a Python interpreter.
+        memory_mib: Memory of the container, without swap.
+        cpus: CPUs that it may use.
+        runtime: OCI runtime, such as "runsc"; None for the daemon's default.
+
+    Raises:
+        DockerException, OSError: If the daemon fails.
+    """
+
+    def __init__(self, image: str, memory_mib: int, cpus: float, runtime: str | None) -> None:
+        self._client = connect()
+        self._payload, self._errors, self._pending = b"", b"", bytearray()
+        self._container: Any = None
+        try:
+            self._container = self._client.containers.create(
+                image, [*PYTHON_FLAGS, "-c", boot_code()], **lock_down(memory_mib, cpus, runtime)
+            )
+            wrapped = self._client.api.attach_socket(
+                self._container.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            )
+            self._wrapped, self._socket = wrapped, getattr(wrapped, "_sock", wrapped)
+            self._socket.setblocking(False)
+            self._writable, self._readable = select.poll(), select.poll()
+            self._writable.register(self._socket, select.POLLOUT)
+            self._readable.register(self._socket, select.POLLIN)
+            self._container.start()
+        except BaseException:
+            self._remove()
+            raise
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """See `Channel.send`."""
+        view = memoryview(data)
+        while view:
+            if not self._writable.poll(milliseconds_until(deadline)):
+                raise RunnerError("It does not read.")
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise RunnerError("It has ended.") from None
+
+    def receive(self, deadline: float) -> bytes:
+        """See `Channel.receive`."""
+        while True:
+            if not self._readable.poll(milliseconds_until(deadline)):
+                raise RunnerError("It does not answer.")
+            try:
+                chunk = self._socket.recv(CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                chunk = b""
+            if not chunk:
+                raise RunnerError("It has ended.")
+            self._pending += chunk
+            if payload := self._take_frames():
+                return payload
+
+    def _take_frames(self) -> bytes:
+        """Standard output among the complete frames of the daemon's stream; the end of standard error is kept aside."""
+        output, start = [], 0
+        while len(self._pending) - start >= _HEADER.size:
+            stream, length = _HEADER.unpack_from(self._pending, start)
+            end = start + _HEADER.size + length
+            if end > len(self._pending):
+                break
+            payload = bytes(self._pending[start + _HEADER.size : end])
+            if stream == _STDOUT:
+                output.append(payload)
+            else:
+                self._errors = (self._errors + payload)[-MAX_ERROR_CHARS:]
+            start = end
+        del self._pending[:start]
+        return b"".join(output)
+
+    def last_words(self) -> str:
+        """See `Channel.last_words`."""
+        return self._errors.decode("utf-8", "replace").strip()
+
+    @property
+    def container_id(self) -> str:
+        """Id of the container."""
+        return str(self._container.id)
+
+    def kill(self) -> None:
+        """See `Channel.kill`. The container ends with its input; `close` sees to one that does not."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        self.abandon()
+        self._remove()
+
+    def abandon(self) -> None:
+        """See `Channel.abandon`."""
+        self._wrapped.close()
+        self._socket.close()
+
+    def _remove(self) -> None:
+        """Remove the container; without a daemon it is left to the reaper."""
+        if self._container is not None:
+            with contextlib.suppress(*DAEMON_ERRORS):
+                self._container.remove(force=True, v=True)
+        self._client.close()
+
+
+def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, Any]:
+    """Arguments of `containers.create`: nothing but memory, a CPU and two pipes."""
+    return {
+        "stdin_open": True,
+        "auto_remove": True,
+        "network_mode": "none",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "user": "65534:65534",
+        "pids_limit": 128,
+        "mem_limit": f"{memory_mib}m",
+        "memswap_limit": f"{memory_mib}m",
+        "nano_cpus": int(cpus * 1e9),
+        "ulimits": [docker.types.Ulimit(name="core", soft=0, hard=0), docker.types.Ulimit(name="nofile", soft=256, hard=256)],
+        "tmpfs": {"/tmp": "size=1m,noexec,nosuid,nodev"},
+        "log_config": docker.types.LogConfig(type="none"),
+        "init": True,
+        "ipc_mode": "none",
+        "hostname": "sandbox",
+        "working_dir": "/",
+        "environment": ENVIRONMENT,
+        "labels": {LABEL: "1", _OWNER: _this_process()},
+        "runtime": runtime,
+    }
+
+
+def reap(client: docker.DockerClient) -> list[str]:
+    """Remove containers whose owner, a process of this machine, has gone; ids of those removed.
+
+    Only what a daemon that was itself killed could not remove is ever found here.
+    """
+    removed = []
+    for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
+        if _is_gone(container.labels.get(_OWNER, "")):
+            with contextlib.suppress(NotFound, APIError):
+                container.remove(force=True, v=True)
+                removed.append(str(container.id))
+    return removed
+
+
+def _this_process() -> str:
+    return json.dumps([_machine(), os.getpid(), _start_time(os.getpid())])
+
+
+def _is_gone(owner: str) -> bool:
+    """True for a process of this machine that does not run any more, or whose id another process has now."""
+    try:
+        machine, pid, started = json.loads(owner)
+        if machine != _machine():
+            return False
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, TypeError, PermissionError):
+        return False
+    return bool(started) and _start_time(pid) != started
+
+
+def _machine() -> str:
+    """This machine since its start: a process id says nothing on another one, or after a reboot."""
+    with contextlib.suppress(OSError):
+        return f"{socket.gethostname()}/{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    return socket.gethostname()
+
+
+def _start_time(pid: int) -> str:
+    """When a process started, in clock ticks since the start of the machine; "" where the system does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""

@@ -1,0 +1,187 @@
+"""The Docker backend: warm, locked-down containers, one runner in each, behind the same inner walls as the embedded backend."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import docker
+from docker.errors import APIError, ImageNotFound
+
+from sandboxes.channel import RunnerError
+from sandboxes.client import RunnerClient
+from sandboxes.containers import DAEMON_ERRORS, ContainerChannel, connect, reap
+from sandboxes.images import PACKAGES_DIRECTORY, default_image
+from sandboxes.pool import PooledSandbox
+from sandboxes.sandbox import SandboxError
+from sandboxes.self_test import check_walls
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
+
+
+class DockerSandbox(PooledSandbox):
+    """Runs programs in containers without network, capabilities, a writable disk or another user's processes.
+
+    A daemon that dies in the middle of a batch is waited for; the batch then goes on in new containers.
+
+    Args:
+        workers: Containers, each of which serves one program at a time.
+        image: Image to use; by default the one that `python -m sandboxes build` makes for this Python version.
+        packages: Packages of the image that programs may import beside the standard library. What a package itself imports
+            must be listed before it.
+        runtime: OCI runtime that the daemon knows, such as "runsc" (gVisor); None for its default.
+        memory_mib: Memory of a container, without swap: a program's `Limits.memory_mib` should leave room for its runner.
+        recycle_after: Programs after which a container is replaced.
+        patience_s: How long to wait for a daemon that has gone away, in seconds.
+
+    Raises:
+        ValueError: If `workers` is not positive.
+        SandboxError: If there is no daemon or no image, or a wall is missing; says what to do.
+    """
+
+    name = "docker"
+
+    def __init__(
+        self,
+        workers: int = 2,
+        image: str | None = None,
+        packages: Sequence[str] = ("numpy",),
+        runtime: str | None = None,
+        memory_mib: int = 1024,
+        recycle_after: int = 2000,
+        patience_s: float = 60.0,
+    ) -> None:
+        launch = _Launcher(image or default_image(), tuple(packages), runtime, memory_mib, patience_s)
+        super().__init__(workers, launch, recycle_after)
+
+    def guarantees(self) -> dict[str, str]:
+        """What holds here: wall -> how."""
+        ready = self._ready()
+        landlock = f"Landlock version {ready['landlock']}, " if ready["landlock"] else ""
+        return {
+            "files": f"read-only image that holds nothing but an interpreter ({landlock}seccomp)",
+            "network": "none (container), seccomp",
+            "processes": "one, with threads (seccomp); 128 in the container",
+            "signals": "seccomp, process namespace of the container",
+            "system calls": "allow-list (seccomp), no capabilities, no new privileges",
+            "memory": f"address space of the one process (RLIMIT_AS), {ready['memory_mib']} MiB in the container",
+            "time": "deadlines kept by the runner, watchdog in the host",
+            "python": ready["python"],
+            "packages": ", ".join(ready["packages"]) or "none",
+            "image": ready["image"],
+            "runtime": ready["runtime"],
+        }
+
+
+class _Launcher:
+    """Starts containers and has each runner prove its walls. Arguments as for `DockerSandbox`."""
+
+    def __init__(self, image: str, packages: tuple[str, ...], runtime: str | None, memory_mib: int, patience_s: float) -> None:
+        self._image, self._packages, self._runtime = image, packages, runtime
+        self._memory_mib, self._patience_s = memory_mib, patience_s
+        self._has_worked = False
+        self._cpus = 1.0
+        self._reaped_by = 0
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def __call__(self) -> RunnerClient:
+        """Start a runner; a daemon that has served before is given time to come back."""
+        deadline = time.monotonic() + (self._patience_s if self._has_worked else 0.0)
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                runner = self._start()
+            except (*DAEMON_ERRORS, RunnerError) as error:
+                if isinstance(error, ImageNotFound) or time.monotonic() >= deadline:
+                    raise explain(error, self._image) from error
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            else:
+                self._has_worked = True
+                return runner
+
+    def _start(self) -> RunnerClient:
+        self._prepare()
+        channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
+        settings = {
+            "roots": None,
+            "hidden": None,
+            "packages": self._packages,
+            "package_parents": (PACKAGES_DIRECTORY,),
+            "parent": 0,
+            "omit_walls": (),
+        }
+        runner = RunnerClient(channel, settings)
+        runner.ready |= {"image": self._image, "runtime": self._runtime or "default", "memory_mib": self._memory_mib}
+        # An image holds nothing of its user: a kernel without Landlock may let a program read it.
+        check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
+        return runner
+
+    def _prepare(self) -> None:
+        """Once in a process: learn how many CPUs there are, and remove what killed hosts have left behind."""
+        with self._lock:
+            if self._reaped_by == os.getpid():
+                return
+            client = connect()
+            try:
+                # Two where there are two: on one, the quota stops the runner while its program runs.
+                self._cpus = float(min(2, int(client.info().get("NCPU", 1))))
+                reap(client)
+            finally:
+                client.close()
+            self._reaped_by = os.getpid()
+
+
+def has_image(image: str | None = None) -> bool:
+    """True where a daemon answers and has the image."""
+    try:
+        client = connect()
+    except DAEMON_ERRORS:
+        return False
+    try:
+        client.images.get(image or default_image())
+    except DAEMON_ERRORS:
+        return False
+    finally:
+        client.close()
+    return True
+
+
+def client_or_error() -> docker.DockerClient:
+    """A client of the daemon.
+
+    Raises:
+        SandboxError: If none answers; says what to do.
+    """
+    try:
+        return connect()
+    except DAEMON_ERRORS as error:
+        raise explain(error) from error
+
+
+def explain(error: Exception, image: str = "") -> SandboxError:
+    """What went wrong with Docker, and the way out."""
+    text = str(error).strip()
+    if isinstance(error, ImageNotFound):
+        return SandboxError(f"There is no image {image!r}. Build it: `python -m sandboxes build`.")
+    if "no space left" in text.lower():
+        return SandboxError(f"Docker's disk is full ({text}). Make room (`docker system prune`), then run this again.")
+    if isinstance(error, RunnerError):
+        return SandboxError(f"A container of {image!r} cannot serve: {text} Build it anew: `python -m sandboxes build`.")
+    if isinstance(error, APIError):
+        return SandboxError(f"Docker refuses: {text}.")
+    reason = text.splitlines()[0][:200] if text else "no reason given"
+    start = "Start it (`systemctl start docker`, or `dockerd` as root)" if sys.platform == "linux" else "Start Docker Desktop"
+    return SandboxError(
+        f"No Docker daemon answers ({reason}). {start}, or set DOCKER_HOST; or use sandbox='embedded' on Linux."
+    )

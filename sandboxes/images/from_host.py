@@ -1,0 +1,75 @@
+"""A container's root file system out of this machine's own interpreter, for where no registry can be reached."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from sandboxes.interpreter import find_interpreter
+
+_ENTRY_POINT = "/usr/local/bin/sandbox-python"
+#: Instructions of a Dockerfile that `docker import` applies.
+CHANGES = ["USER 65534:65534", "WORKDIR /", f'ENTRYPOINT ["{_ENTRY_POINT}"]']
+_LEFT_OUT = {"__pycache__", "site-packages", "dist-packages", "test", "tests", "ensurepip", "idlelib", "tkinter", "turtledemo", "lib2to3"}  # fmt: skip
+_LOADED_LATER = ("libgcc_s.so.1",)  # by the C library itself, when a thread ends
+_LIBRARY = re.compile(r"(/\S+) \(0x")
+
+
+@contextlib.contextmanager
+def write_root(packages: Sequence[str], packages_directory: str) -> Iterator[tuple[IO[bytes], int]]:
+    """A tar file of the root, and its size in bytes.
+
+    Args:
+        packages: Packages to take along, where this interpreter has them.
+        packages_directory: Where they go in the image.
+    """
+    interpreter = find_interpreter(packages)
+    trees = {path: path for path in (os.path.dirname(os.__file__), "/usr/share/zoneinfo") if os.path.isdir(path)}
+    trees |= {
+        path: f"{packages_directory}/{os.path.basename(path)}"
+        for path in interpreter.roots
+        if os.path.dirname(path) in interpreter.package_parents
+    }
+    binaries = [interpreter.executable, *(str(path) for tree in trees for path in Path(tree).rglob("*.so*"))]
+    libraries = {path: path for path in _libraries(binaries) if not any(path.startswith(tree + os.sep) for tree in trees)}
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for source, target in {**trees, **libraries, interpreter.executable: interpreter.executable}.items():
+                archive.add(os.path.realpath(source), target, filter=_keep)
+            # A link, not a copy: an interpreter finds its standard library from where it lies itself.
+            archive.addfile(_link(_ENTRY_POINT, interpreter.executable))
+        size = file.tell()
+        file.seek(0)
+        yield file, size
+
+
+def _keep(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = os.path.basename(entry.name)
+    if name in _LEFT_OUT or name.startswith("config-"):  # the latter holds static libraries
+        return None
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = "root"
+    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+    return entry
+
+
+def _libraries(binaries: Sequence[str]) -> set[str]:
+    """Shared libraries that binaries need, by the names they are looked up under."""
+    listing = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False).stdout
+    found = set(_LIBRARY.findall(listing))
+    directories = {os.path.dirname(path) for path in found}
+    later = {os.path.join(directory, name) for directory in directories for name in _LOADED_LATER}
+    return found | {path for path in later if os.path.exists(path)}
+
+
+def _link(name: str, target: str) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name.lstrip("/"))
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    return entry

@@ -1,0 +1,252 @@
+"""What is special about the Docker backend: the lock-down, what is left behind, and what happens when Docker fails."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import sandboxes
+from sandboxes import Limits, Outcome, Program, SandboxError
+
+docker = pytest.importorskip("docker", reason="The docker package is missing.")
+from sandboxes import containers  # noqa: E402
+from sandboxes.docker import DockerSandbox, default_image  # noqa: E402
+
+pytestmark = pytest.mark.docker
+PROJECT = Path(sandboxes.__file__).parents[1]
+
+
+@pytest.fixture
+def client(docker_image):
+    client = containers.connect()
+    yield client
+    client.close()
+
+
+def own_containers(client, pid=None):
+    """Containers of this process, or of another one."""
+    found = client.containers.list(all=True, filters={"label": containers.LABEL}, ignore_removed=True)
+    return [c for c in found if f", {pid or os.getpid()}, " in c.labels[containers.LABEL + ".owner"]]
+
+
+def channels(sandbox):
+    return [runner.channel for runner in sandbox._pool()._runners]
+
+
+def run_one(sandbox, source, call, **limits):
+    (result,) = sandbox.run([Program(source, (call,), Limits(**limits))])
+    return result.calls[0]
+
+
+def wait_until(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+# ---------------------------------------------------------------------------------------------------------------- the walls
+
+
+def test_a_container_has_nothing_that_it_does_not_need(client):
+    with DockerSandbox(workers=1) as sandbox:
+        (channel,) = channels(sandbox)
+        attributes = client.api.inspect_container(channel.container_id)
+    host, config = attributes["HostConfig"], attributes["Config"]
+    assert (host["NetworkMode"], host["ReadonlyRootfs"], host["Privileged"], host["AutoRemove"]) == ("none", True, False, True)
+    assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Memory"] == host["MemorySwap"] == 1024 << 20
+    assert (host["PidsLimit"], host["LogConfig"]["Type"], host["IpcMode"], host["Init"]) == (128, "none", "none", True)
+    assert not host["Binds"] and not attributes["Mounts"] and not host["Devices"]
+    assert "noexec" in host["Tmpfs"]["/tmp"]
+    assert config["User"] == "65534:65534"
+    assert all("KEY" not in entry and "TOKEN" not in entry for entry in config["Env"])
+
+
+def test_the_image_holds_nothing_of_the_project(client):
+    search = "import os; print([r for r, _, f in os.walk('/') for n in f if 'colbench' in r + n or 'sweetrl' in r + n])"
+    container = client.containers.create(default_image(), ["-c", search], network_mode="none")
+    try:
+        container.start()
+        assert container.wait()["StatusCode"] == 0
+        assert container.logs().strip() == b"[]"
+    finally:
+        container.remove(force=True)
+
+
+def test_guarantees_name_image_and_runtime(docker_image):
+    with DockerSandbox(workers=1) as sandbox:
+        guarantees = sandbox.guarantees()
+    assert guarantees["image"] == docker_image
+    assert guarantees["runtime"] == "default"
+    assert guarantees["python"].startswith(f"{sys.version_info[0]}.{sys.version_info[1]}.")
+
+
+# ------------------------------------------------------------------------------------------------------------ left behind
+
+
+def test_nothing_is_left_after_close(docker_image):
+    def resources():
+        client = containers.connect()
+        try:
+            wait_until(lambda: not own_containers(client))
+            return own_containers(client), threading.active_count(), len(os.listdir("/proc/self/fd"))
+        finally:
+            client.close()
+
+    before = resources()
+    for _ in range(2):
+        sandbox = DockerSandbox(workers=2)
+        sandbox.run([Program("", ("1",))] * 8)
+        sandbox.close()
+        sandbox.close()
+    assert resources() == before == ([], *before[1:])
+    with pytest.raises(SandboxError, match="^The sandbox has been closed; make a new one.$"):
+        sandbox.run([Program("", ("1",))])
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_containers_end_with_a_host_that_is_killed(client, is_stopped):
+    code = """
+from sandboxes import Program
+from sandboxes.docker import DockerSandbox
+sandbox = DockerSandbox(workers=1)
+print("ready", flush=True)
+sandbox.run([Program("def f():\\n    while True: pass", ("f()",) * 30)] * 100)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=PROJECT) as host:
+        assert host.stdout.readline() == b"ready\n"
+        time.sleep(0.3)
+        started = own_containers(client, host.pid)
+        assert len(started) == 1
+        if is_stopped:  # a container that cannot notice: the next host's reaper finds it
+            os.kill(client.api.inspect_container(started[0].id)["State"]["Pid"], signal.SIGSTOP)
+            client.api.pause(started[0].id)
+        host.kill()
+    if is_stopped:
+        time.sleep(0.5)
+        assert own_containers(client, host.pid)
+        assert containers.reap(client) == [started[0].id]
+    assert wait_until(lambda: not own_containers(client, host.pid), 5.0)
+
+
+def test_the_reaper_leaves_the_living_alone(client):
+    with DockerSandbox(workers=1) as sandbox:
+        assert containers.reap(client) == []
+        assert run_one(sandbox, "", "1").value == 1
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_starts_containers_of_its_own(client):
+    with DockerSandbox(workers=1) as sandbox:
+        (before,) = own_containers(client)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                status = int(run_one(sandbox, "", "7").value)
+                sandbox.close()
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        assert [c.id for c in own_containers(client)] == [before.id]
+        assert run_one(sandbox, "", "1").value == 1
+    assert wait_until(lambda: not own_containers(client, pid))
+
+
+def test_a_container_is_replaced_after_its_share_of_programs(client):
+    with DockerSandbox(workers=1, recycle_after=5) as sandbox:
+        seen = set()
+        for _ in range(4):
+            sandbox.run([Program("", ("1",))] * 3)
+            seen |= {channel.container_id for channel in channels(sandbox)}
+        assert len(seen) == 3
+        assert wait_until(lambda: len(own_containers(client)) == 1)
+
+
+# --------------------------------------------------------------------------------------------------------------- failures
+
+
+def test_containers_that_are_killed_change_no_verdict(client):
+    programs = [Program("import time\ndef f(x):\n    time.sleep(0.01)\n    return x", (f"f({x})", "1 / 0")) for x in range(600)]
+    stop = threading.Event()
+    killed = []
+
+    def kill_now_and_then():
+        while not stop.wait(2.5):
+            for container in own_containers(client):
+                try:
+                    container.kill()
+                    killed.append(container.id)
+                except docker.errors.APIError:
+                    pass  # it has just gone
+
+    with DockerSandbox(workers=2) as sandbox:
+        thread = threading.Thread(target=kill_now_and_then)
+        thread.start()
+        try:
+            results = sandbox.run(programs)
+        finally:
+            stop.set()
+            thread.join()
+    assert len(killed) > 1
+    assert [result.calls[0].value for result in results] == list(range(600))
+    assert {result.calls[1].error for result in results} == {"ZeroDivisionError"}
+
+
+def test_a_runner_that_hangs_is_replaced(client, monkeypatch):
+    from sandboxes import client as client_module
+
+    monkeypatch.setattr(client_module, "_GRACE_S", 0.3)
+    with DockerSandbox(workers=1) as sandbox:
+        (channel,) = channels(sandbox)
+        client.api.pause(channel.container_id)
+        assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
+        assert [c.status for c in own_containers(client) if c.id == channel.container_id] == []
+
+
+@pytest.fixture
+def no_daemon(monkeypatch, tmp_path):
+    """A DOCKER_HOST where nobody listens."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the SDK forgets a socket that does not connect
+        yield
+        gc.collect()
+
+
+def test_without_a_daemon_the_way_out_is_named(no_daemon):
+    with pytest.raises(
+        SandboxError, match=r"^No Docker daemon answers \(.*\)\. Start .* or use sandbox='embedded' on Linux\.$"
+    ):
+        DockerSandbox()
+
+
+def test_without_an_image_the_way_out_is_named(docker_image):
+    with pytest.raises(SandboxError, match=r"^There is no image 'no-such:image'\. Build it: `python -m sandboxes build`\.$"):
+        DockerSandbox(image="no-such:image")
+
+
+def test_an_unknown_runtime_is_refused(docker_image):
+    with pytest.raises(SandboxError, match="^Docker refuses: .*no-such-runtime"):
+        DockerSandbox(runtime="no-such-runtime")
+
+
+def test_without_a_daemon_auto_is_the_embedded_backend(no_daemon):
+    with sandboxes.make(workers=1) as sandbox:
+        assert sandbox.name == "embedded"
+
+
+def test_with_a_daemon_and_an_image_auto_is_docker(docker_image):
+    with sandboxes.make(workers=1) as sandbox:
+        assert sandbox.name == "docker"
+        assert run_one(sandbox, "", "bytearray(10**9)").outcome is Outcome.MEMORY
