@@ -24,6 +24,8 @@ ALLOWED_RANDOM = {
 }
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
 SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
+#: The modules that need the docker package, which is an extra.
+DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}
 
 
 def _module_name(path):
@@ -85,9 +87,14 @@ def test_colbench_gym_and_sandboxes_import_nothing_heavy_at_import():
         for name in FILES
         if not name.startswith("sweetrl_agent")
         for target in _imports(name, top_level_only=True)
-        if target.split(".")[0] in NOT_AT_IMPORT
+        if target.split(".")[0] in NOT_AT_IMPORT and not (name in DOCKER_BACKEND and target.split(".")[0] == "docker")
     ]
     assert not wrong
+
+
+def test_the_docker_backend_is_imported_by_itself_and_on_demand_alone():
+    importers = {name for name in FILES if DOCKER_BACKEND & set(_imports(name, top_level_only=True))}
+    assert importers <= DOCKER_BACKEND
 
 
 def test_modules_import_each_other_in_no_circle():
