@@ -35,7 +35,7 @@ class Demonstrator:
         exercise_fraction: Share of writing exercises among all demonstrations.
     """
 
-    questions: tuple[float, ...] = (0.02, 0.03, 0.08, 0.17, 0.3, 0.4)
+    questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
     hinted_fraction: float = 0.33
     exercise_fraction: float = 0.35
 
