@@ -1,7 +1,7 @@
 """Hidden unit tests: an answer passes a test where its value equals the reference's.
 
 Reference and answer run in the sandbox, never together; values are compared here, as data. What a reference returns is
-computed once and its fingerprint kept.
+computed once and its fingerprint kept, and the same answer to the same task is run once.
 
 Two semantics:
     module: the program is a module, as a Python programmer expects: imports, helpers and recursion work. NaN equals NaN.
@@ -27,7 +27,10 @@ from sandboxes.sandbox import Semantics
 from sandboxes.values import MalformedValue, canonical
 
 CACHED_REFERENCES = 20_000
+CACHED_SCORES = 100_000
 PASSED, WRONG, UNGRADABLE = "passed", "wrong", "ungradable"
+#: Outcomes that a busy machine may cause, so that they say nothing of the next run.
+_PASSING = {Outcome.TIMEOUT.value, Outcome.MEMORY.value, Outcome.CRASH.value}
 _GENERATORS = (("random", ""), ("numpy", ".random"))
 RELEASED_FORBIDDEN = (
     "import os", "from os", "import sys", "from sys", "sudo", "transformers", "exit(", "quit(", "argparse",
@@ -82,6 +85,7 @@ class UnitTests:
             raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
         self.sandbox, self.semantics, self.limits = sandbox, semantics, limits or Limits()
         self._expected: OrderedDict[bytes, Future[Expected]] = OrderedDict()
+        self._scores: OrderedDict[tuple[bytes, str], Score] = OrderedDict()
         self._lock = threading.Lock()
 
     def score(self, task: Task, answer: str | None) -> Score:
@@ -96,11 +100,33 @@ class UnitTests:
         """
         references = self._references([task for task, _ in answers])
         programs = [self._program(task, answer) for task, answer in answers]
-        results = iter(self._run([program for program in programs if program is not None]))
-        return [
-            self._verdict(expected, next(results) if program is not None else None, answer)
-            for (_, answer), expected, program in zip(answers, references, programs, strict=True)
-        ]
+        keys = [(_key(task), program.source if program else "") for (task, _), program in zip(answers, programs, strict=True)]
+        scores = self._known_scores(keys)
+        to_run = {key: program for key, program in zip(keys, programs, strict=True) if program and key not in scores}
+        results = dict(zip(to_run, self._run(list(to_run.values())), strict=True))
+        verdicts = []
+        for (_, answer), expected, program, key in zip(answers, references, programs, keys, strict=True):
+            if program is None:
+                verdicts.append(self._verdict(expected, None, answer))
+                continue
+            if key not in scores:
+                scores[key] = self._verdict(expected, results[key], answer)
+            verdicts.append(scores[key])
+        self._remember({key: scores[key] for key in results})
+        return verdicts
+
+    def _known_scores(self, keys: Sequence[tuple[bytes, str]]) -> dict[tuple[bytes, str], Score]:
+        with self._lock:
+            known = {key: self._scores[key] for key in keys if key in self._scores}
+            for key in known:
+                self._scores.move_to_end(key)
+        return known
+
+    def _remember(self, scores: dict[tuple[bytes, str], Score]) -> None:
+        with self._lock:
+            self._scores |= {key: score for key, score in scores.items() if not _PASSING & set(score.calls)}
+            while len(self._scores) > CACHED_SCORES:
+                self._scores.popitem(last=False)
 
     def _program(self, task: Task, answer: str | None) -> Program | None:
         if answer is None or not answer.strip():

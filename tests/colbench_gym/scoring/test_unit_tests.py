@@ -10,6 +10,7 @@ import pytest
 from colbench_gym.errors import SandboxError
 from colbench_gym.scoring import unit_tests as module
 from colbench_gym.scoring.unit_tests import UnitTests
+from sandboxes import Limits
 
 CALLS = ("total([1])", "total([2, 3])")
 
@@ -135,17 +136,37 @@ def test_a_reference_runs_twice_and_only_once_for_all_threads(sandbox, humans, t
     counting = humans.Counting(sandbox)
     grader, task = UnitTests(counting), total_task()
     with ThreadPoolExecutor(8) as threads:
-        scores = list(threads.map(lambda _: grader.score(task, task.hidden.reference), range(16)))
+        scores = list(threads.map(lambda i: grader.score(task, f"{task.hidden.reference}\n# {i}"), range(16)))
     assert all(score.success for score in scores)
     assert len(counting.programs) == 16 + 2
 
 
-def test_the_cache_of_references_is_bounded(sandbox, total_task, monkeypatch):
+def test_the_same_answer_to_the_same_task_runs_once(sandbox, humans, total_task):
+    counting = humans.Counting(sandbox)
+    grader, one, other = UnitTests(counting), total_task("one"), total_task("other", "def total(p): return 1", CALLS)
+    wrong = "def total(p): return 2"
+    batch = [(one, wrong), (other, wrong), (one, wrong), (one, f"```python\n{wrong}\n```")]
+    first = grader.score_many(batch)
+    assert len(counting.programs) == 4 + 2
+    assert grader.score_many(batch[::-1]) == first[::-1]
+    assert len(counting.programs) == 4 + 2
+
+
+def test_what_a_busy_machine_may_have_caused_is_run_again(sandbox, humans, total_task):
+    counting, task = humans.Counting(sandbox), total_task()
+    grader = UnitTests(counting, limits=Limits(call_timeout_s=0.2))
+    for _ in range(2):
+        assert grader.score(task, "def total(p):\n    while True: pass").outcome == "timeout"
+    assert len(counting.programs) == 2 + 2
+
+
+def test_the_caches_are_bounded(sandbox, total_task, monkeypatch):
     monkeypatch.setattr(module, "CACHED_REFERENCES", 3)
+    monkeypatch.setattr(module, "CACHED_SCORES", 2)
     grader = UnitTests(sandbox)
     tasks = [total_task(str(i), f"def total(p): return {i}", CALLS) for i in range(8)]
     assert all(score.success for score in grader.score_many([(task, task.hidden.reference) for task in tasks]))
-    assert len(grader._expected) == 3
+    assert (len(grader._expected), len(grader._scores)) == (3, 2)
 
 
 def test_a_batch_keeps_its_order(sandbox, total_task):
