@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,13 @@ def connect() -> docker.DockerClient:
     """A client of the daemon that the environment names (DOCKER_HOST and the like), as the docker command line does.
 
     Raises:
-        DockerException: If no daemon answers.
+        DockerException, OSError: If no daemon answers.
     """
+    host = os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
+    if host.startswith("unix://"):
+        # Before the SDK tries: it keeps the socket of a failed attempt open.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(host.removeprefix("unix://"))
     return docker.from_env(timeout=_API_TIMEOUT_S)
 
 
@@ -159,7 +165,7 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
         "network_mode": "none",
         "read_only": True,
         "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges:true"],
+        "security_opt": ["no-new-privileges=true"],
         "user": "65534:65534",
         "pids_limit": 128,
         "mem_limit": f"{memory_mib}m",

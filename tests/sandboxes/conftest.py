@@ -35,6 +35,12 @@ def descendants():
 
 
 @pytest.fixture(scope="session")
+def is_missing():
+    """Function: reason -> skips the test, or fails it where everything must be there."""
+    return _is_missing
+
+
+@pytest.fixture(scope="session")
 def docker_image():
     """The image of the Docker backend; skips where no daemon answers or the image was not built."""
     docker_backend = pytest.importorskip("sandboxes.docker", reason="The docker package is missing.")

@@ -1,0 +1,165 @@
+"""Gradings per second: sandboxes beside the unsafe way, in one run, as ratios of medians.
+
+    python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker] [--answers 16] [--distinct] [--repeats 3]
+
+Every task gets answers that are right (the reference as it is, commented, fenced), wrong (one place of the reference changed) and
+malformed. The unsafe way is what ColBench's released grader does, in words of our own: reference and answer are executed in one
+process, anew for each call, under a one-second alarm. The sandboxes compute what a reference returns once and grade an answer
+that they have seen for the task from memory: the line above the table says how many answers are different programs, and
+`--distinct` makes all of them so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import multiprocessing
+import os
+import platform
+import random
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+
+import sandboxes
+from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.tasks import Task, load_tasks
+
+Answers = Sequence[tuple[Task, str]]
+_SWAPS: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+def answers_to(task: Task, count: int, rng: random.Random) -> list[tuple[Task, str]]:
+    """`count` answers to a task: three right ones, one malformed, the rest with one place changed."""
+    reference = task.hidden.reference
+    right = [reference, f"{reference}\n# as agreed", f"Here it is.\n```python\n{reference}\n```"]
+    malformed = [reference.replace(":", "", 1)]
+    changed = [_changed(reference, rng) for _ in range(max(0, count - len(right) - len(malformed)))]
+    return [(task, answer) for answer in [*right, *malformed, *changed][:count]]
+
+
+def _changed(source: str, rng: random.Random) -> str:
+    tree = ast.parse(source)
+    places = [node for node in ast.walk(tree) if _can_change(node)]
+    if not places:
+        return source.rstrip() + "\n    return None\n"
+    node = rng.choice(places)
+    if isinstance(node, ast.Constant):
+        node.value = node.value + 1
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = _SWAPS[type(node.ops[0])]()
+    else:
+        node.op = _SWAPS[type(node.op)]()
+    return ast.unparse(tree)
+
+
+def _can_change(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]) in _SWAPS
+    return isinstance(node, (ast.BinOp, ast.BoolOp)) and type(node.op) in _SWAPS
+
+
+# ---- the unsafe way ------------------------------------------------------------------------------------------------------
+
+
+class _Late(BaseException):
+    """The alarm."""
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise _Late
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _unsafe_seconds(rows: Sequence[tuple[str, str, tuple[str, ...]]]) -> float:
+    started = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        for reference, answer, calls in rows:
+            for call in calls:
+                with contextlib.suppress(BaseException), _alarm(1.0):
+                    _value(reference, call) == _value(answer, call)  # noqa: B015
+    return time.perf_counter() - started
+
+
+def _value(source: str, call: str) -> object:
+    namespace: dict[str, object] = {}
+    exec(source, namespace)
+    return eval(call, namespace)
+
+
+def unsafe_seconds(answers: Answers) -> float:
+    """Time of the unsafe way, in a process of its own for the sake of this benchmark."""
+    rows = [(task.hidden.reference, answer, task.hidden.calls) for task, answer in answers]
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return float(pool.apply(_unsafe_seconds, (rows,)))
+
+
+# ---- the sandboxes -------------------------------------------------------------------------------------------------------
+
+
+def sandbox_seconds(name: str, workers: int, answers: Answers) -> tuple[float, float]:
+    """Time to grade all answers with a warm pool and no known references, and from a cold call to the first verdict."""
+    started = time.perf_counter()
+    with sandboxes.make(name, workers=workers) as sandbox:
+        sandbox.run([sandboxes.Program("", ("1",))] * 4 * workers)  # all runners are up
+        warm = time.perf_counter() - started
+        grader = UnitTests(sandbox)
+        started = time.perf_counter()
+        grader.score(*answers[0])
+        first = time.perf_counter() - started
+        started = time.perf_counter()
+        for start in range(0, len(answers), 512):
+            grader.score_many(answers[start : start + 512])
+        print(f"  {name}: pool warm after {warm:.2f} s, first verdict {first * 1000:.0f} ms", flush=True)
+        return time.perf_counter() - started, first
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", required=True, help="ColBench rows or another task source")
+    parser.add_argument("--backends", nargs="+", default=["embedded"])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--answers", type=int, default=16, help="answers for each task")
+    parser.add_argument("--distinct", action="store_true", help="make every answer a program of its own")
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    rng = random.Random(0)
+    tasks = load_tasks(given.tasks, "skip")
+    answers = [pair for task in tasks for pair in answers_to(task, given.answers, rng)]
+    if given.distinct:
+        answers = [(task, f"{answer}\n# {i}") for i, (task, answer) in enumerate(answers)]
+    distinct = len({(task.id, answer) for task, answer in answers})
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {len(tasks)} tasks, {len(answers)} answers, "
+          f"{distinct} distinct")  # fmt: skip
+    seconds: dict[str, list[float]] = {name: [] for name in ("unsafe", *given.backends)}
+    for _ in range(given.repeats):
+        seconds["unsafe"].append(unsafe_seconds(answers))
+        for name in given.backends:
+            seconds[name].append(sandbox_seconds(name, given.workers, answers)[0])
+    unsafe = statistics.median(seconds["unsafe"])
+    print(f"{'':10} {'gradings/s':>11} {'of unsafe':>10}   runs")
+    for name, values in seconds.items():
+        rates = ", ".join(f"{len(answers) / value:.0f}" for value in values)
+        median = statistics.median(values)
+        print(f"{name:10} {len(answers) / median:11.0f} {unsafe / median:10.2f}   {rates}")
+
+
+if __name__ == "__main__":
+    main()
