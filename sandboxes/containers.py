@@ -59,8 +59,10 @@ class ContainerChannel(Channel):
 
     def __init__(self, image: str, memory_mib: int, cpus: float, runtime: str | None) -> None:
         self._client = connect()
-        self._payload, self._errors, self._pending = b"", b"", bytearray()
+        self._errors, self._pending = b"", bytearray()
         self._container: Any = None
+        self._wrapped: Any = None
+        self._socket: Any = None
         try:
             self._container = self._client.containers.create(
                 image, [*PYTHON_FLAGS, "-c", boot_code()], **lock_down(memory_mib, cpus, runtime)
@@ -75,7 +77,7 @@ class ContainerChannel(Channel):
             self._readable.register(self._socket, select.POLLIN)
             self._container.start()
         except BaseException:
-            self._remove()
+            self.close()
             raise
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -142,19 +144,16 @@ class ContainerChannel(Channel):
     def close(self) -> None:
         """See `Channel.close`."""
         self.abandon()
-        self._remove()
+        if self._container is not None:
+            with contextlib.suppress(*DAEMON_ERRORS):  # without a daemon the container is left to the reaper
+                self._container.remove(force=True, v=True)
+        self._client.close()
 
     def abandon(self) -> None:
         """See `Channel.abandon`."""
-        self._wrapped.close()
-        self._socket.close()
-
-    def _remove(self) -> None:
-        """Remove the container; without a daemon it is left to the reaper."""
-        if self._container is not None:
-            with contextlib.suppress(*DAEMON_ERRORS):
-                self._container.remove(force=True, v=True)
-        self._client.close()
+        for end in (self._wrapped, self._socket):
+            if end is not None:
+                end.close()
 
 
 def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, Any]:
