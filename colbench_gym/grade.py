@@ -134,7 +134,7 @@ class Summary:
             yield _rate("success", rate, success, n)
         yield "outcomes: " + ", ".join(f"{outcome} {count}" for outcome, count in self.outcomes.most_common())
         if self.reasons:
-            yield f"{sum(map(len, self.reasons.values()))} rows cannot be graded fairly:"
+            yield f"{sum(map(len, self.reasons.values()))} rows have no verdict (rows are counted from 0):"
             for reason, rows in self.reasons.items():
                 yield f"  row {', '.join(map(str, rows))}: {reason}"
 
@@ -206,7 +206,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="module: programs are modules (default); reference, also called released: the released grader's verdicts",
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at once (default: one per core)")
-    parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what a malformed row does")
+    parser.add_argument(
+        "--on-error", "--on_error", choices=("raise", "skip"), default="raise", help="what a malformed row does"
+    )
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error(f"--workers must be positive, got {given.workers}")
@@ -219,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    print("sandbox: {} ({})".format(*sandboxes.resolve(given.sandbox)), file=sys.stderr)
     print("\n".join(summary.lines()))
     return 0
 

@@ -9,7 +9,9 @@ from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Prog
 #: Names that `make` knows.
 NAMES = ("auto", "embedded", "docker", "unsafe-no-isolation")
 
-__all__ = ["CallResult", "ExecutionResult", "NAMES", "Limits", "Outcome", "Program", "Sandbox", "SandboxError", "make"]
+__all__ = [
+    "CallResult", "ExecutionResult", "NAMES", "Limits", "Outcome", "Program", "Sandbox", "SandboxError", "make", "resolve",
+]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +29,28 @@ def make(name: str = "auto", workers: int = 2) -> Sandbox:
         ValueError: If the name is unknown.
         SandboxError: If the backend cannot give its guarantees on this machine; says what to do.
     """
-    if name not in NAMES:
-        raise ValueError(f"`name` must be one of {NAMES}, got {name!r}.")
-    if name == "auto":
-        name = "docker" if _has_docker() else "embedded"
+    name, _ = resolve(name)
     sandbox = _make(name, workers)
     _log.info("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
+
+
+def resolve(name: str = "auto") -> tuple[str, str]:
+    """The backend that a name stands for on this machine, and why.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if name not in NAMES:
+        raise ValueError(f"`name` must be one of {NAMES}, got {name!r}.")
+    if name != "auto":
+        return name, "as asked for"
+    try:
+        from sandboxes.docker import missing
+    except ImportError:
+        return "embedded", "the docker package is not installed"
+    reason = missing()
+    return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
 
 
 def _make(name: str, workers: int) -> Sandbox:
@@ -46,12 +63,3 @@ def _make(name: str, workers: int) -> Sandbox:
     from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
 
     return UnsafeSandbox(workers=workers) if name == "unsafe-no-isolation" else EmbeddedSandbox(workers=workers)
-
-
-def _has_docker() -> bool:
-    """True where a daemon answers and has the image."""
-    try:
-        from sandboxes.docker import has_image
-    except ImportError:
-        return False
-    return has_image()

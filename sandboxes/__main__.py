@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sandboxes import NAMES, SandboxError, make
+from sandboxes import NAMES, SandboxError, make, resolve
 
 _SOURCES = ("auto", "registry", "host")
 
@@ -44,7 +44,7 @@ def _build(source: str) -> int:
 
 def _check(name: str) -> int:
     with make(name, workers=1) as sandbox:
-        print(f"{sandbox.name}:")
+        print(f"{sandbox.name} ({resolve(name)[1]}):")
         for wall, how in sandbox.guarantees().items():
             print(f"  {wall:13} {how}")
     return 0

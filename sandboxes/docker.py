@@ -142,19 +142,19 @@ class _Launcher:
             self._reaped_by = os.getpid()
 
 
-def has_image(image: str | None = None) -> bool:
-    """True where a daemon answers and has the image."""
+def missing(image: str | None = None) -> str:
+    """What Docker lacks here to serve: a daemon or the image; "" where both are there."""
     try:
         client = connect()
     except DAEMON_ERRORS:
-        return False
+        return "no Docker daemon answers"
     try:
         client.images.get(image or default_image())
     except DAEMON_ERRORS:
-        return False
+        return f"Docker has no image {image or default_image()!r}"
     finally:
         client.close()
-    return True
+    return ""
 
 
 def client_or_error() -> docker.DockerClient:

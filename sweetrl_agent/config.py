@@ -8,16 +8,45 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import sandboxes
 from sweetrl_agent.credit import FORMS
 
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
 
 
+#: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
+_FIRST_STAGE = {
+    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "critic_hidden": "pairs", "form": "critic",
+    "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank",
+}  # fmt: skip
+_FIRST_STAGE_OF_PREFIX = {"critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate"}
+
+
+#: Least values that make sense; 0 often stands for "all" or "automatic".
+_LEAST: dict[float, str] = {
+    0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
+    0.01: "temperature",
+    1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
+    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes",
+    2: "trajectories_per_task num_candidates",
+    32: "tiny_hidden_size",
+    300: "tiny_vocab_size",
+}
+
+
 def option(default: Any, text: str) -> Any:
     """A dataclass field with its help text."""
     return field(default=default, metadata={"help": text})
+
+
+def first_stage(name: str) -> str:
+    """The first stage whose files a setting shapes."""
+    by_prefix = (stage for prefix, stage in _FIRST_STAGE_OF_PREFIX.items() if name.startswith(prefix))
+    return _FIRST_STAGE.get(name) or next(by_prefix, STAGES[0])
 
 
 @dataclass
@@ -50,7 +79,12 @@ class TaskArguments:
 
     def simulator_spec(self) -> Any:
         """The simulator as `colbench_gym.simulators.make` takes it."""
-        return json.loads(self.simulator) if self.simulator.lstrip().startswith("{") else self.simulator
+        if not self.simulator.lstrip().startswith("{"):
+            return self.simulator
+        try:
+            return json.loads(self.simulator)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"`simulator` must be a name or JSON, got {self.simulator!r}: {error}.") from None
 
 
 @dataclass
@@ -161,40 +195,46 @@ class Config:
         """Refuse what cannot work, before anything runs."""
         _require("stage", self.run.stage, ("all", *STAGES))
         _require("env", self.task.env, ("ColBench-Backend-v0",))
+        _require("sandbox", self.task.sandbox, sandboxes.NAMES)
         _require("form", self.critic.form, FORMS)
         _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
         _require("engine", self.model.engine, ("transformers", "vllm"))
         _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
-        if self.actor.num_candidates < 2:
-            raise ValueError(
-                f"`num_candidates` must be at least 2 to have a better and a worse half, got {self.actor.num_candidates}."
-            )
-        if self.collect.trajectories_per_task < 2:
-            raise ValueError(
-                f"`trajectories_per_task` must be at least 2 to make pairs, got {self.collect.trajectories_per_task}."
-            )
+        self._check_bounds()
         for name, batch, micro in (
             ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
             ("actor", self.actor.actor_batch, self.actor.actor_micro_batch),
         ):
             if batch % micro:
                 raise ValueError(f"`{name}_batch` must be a multiple of `{name}_micro_batch`, got {batch} and {micro}.")
+        _require_folder("model", self.model.model)
         if self.model.model == "tiny" and not self.task.tasks.startswith("embedded:"):
+            _require_file("tasks", self.task.tasks)
             raise ValueError(
                 f"The tiny model learns to converse on the embedded tasks only, got `tasks`={self.task.tasks!r}; "
                 "give a pretrained chat model with `--model`."
             )
+
+    def _check_bounds(self) -> None:
+        settings = self._flat()
+        for least, names in _LEAST.items():
+            for name in names.split():
+                if settings[name] < least:
+                    raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
+        if self.collect.min_best > 1:
+            raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {self.collect.min_best}.")
 
     @property
     def is_tiny(self) -> bool:
         """True where the start is the tiny model made here."""
         return self.model.model == "tiny"
 
+    def _flat(self) -> dict[str, Any]:
+        return {name: value for part in asdict(self).values() for name, value in part.items()}
+
     def settings(self) -> dict[str, Any]:
         """All settings that shape the results, flat: everything but where and how much of it is run."""
-        flat: dict[str, Any] = {}
-        for part in asdict(self).values():
-            flat.update(part)
+        flat = self._flat()
         for name in ("output", "stage", "dry_run", "threads"):
             del flat[name]
         return flat
@@ -203,3 +243,15 @@ class Config:
 def _require(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+
+
+def _require_folder(name: str, path: str) -> None:
+    """Refuse what is plainly a path and not there; anything else may be a name of the hub."""
+    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
+        raise ValueError(f"`{name}` names no folder: {path!r}.")
+
+
+def _require_file(name: str, source: str) -> None:
+    path = source.partition("[")[0]
+    if not source.startswith("hub:") and not Path(path).is_file():
+        raise ValueError(f"`{name}` names no file and no known source: {source!r}.")

@@ -15,11 +15,16 @@ import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks import Task, load_tasks
-from sweetrl_agent.config import Config
+from sweetrl_agent.config import Config, first_stage
 from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
+#: What a stage writes first.
+OUTPUTS = {
+    "imitate": "start", "collect": "trajectories.jsonl", "pairs": "outcome_pairs.jsonl", "critic": "critic",
+    "candidates": "candidates.jsonl", "rank": "scores.jsonl", "actor": "policy", "evaluate": "evaluation.jsonl",
+}  # fmt: skip
 
 
 class Run:
@@ -29,23 +34,34 @@ class Run:
         """Open or create the folder.
 
         Raises:
-            ValueError: If the folder holds a run with other settings.
+            ValueError: If the folder holds a run with other settings, of which some have shaped files already.
         """
         self.config = config
         self.folder = Path(config.run.output)
         self.seed = config.run.seed
         settings = yaml.safe_dump(config.settings(), sort_keys=False)
         path = self.folder / "config.yaml"
-        if path.exists() and path.read_text() != settings:
-            raise ValueError(
-                f"{path} holds other settings than these ({_difference(path, config)}); "
-                "give the same settings to go on with that run, or another `--output` to start one."
-            )
-        write_text(path, settings)
-        write_json(self.folder / "versions.json", versions())
         seconds = self.folder / "seconds.json"
         self.seconds: dict[str, float] = yaml.safe_load(seconds.read_text()) if seconds.exists() else {}
+        if path.exists():
+            self._refuse_what_is_fixed(path)
+        write_text(path, settings)
+        write_json(self.folder / "versions.json", versions())
         self.train, self.test, self.unseen = load_splits(config)
+
+    def _refuse_what_is_fixed(self, path: Path) -> None:
+        old, new = yaml.safe_load(path.read_text()) or {}, self.config.settings()
+        changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        fixed = [name for name in changed if self._has_begun(first_stage(name))]
+        if fixed:
+            listed = ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
+            raise ValueError(
+                f"{path} holds other settings than these, and its files were made with them ({listed}); "
+                "give the same settings to go on with that run, or another `--output` to start one."
+            )
+
+    def _has_begun(self, stage: str) -> bool:
+        return self.is_done(stage) or self.path(OUTPUTS[stage]).exists()
 
     def is_done(self, stage: str) -> bool:
         """True where the stage's files are whole."""
@@ -136,9 +152,3 @@ def _git_commit() -> str:
             ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10
         ).stdout.strip()
     return ""
-
-
-def _difference(path: Path, config: Config) -> str:
-    old, new = yaml.safe_load(path.read_text()) or {}, config.settings()
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in names[:5])

@@ -6,10 +6,12 @@ defaults, the command line overrides. Kill it at any moment and start it again w
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,14 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
         os.environ.setdefault("TQDM_MININTERVAL", "10")
     from colbench_gym.errors import ColBenchError
+    from colbench_gym.simulators import make
 
     try:
         config = parse(arguments)
+        make(config.task.simulator_spec()).close()
         from sweetrl_agent.run import Run
 
+        _quieten()
         if config.run.dry_run:
             return dry_run(config)
-        _quieten()
         run = Run(config)
         check_order(run, config.run.stage)
     except (ColBenchError, ValueError) as error:
@@ -44,12 +48,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
+    import yaml
     from trl import TrlParser
 
     from sweetrl_agent.config import Config
 
-    parser = TrlParser(Config.PARTS, prog="python -m sweetrl_agent.train", description=__doc__)
-    return Config(*parser.parse_args_and_config(None if arguments is None else list(arguments)))
+    parser = TrlParser(Config.PARTS, prog="python -m sweetrl_agent.train", description=__doc__, allow_abbrev=False)
+    try:
+        *parts, unknown = parser.parse_args_and_config(
+            None if arguments is None else list(arguments), return_remaining_strings=True, fail_with_unknown_args=False
+        )
+    except FileNotFoundError as error:
+        raise ValueError(f"`config` names no file: {error.filename!r}.") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"`config` is not YAML: {error}") from None
+    if unknown:
+        raise ValueError(_unknown_settings(unknown))
+    return Config(*parts)
+
+
+def _unknown_settings(words: Sequence[str]) -> str:
+    """What to say of words on the command line or keys of the configuration that are no settings."""
+    from sweetrl_agent.config import Config
+
+    names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
+    known = [setting.name for part in Config.PARTS for setting in fields(part)]
+    near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
+    return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
 
 
 def stages() -> dict[str, Callable[[Run], None]]:
@@ -87,6 +112,9 @@ def run_stages(run: Run, wanted: str) -> None:
     """Run the wanted stages that are not done; the report is made anew each time."""
     import torch
 
+    import sandboxes
+
+    print("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
     torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
     for name, function in stages().items():
         if wanted not in ("all", name):
@@ -103,14 +131,11 @@ def dry_run(config: Any) -> int:
     from pathlib import Path
 
     import sandboxes
-    from colbench_gym.simulators import make
     from sweetrl_agent.run import load_splits
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     tasks, test, unseen = load_splits(config)
-    make(config.task.simulator_spec()).close()
-    if config.task.sandbox not in sandboxes.NAMES:
-        raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES}, got {config.task.sandbox!r}.")
+    sandbox, reason = sandboxes.resolve(config.task.sandbox)
     validate_trainer_arguments(config, Path(config.run.output))
     num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
     trajectories = num_tasks * config.collect.trajectories_per_task
@@ -118,6 +143,7 @@ def dry_run(config: Any) -> int:
     print(
         f"tasks      {num_tasks} of {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}"
     )
+    print(f"sandbox    {sandbox} ({reason})")
     print(
         f"collect    {trajectories} trajectories, at most {trajectories * config.task.max_turns} turns of {config.model.max_new_tokens} tokens"
     )

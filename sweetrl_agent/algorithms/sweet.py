@@ -65,7 +65,8 @@ def pair_outcomes(run: Run) -> None:
         best = max((float(t.metrics["tests_passed"]) for t in trajectories if not t.is_void), default=0.0)
         raise TaskError(
             f"No task has a trajectory that passes {run.config.collect.min_best:.0%} of its tests and a worse one (the best passes "
-            f"{best:.0%}), so there is nothing to learn from; collect more, lower `--min_best`, or begin with a better model."
+            f"{best:.0%}), so there is nothing to learn from. Lower `--min_best` and go on in this folder, or start another run "
+            "with more tasks, more imitation, or a better model."
         )
     write_rows(run.path("outcome_pairs.jsonl"), ({**row, "hidden": told_to_critic(run, row["hidden"])} for row in rows))
     write_json(run.path("pairs_summary.json"), _summary(trajectories, rows))

@@ -71,6 +71,7 @@ def trainer_arguments(
         "adam_beta2": 0.95,
         "max_grad_norm": 1.0,
         "logging_steps": 10,
+        "logging_first_step": True,
         "save_strategy": "steps",
         "save_steps": 100,
         "save_total_limit": 1,

@@ -44,8 +44,8 @@ def is_missing():
 def docker_image():
     """The image of the Docker backend; skips where no daemon answers or the image was not built."""
     docker_backend = pytest.importorskip("sandboxes.docker", reason="The docker package is missing.")
-    if not docker_backend.has_image():
-        _is_missing("No Docker daemon with the image answers: start one, then `python -m sandboxes build`.")
+    if reason := docker_backend.missing():
+        _is_missing(f"{reason}: start a daemon, then `python -m sandboxes build`.")
     return docker_backend.default_image()
 
 

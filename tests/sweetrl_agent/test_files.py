@@ -60,5 +60,5 @@ def test_a_whole_file_is_old_or_new(tmp_path):
 
 def test_json_keeps_the_order_of_its_keys(tmp_path):
     write_json(tmp_path / "x.json", {"b": 1, "a": "ä"})
-    assert (tmp_path / "x.json").read_text() == '{\n  "b": 1,\n  "a": "ä"\n}\n'
+    assert (tmp_path / "x.json").read_text() == '{\n  "b": 1,\n  "a": "\\u00e4"\n}\n'
     assert list(json.loads((tmp_path / "x.json").read_text())) == ["b", "a"]

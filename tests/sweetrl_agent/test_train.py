@@ -134,7 +134,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     for agent in ("start", "result"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():
-            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "ci95"]
+            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95"]
             assert score["n"] == 4
             assert list(score["ci95"]) == ["success", "tests_passed"]
     assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"imitation", "critic", "actor"}
@@ -164,10 +164,24 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
     assert main(_arguments(finished, seed=1, num_states=17)) == 2
     assert capsys.readouterr().err == (
-        f"error: {finished / 'config.yaml'} holds other settings than these "
+        f"error: {finished / 'config.yaml'} holds other settings than these, and its files were made with them "
         "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
         "give the same settings to go on with that run, or another `--output` to start one.\n"
     )
+
+
+def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("config.yaml", "start", "trajectories.jsonl"):
+        source = finished / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    write_json(folder / "seconds.json", {"imitate": 1.0, "collect": 1.0})
+    assert main([*_arguments(folder, min_best=1.0, critic_beta=0.2), "--stage", "pairs"]) == 2
+    assert "no trajectory that passes 100% of its tests" in capsys.readouterr().err.replace("No task has a", "no")
+    assert main([*_arguments(folder, min_best=0.0, critic_beta=0.3), "--stage", "pairs"]) == 0
+    assert main([*_arguments(folder, min_best=0.5, critic_beta=0.3), "--stage", "critic"]) == 2
+    assert "(min_best: 0.0 there, 0.5 here)" in capsys.readouterr().err
 
 
 def test_a_stage_needs_those_before_it(tmp_path, capsys):
@@ -186,7 +200,8 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
-        "learn from; collect more, lower `--min_best`, or begin with a better model.\n"
+        "learn from. Lower `--min_best` and go on in this folder, or start another run with more tasks, more imitation, or a "
+        "better model.\n"
     )
 
 
@@ -203,10 +218,18 @@ def test_a_dry_run_checks_and_runs_nothing(tmp_path, capsys):
     ("changes", "text"),
     [
         ({"stage": "x"}, "`stage` must be one of ('all', 'imitate',"),
-        ({"num_candidates": 1}, "`num_candidates` must be at least 2 to have a better and a worse half, got 1."),
-        ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2 to make pairs, got 1."),
+        ({"num_candidates": 1}, "`num_candidates` must be at least 2, got 1."),
+        ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2, got 1."),
         ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
-        ({"tasks": "x.jsonl"}, "The tiny model learns to converse on the embedded tasks only, got `tasks`='x.jsonl'"),
+        ({"tasks": "x.jsonl"}, "`tasks` names no file and no known source: 'x.jsonl'."),
+        ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
+        ({"min_best": 80}, "`min_best` is a fraction of the tests, at most 1, got 80.0."),
+        ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
+        ({"simulator": "{bad"}, "`simulator` must be a name or JSON, got '{bad': "),
+        ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
+        ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
+        ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),
+        ({"tasks": __file__}, "The tiny model learns to converse on the embedded tasks only, got `tasks`="),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
