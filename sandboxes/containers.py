@@ -33,12 +33,16 @@ def connect() -> docker.DockerClient:
     Raises:
         DockerException, OSError: If no daemon answers.
     """
+    _knock()
+    return docker.from_env(timeout=_API_TIMEOUT_S)
+
+
+def _knock() -> None:
+    """Raise OSError where a daemon's Unix socket takes no connection: the SDK forgets to close the socket of a failed attempt."""
     host = os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
     if host.startswith("unix://"):
-        # Before the SDK tries: it keeps the socket of a failed attempt open.
         with socket.socket(socket.AF_UNIX) as probe:
             probe.connect(host.removeprefix("unix://"))
-    return docker.from_env(timeout=_API_TIMEOUT_S)
 
 
 class ContainerChannel(Channel):
@@ -146,6 +150,7 @@ class ContainerChannel(Channel):
         self.abandon()
         if self._container is not None:
             with contextlib.suppress(*DAEMON_ERRORS):  # without a daemon the container is left to the reaper
+                _knock()
                 self._container.remove(force=True, v=True)
         self._client.close()
 

@@ -69,7 +69,10 @@ def test_every_row_gets_one_line_in_order(write, task_row, tmp_path, capsys):
     assert re.fullmatch(r"tests passed: 48\.33% \(95% interval [\d.]+% to [\d.]+%, n = 6\)", lines[1])
     assert re.fullmatch(r"success: 33\.33% \(95% interval [\d.]+% to [\d.]+%, n = 6\)", lines[2])
     assert lines[3] == "outcomes: passed 2, no_answer 2, wrong 1, ungradable 1, forbidden 1"
-    assert lines[4:] == ["1 rows have no verdict (rows are counted from 0):", "  row 5: 'total([0, 0.125])' gives no value (IndexError)"]
+    assert lines[4:] == [
+        "1 rows have no verdict (rows are counted from 0):",
+        "  row 5: 'total([0, 0.125])' gives no value (IndexError)",
+    ]
     assert re.search(r"graded 7 of 7 rows, \d+ rows/s in [\d.]+ s", output.err)
 
 
