@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from sandboxes.daemon import knock
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
 
 #: Names that `make` knows.
@@ -45,6 +46,10 @@ def resolve(name: str = "auto") -> tuple[str, str]:
         raise ValueError(f"`name` must be one of {NAMES}, got {name!r}.")
     if name != "auto":
         return name, "as asked for"
+    try:
+        knock()
+    except OSError:
+        return "embedded", "no Docker daemon answers"
     try:
         from sandboxes.docker import missing
     except ImportError:

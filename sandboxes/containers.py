@@ -8,7 +8,6 @@ import os
 import select
 import socket
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from sandboxes.channel import CHUNK_BYTES, MAX_ERROR_CHARS, Channel, RunnerError, milliseconds_until
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, boot_code
+from sandboxes.daemon import knock
 
 LABEL = "colbench-gym.sandbox"
 #: Everything that talking to a daemon may raise: docker's own errors, and what requests lets through (an OSError).
@@ -33,16 +33,8 @@ def connect() -> docker.DockerClient:
     Raises:
         DockerException, OSError: If no daemon answers.
     """
-    _knock()
+    knock()
     return docker.from_env(timeout=_API_TIMEOUT_S)
-
-
-def _knock() -> None:
-    """Raise OSError where a daemon's Unix socket takes no connection: the SDK forgets to close the socket of a failed attempt."""
-    host = os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
-    if host.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(host.removeprefix("unix://"))
 
 
 class ContainerChannel(Channel):
@@ -150,7 +142,7 @@ class ContainerChannel(Channel):
         self.abandon()
         if self._container is not None:
             with contextlib.suppress(*DAEMON_ERRORS):  # without a daemon the container is left to the reaper
-                _knock()
+                knock()
                 self._container.remove(force=True, v=True)
         self._client.close()
 

@@ -220,7 +220,11 @@ def test_steps_out_of_turn_are_refused(make_env, answer):
     [
         ({"reward": "best"}, ValueError, "`reward` must be 'success' or 'tests_passed', got 'best'."),
         ({"semantics": "mine"}, ValueError, "`semantics` must be 'module' or 'released', got 'mine'."),
-        ({"sandbox": "none"}, ValueError, "`sandbox` must be one of ('auto', 'embedded', 'docker') or a Sandbox, got 'none'."),
+        (
+            {"sandbox": "none"},
+            ValueError,
+            "`sandbox` must be one of ('auto', 'embedded', 'docker', 'unsafe-no-isolation') or a Sandbox, got 'none'.",
+        ),
         ({"max_turns": 0}, ValueError, "`max_turns` and `max_reply_chars` must be positive, got 0 and 400."),
         ({"max_reply_chars": -1}, ValueError, "`max_turns` and `max_reply_chars` must be positive, got 10 and -1."),
         ({"on_world_error": "zero"}, ValueError, "`on_world_error` must be 'void' or 'raise', got 'zero'."),
