@@ -215,13 +215,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
         parser.error(f"--out would overwrite the trajectories in {str(given.file)!r}; name another file")
     try:
-        with sandboxes.make(given.sandbox, workers=given.workers) as sandbox:
+        name, reason = sandboxes.resolve(given.sandbox)
+        with sandboxes.make(name, workers=given.workers) as sandbox:
             unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
             summary = grade_file(given.file, given.out, unit_tests, given.workers, given.on_error)
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print("sandbox: {} ({})".format(*sandboxes.resolve(given.sandbox)), file=sys.stderr)
+    print(f"sandbox: {name} ({reason})", file=sys.stderr)
     print("\n".join(summary.lines()))
     return 0
 

@@ -43,8 +43,9 @@ def _build(source: str) -> int:
 
 
 def _check(name: str) -> int:
+    name, reason = resolve(name)
     with make(name, workers=1) as sandbox:
-        print(f"{sandbox.name} ({resolve(name)[1]}):")
+        print(f"{name} ({reason}):")
         for wall, how in sandbox.guarantees().items():
             print(f"  {wall:13} {how}")
     return 0

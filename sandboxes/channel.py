@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-CHUNK_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 18
 MAX_ERROR_CHARS = 2000
 
 
@@ -20,21 +20,50 @@ class RunnerError(Exception):
 class Channel(ABC):
     """Both directions of the talk with one runner. Deadlines are on the clock of `time.monotonic`, in seconds."""
 
-    @abstractmethod
+    def _watch(self, writable: int, readable: int) -> None:
+        """Take the file descriptors that bytes go to and come from; they do not block from now on."""
+        self._write_fd, self._read_fd = writable, readable
+        self._writable, self._readable = select.poll(), select.poll()
+        self._writable.register(writable, select.POLLOUT)
+        self._readable.register(readable, select.POLLIN)
+        for fd in (writable, readable):
+            os.set_blocking(fd, False)
+
     def send(self, data: bytes, deadline: float) -> None:
         """Send all bytes.
 
         Raises:
             RunnerError: If the runner has ended, or does not read until the deadline.
         """
+        view = memoryview(data)
+        while view:
+            if not self._writable.poll(_milliseconds_until(deadline)):
+                raise RunnerError("It does not read.")
+            try:
+                view = view[os.write(self._write_fd, view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise RunnerError("It has ended.") from None
 
-    @abstractmethod
     def receive(self, deadline: float) -> bytes:
         """Wait for bytes and return those that are there, at least one.
 
         Raises:
             RunnerError: If the runner has ended, or says nothing until the deadline.
         """
+        while True:
+            if not self._readable.poll(_milliseconds_until(deadline)):
+                raise RunnerError("It does not answer.")
+            try:
+                chunk = os.read(self._read_fd, _CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                chunk = b""
+            if not chunk:
+                raise RunnerError("It has ended.")
+            return chunk
 
     @abstractmethod
     def last_words(self) -> str:
@@ -78,37 +107,8 @@ class PipeChannel(Channel):
         )
         assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
         self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        self._writable, self._readable = select.poll(), select.poll()
-        self._writable.register(self._stdin, select.POLLOUT)
-        self._readable.register(self._stdout, select.POLLIN)
-        for pipe in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(pipe.fileno(), False)
-
-    def send(self, data: bytes, deadline: float) -> None:
-        """See `Channel.send`."""
-        view = memoryview(data)
-        while view:
-            if not self._writable.poll(milliseconds_until(deadline)):
-                raise RunnerError("It does not read.")
-            try:
-                view = view[os.write(self._stdin.fileno(), view) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise RunnerError("It has ended.") from None
-
-    def receive(self, deadline: float) -> bytes:
-        """See `Channel.receive`."""
-        while True:
-            if not self._readable.poll(milliseconds_until(deadline)):
-                raise RunnerError("It does not answer.")
-            try:
-                chunk = os.read(self._stdout.fileno(), CHUNK_BYTES)
-            except BlockingIOError:
-                continue
-            if not chunk:
-                raise RunnerError("It has ended.")
-            return chunk
+        self._watch(self._stdin.fileno(), self._stdout.fileno())
+        os.set_blocking(self._stderr.fileno(), False)
 
     def last_words(self) -> str:
         """See `Channel.last_words`. Without waiting: a process that it started may still hold the other end."""
@@ -139,6 +139,6 @@ class PipeChannel(Channel):
             pipe.close()
 
 
-def milliseconds_until(deadline: float) -> float:
+def _milliseconds_until(deadline: float) -> float:
     """Time left for a poll."""
     return max(0.0, deadline - time.monotonic()) * 1000.0

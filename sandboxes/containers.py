@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 import struct
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, NotFound
 
-from sandboxes.channel import CHUNK_BYTES, MAX_ERROR_CHARS, Channel, RunnerError, milliseconds_until
+from sandboxes.channel import MAX_ERROR_CHARS, Channel
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, boot_code
 from sandboxes.daemon import knock
 
@@ -67,42 +66,16 @@ class ContainerChannel(Channel):
                 self._container.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             )
             self._wrapped, self._socket = wrapped, getattr(wrapped, "_sock", wrapped)
-            self._socket.setblocking(False)
-            self._writable, self._readable = select.poll(), select.poll()
-            self._writable.register(self._socket, select.POLLOUT)
-            self._readable.register(self._socket, select.POLLIN)
+            self._watch(self._socket.fileno(), self._socket.fileno())
             self._container.start()
         except BaseException:
             self.close()
             raise
 
-    def send(self, data: bytes, deadline: float) -> None:
-        """See `Channel.send`."""
-        view = memoryview(data)
-        while view:
-            if not self._writable.poll(milliseconds_until(deadline)):
-                raise RunnerError("It does not read.")
-            try:
-                view = view[self._socket.send(view) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise RunnerError("It has ended.") from None
-
     def receive(self, deadline: float) -> bytes:
         """See `Channel.receive`."""
         while True:
-            if not self._readable.poll(milliseconds_until(deadline)):
-                raise RunnerError("It does not answer.")
-            try:
-                chunk = self._socket.recv(CHUNK_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError:
-                chunk = b""
-            if not chunk:
-                raise RunnerError("It has ended.")
-            self._pending += chunk
+            self._pending += super().receive(deadline)
             if payload := self._take_frames():
                 return payload
 

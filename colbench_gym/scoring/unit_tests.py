@@ -98,9 +98,10 @@ class UnitTests:
         Raises:
             SandboxError: If the sandbox itself failed; never because of what a program did.
         """
-        references = self._references([task for task, _ in answers])
+        task_keys = [_key(task) for task, _ in answers]
+        references = self._references([task for task, _ in answers], task_keys)
         programs = [self._program(task, answer) for task, answer in answers]
-        keys = [(_key(task), program.source if program else "") for (task, _), program in zip(answers, programs, strict=True)]
+        keys = [(key, program.source if program else "") for key, program in zip(task_keys, programs, strict=True)]
         scores = self._known_scores(keys)
         to_run = {key: program for key, program in zip(keys, programs, strict=True) if program and key not in scores}
         results = dict(zip(to_run, self._run(list(to_run.values())), strict=True))
@@ -141,9 +142,8 @@ class UnitTests:
 
     # ---- references ---------------------------------------------------------------------------------------------------
 
-    def _references(self, tasks: Sequence[Task]) -> list[Expected]:
+    def _references(self, tasks: Sequence[Task], keys: Sequence[bytes]) -> list[Expected]:
         """What the references return; each runs once, however many threads ask at the same time."""
-        keys = [_key(task) for task in tasks]
         missing: dict[bytes, Task] = {}
         with self._lock:
             for key, task in zip(keys, tasks, strict=True):
