@@ -5,6 +5,8 @@ Splits:
     test: other specifications of the same families, none of which stands in train.
     unseen: tasks of families that train never shows.
 
+A split's tasks of one domain alone, such as ``train/billing``, are a smaller problem: three or four families.
+
 Everything is built from the families in a fixed order: the same task has the same id on every machine.
 """
 
@@ -19,11 +21,11 @@ from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.task import Fact, HiddenTask, Task
 
 SPLITS = ("train", "test", "unseen")
-SEEN_MODULES = (
+SEEN_DOMAINS = (
     "billing", "fees", "inventory", "stock", "scheduling", "rosters",
     "text", "labels", "validation", "records", "scoring", "ranking",
 )  # fmt: skip
-UNSEEN_MODULES = ("travel", "metering", "library")
+UNSEEN_DOMAINS = ("travel", "metering", "library")
 TEST_TASKS_PER_FAMILY = 8
 TRAIN_TASKS_PER_FAMILY = 50
 UNSEEN_TASKS_PER_FAMILY = 25
@@ -31,20 +33,27 @@ UNSEEN_TASKS_PER_FAMILY = 25
 
 def families(seen: bool) -> tuple[Family, ...]:
     """The families of train and test (`seen`), or those of the unseen split."""
-    names = SEEN_MODULES if seen else UNSEEN_MODULES
-    return tuple(family for name in names for family in importlib.import_module(f"colbench_gym.tasks.families.{name}").FAMILIES)
+    return tuple(family for name in (SEEN_DOMAINS if seen else UNSEEN_DOMAINS) for family in _families_of(name))
 
 
 @cache
-def embedded_tasks(split: str) -> tuple[Task, ...]:
-    """All tasks of a split, families taking turns, so that the first n tasks of a split are as mixed as the whole.
+def embedded_tasks(name: str) -> tuple[Task, ...]:
+    """All tasks of a split or of a domain in it, families taking turns: the first n tasks are as mixed as the whole.
+
+    Args:
+        name: "train", "test", "unseen", or with a domain: "train/billing".
 
     Raises:
-        ValueError: If the split is unknown.
+        ValueError: If the split or the domain is unknown.
     """
+    split, _, domain = name.partition("/")
     if split not in SPLITS:
         raise ValueError(f"The embedded split must be one of {SPLITS}, got {split!r}.")
-    columns = [_tasks_of(family, split) for family in families(seen=split != "unseen")]
+    domains = UNSEEN_DOMAINS if split == "unseen" else SEEN_DOMAINS
+    if domain and domain not in domains:
+        raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {domains}, got {domain!r}.")
+    chosen = _families_of(domain) if domain else families(seen=split != "unseen")
+    columns = [_tasks_of(family, split) for family in chosen]
     longest = max(len(column) for column in columns)
     return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
 
@@ -82,6 +91,12 @@ def reference_knowing(task: Task, topics: Collection[str]) -> str:
     family, choice = family_of(task)
     known = (index if topic.name in topics else 0 for topic, index in zip(family.topics, choice, strict=True))
     return family.reference(tuple(known))
+
+
+def _families_of(domain: str) -> tuple[Family, ...]:
+    module = importlib.import_module(f"colbench_gym.tasks.families.{domain}")
+    found: tuple[Family, ...] = module.FAMILIES
+    return found
 
 
 @cache

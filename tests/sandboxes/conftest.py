@@ -11,6 +11,8 @@ from sandboxes.local import EmbeddedSandbox
 #: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
 
+EMBEDDED_FORMS = [pytest.param("bubblewrap", marks=pytest.mark.bubblewrap), "kernel walls alone"]
+
 
 def _is_missing(reason):
     if MUST_HAVE_ALL:
@@ -49,7 +51,7 @@ def docker_image():
     return docker_backend.default_image()
 
 
-@pytest.fixture(scope="session", params=["bubblewrap", "kernel walls alone"])
+@pytest.fixture(scope="session", params=EMBEDDED_FORMS)
 def use_bubblewrap(request):
     """Whether to put bubblewrap around the runners."""
     if request.param == "bubblewrap":
@@ -57,7 +59,7 @@ def use_bubblewrap(request):
     return request.param == "bubblewrap"
 
 
-@pytest.fixture(scope="session", params=["bubblewrap", "kernel walls alone", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(scope="session", params=[*EMBEDDED_FORMS, pytest.param("docker", marks=pytest.mark.docker)])
 def make_sandbox(request):
     """Function: settings -> a sandbox of the backend under test."""
     if request.param == "docker":

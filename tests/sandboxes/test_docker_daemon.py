@@ -21,7 +21,7 @@ from sandboxes import containers
 from sandboxes.docker import DockerSandbox
 from sandboxes.images import build
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]  # `.ci/run` runs all that are marked docker
 
 
 class Daemon:

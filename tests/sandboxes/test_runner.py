@@ -93,7 +93,7 @@ def test_standard_library_is_readable_and_site_packages_are_not_in_the_list():
 
 
 def read_memory(pid):
-    data = b""
+    spans = []
     try:
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
             for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -101,7 +101,7 @@ def read_memory(pid):
                 if rights.startswith("rw"):
                     start, stop = (int(end, 16) for end in span.split("-"))
                     memory.seek(start)
-                    data += memory.read(stop - start)
+                    spans.append(memory.read(stop - start))
     except OSError:
         return b""
-    return data
+    return b"\n".join(spans)
