@@ -29,10 +29,10 @@ class DockerSandbox(PooledSandbox):
     A daemon that dies in the middle of a batch is waited for; the batch then goes on in new containers.
 
     Args:
-        workers: Containers, each of which serves one program at a time.
+        workers: Programs that run at the same time, each in a container of its own.
         image: Image to use; by default the one that `python -m sandboxes build` makes for this Python version.
-        packages: Packages of the image that programs may import beside the standard library. What a package itself imports
-            must be listed before it.
+        packages: Packages of the image that programs which name them may import beside the standard library. What a package
+            itself imports must be listed before it.
         runtime: OCI runtime that the daemon knows, such as "runsc" (gVisor); None for its default.
         memory_mib: Memory of a container, without swap: a program's `Limits.memory_mib` should leave room for its runner.
         recycle_after: Programs after which a container is replaced.
@@ -55,8 +55,8 @@ class DockerSandbox(PooledSandbox):
         recycle_after: int = 2000,
         patience_s: float = 60.0,
     ) -> None:
-        launch = _Launcher(image or default_image(), tuple(packages), runtime, memory_mib, patience_s)
-        super().__init__(workers, launch, recycle_after)
+        launch = _Launcher(image or default_image(), runtime, memory_mib, patience_s)
+        super().__init__(workers, packages, launch, recycle_after)
 
     def guarantees(self) -> dict[str, str]:
         """What holds here: wall -> how."""
@@ -80,8 +80,8 @@ class DockerSandbox(PooledSandbox):
 class _Launcher:
     """Starts containers and has each runner prove its walls. Arguments as for `DockerSandbox`."""
 
-    def __init__(self, image: str, packages: tuple[str, ...], runtime: str | None, memory_mib: int, patience_s: float) -> None:
-        self._image, self._packages, self._runtime = image, packages, runtime
+    def __init__(self, image: str, runtime: str | None, memory_mib: int, patience_s: float) -> None:
+        self._image, self._runtime = image, runtime
         self._memory_mib, self._patience_s = memory_mib, patience_s
         self._has_worked = False
         self._cpus = 1.0
@@ -94,13 +94,13 @@ class _Launcher:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
 
-    def __call__(self) -> RunnerClient:
-        """Start a runner; a daemon that has served before is given time to come back."""
+    def __call__(self, packages: tuple[str, ...]) -> RunnerClient:
+        """Start a runner that has loaded `packages`; a daemon that has served before is given time to come back."""
         deadline = time.monotonic() + (self._patience_s if self._has_worked else 0.0)
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                runner = self._start()
+                runner = self._start(packages)
             except (*DAEMON_ERRORS, RunnerError) as error:
                 if isinstance(error, ImageNotFound) or time.monotonic() >= deadline:
                     raise explain(error, self._image) from error
@@ -110,13 +110,13 @@ class _Launcher:
                 self._has_worked = True
                 return runner
 
-    def _start(self) -> RunnerClient:
+    def _start(self, packages: tuple[str, ...]) -> RunnerClient:
         self._prepare()
         channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
         settings = {
             "roots": None,
             "hidden": None,
-            "packages": self._packages,
+            "packages": packages,
             "package_parents": (PACKAGES_DIRECTORY,),
             "parent": 0,
             "omit_walls": (),

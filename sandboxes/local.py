@@ -19,8 +19,8 @@ class EmbeddedSandbox(PooledSandbox):
 
     Args:
         workers: Runner processes, each of which serves one program at a time.
-        packages: Packages that programs may import beside the standard library, where this interpreter has them installed.
-            Top-level names; what a package itself imports must be listed before it.
+        packages: Packages that programs which name them may import beside the standard library, where this interpreter has them
+            installed. Top-level names; what a package itself imports must be listed before it.
         bubblewrap: Whether to put bubblewrap around the runners. By default where /usr/bin/bwrap works.
 
     Raises:
@@ -33,7 +33,7 @@ class EmbeddedSandbox(PooledSandbox):
     def __init__(self, workers: int = 2, packages: Sequence[str] = ("numpy",), bubblewrap: bool | None = None) -> None:
         if not sys.platform.startswith("linux"):
             raise SandboxError(f"The embedded sandbox needs Linux, got {sys.platform!r}. Use sandbox='docker' here.")
-        super().__init__(workers, _Launcher(packages, bubblewrap))
+        super().__init__(workers, packages, _Launcher(packages, bubblewrap))
 
     def guarantees(self) -> dict[str, str]:
         """What holds on this machine: wall -> how."""
@@ -64,7 +64,9 @@ class UnsafeSandbox(PooledSandbox):
     name = "unsafe-no-isolation"
 
     def __init__(self, workers: int = 2) -> None:
-        super().__init__(workers, _Launcher(("numpy",), bubblewrap=False, omit_walls=("landlock", "seccomp"), is_checked=False))
+        packages = ("numpy",)
+        launch = _Launcher(packages, bubblewrap=False, omit_walls=("landlock", "seccomp"), is_checked=False)
+        super().__init__(workers, packages, launch)
 
     def guarantees(self) -> dict[str, str]:
         """Nothing but limits."""
@@ -89,24 +91,25 @@ class _Launcher:
         self._omit_walls = tuple(omit_walls)
         self._is_checked = is_checked
 
-    def __call__(self) -> RunnerClient:
+    def __call__(self, packages: tuple[str, ...]) -> RunnerClient:
+        """Start a runner that has loaded `packages`."""
         if self._bubblewrap is None:
             try:
-                runner = self._start(with_bubblewrap=True)
+                runner = self._start(packages, with_bubblewrap=True)
             except SandboxError:
                 self._bubblewrap = False  # not installed or not allowed here: the walls of the runner itself must do
             else:
                 self._bubblewrap = True
                 return runner
-        return self._start(self._bubblewrap)
+        return self._start(packages, self._bubblewrap)
 
-    def _start(self, with_bubblewrap: bool) -> RunnerClient:
+    def _start(self, packages: tuple[str, ...], with_bubblewrap: bool) -> RunnerClient:
         interpreter = self._interpreter
         wrapper = bubblewrap_command(interpreter) if with_bubblewrap else []
         settings = {
             "roots": interpreter.roots,
             "hidden": interpreter.hidden,
-            "packages": interpreter.packages,
+            "packages": packages,
             "package_parents": interpreter.package_parents,
             "parent": 0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
             "omit_walls": self._omit_walls,

@@ -64,6 +64,12 @@ def test_numpy_scalars_come_back_and_arrays_do_not(sandbox):
     assert result.calls[-1].outcome is Outcome.NOT_SERIALISABLE
 
 
+def test_packages_are_there_for_programs_that_name_them(sandbox):
+    named, unnamed = sandbox.run([Program("", ("__import__('numpy').__name__",)), Program("", ("__import__('num' + 'py')",))])
+    assert named.calls[0].value == "numpy"
+    assert (unnamed.calls[0].outcome, unnamed.calls[0].error) == (Outcome.EXCEPTION, "ModuleNotFoundError")
+
+
 def test_random_numbers_and_sets_are_the_same_every_time(sandbox, make_sandbox):
     calls = ("random.random()", "random.random()", "list({'a', 'b', 'c', 'd', 'e', 'f'})", "hash('a')")
     program = Program("import random", calls)

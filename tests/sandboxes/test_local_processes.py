@@ -145,8 +145,8 @@ def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monke
     launched = []
     launch = sandbox._pool()._launch
 
-    def launch_and_kill():
-        launched.append(launch())
+    def launch_and_kill(packages):
+        launched.append(launch(packages))
         launched[-1].channel.kill()
         return launched[-1]
 
@@ -256,7 +256,7 @@ def test_the_self_test_refuses_when_a_wall_is_missing(omitted, could):
     with pytest.raises(
         SandboxError, match=f"^The sandbox refuses to serve: a program in it could .*{could}.* Install bubblewrap"
     ):
-        local._Launcher((), bubblewrap=False, omit_walls=[omitted])()
+        local._Launcher((), bubblewrap=False, omit_walls=[omitted])(())
     assert not os.path.exists("/tmp/sandbox-self-test")
 
 
