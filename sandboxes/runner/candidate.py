@@ -10,11 +10,7 @@ import builtins
 import contextlib
 import errno
 import json
-import multiprocessing
 import os
-import queue
-import random
-import signal
 import sys
 import types
 from collections.abc import Callable
@@ -31,7 +27,7 @@ _errno_of = OSError.__dict__["errno"].__get__
 _stdout, _stderr = sys.stdout, sys.stderr
 _reserve = [bytearray(4 << 20)]  # given up to report that memory has run out
 
-seeders: dict[str, Callable[[int], Any]] = {"random": random.seed}
+seeders: dict[str, Callable[[int], Any]] = {}
 """Module -> function that is called with 0 before every call, so that a program that draws from it answers alike twice."""
 
 
@@ -82,6 +78,10 @@ def _evaluate(
 def _namespaces(semantics: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fresh globals and locals: one dict as for a module, or two as in ColBench's released grader, with what leaks there."""
     if semantics == "released":
+        import multiprocessing
+        import queue
+        import signal
+
         leaked = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
         return {"__name__": "program", "__builtins__": builtins, **leaked}, {}
     # A registered module, because dataclasses, enum and typing look a class's module up by name.
