@@ -9,6 +9,8 @@ from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Prog
 
 #: Names that `make` knows.
 NAMES = ("auto", "embedded", "docker", "unsafe-no-isolation")
+#: What to do where the docker package is missing.
+NEEDS_DOCKER = "The Docker backend needs the docker package: `pip install docker`."
 
 __all__ = [
     "CallResult", "ExecutionResult", "NAMES", "Limits", "Outcome", "Program", "Sandbox", "SandboxError", "make", "resolve",
@@ -32,7 +34,8 @@ def make(name: str = "auto", workers: int = 2) -> Sandbox:
     """
     name, _ = resolve(name)
     sandbox = _make(name, workers)
-    _log.info("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
+    if _log.isEnabledFor(logging.INFO):  # to ask starts a runner with all packages
+        _log.info("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
 
 
@@ -63,7 +66,7 @@ def _make(name: str, workers: int) -> Sandbox:
         try:
             from sandboxes.docker import DockerSandbox
         except ImportError:
-            raise SandboxError("The Docker backend needs the docker package: `pip install docker`.") from None
+            raise SandboxError(NEEDS_DOCKER) from None
         return DockerSandbox(workers=workers)
     from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
 

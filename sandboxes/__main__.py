@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sandboxes import NAMES, SandboxError, make, resolve
+from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
 
 _SOURCES = ("auto", "registry", "host")
 
@@ -31,8 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(source: str) -> int:
-    from sandboxes.docker import client_or_error
-    from sandboxes.images import build
+    try:
+        from sandboxes.docker import client_or_error
+        from sandboxes.images import build
+    except ImportError:
+        raise SandboxError(NEEDS_DOCKER) from None
 
     client = client_or_error()
     try:
