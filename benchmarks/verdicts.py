@@ -17,13 +17,16 @@ import json
 import multiprocessing
 import os
 import platform
+import queue
 import random
 import re
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from grading_speed import answers_to
 
@@ -54,9 +57,10 @@ def dressed(task: Task) -> list[tuple[Task, str]]:
     ]
 
 
-def _released_value(definition: str, call: str) -> object:
-    exec(definition)
-    return eval(call)
+#: In a namespace of its own, with no names but those that leak into it in the released grader.
+_RELEASED = "def value(definition, call):\n    exec(definition)\n    return eval(call)"
+_released: dict[str, Any] = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
+exec(_RELEASED, _released)
 
 
 def _ring(*_: object) -> None:
@@ -74,11 +78,11 @@ def _released_verdict(task: Task, answer: str) -> list[str]:
     for call in task.hidden.calls:
         expected = got = None
         with contextlib.suppress(Exception):
-            expected = _released_value(task.hidden.reference, call)
+            expected = _released["value"](task.hidden.reference, call)
         signal.signal(signal.SIGALRM, _ring)
         signal.alarm(1)
         with contextlib.suppress(BaseException):
-            got = _released_value(answer, call)
+            got = _released["value"](answer, call)
         signal.alarm(0)
         is_passed = False
         with contextlib.suppress(Exception):
@@ -90,6 +94,7 @@ def _released_verdict(task: Task, answer: str) -> list[str]:
 def _released_verdicts(answers: Answers) -> Verdicts:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         os.chdir(folder)
+        warnings.simplefilter("ignore")
         return [_released_verdict(task, answer) for task, answer in answers]
 
 

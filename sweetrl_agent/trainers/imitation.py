@@ -91,7 +91,17 @@ def bucketed_order(lengths: Sequence[int], batch: int, epochs: int, seed: int) -
 
 
 class ImitationTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` over `imitation_dataset`, with Muon where the model starts from scratch."""
+    """`Trainer` over `imitation_dataset`, with Muon, and with the language-model head on labelled tokens only.
+
+    Half of the tokens are the human's. Without logits for them a step takes about 0.7 times as long.
+    """
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> torch.Tensor:
+        """Mean cross-entropy of the labelled tokens of a batch: the model's own loss."""
+        hidden = model.model(inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state[:, :-1]
+        targets = inputs["labels"][:, 1:]
+        labelled = targets != -100
+        return nn.functional.cross_entropy(model.lm_head(hidden[labelled]), targets[labelled])
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Muon and AdamW at the configured learning rate."""
