@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
 from sweetrl_agent.chat import Messages, encode_prompt, system_message
 from sweetrl_agent.policies.policy import Utterance
@@ -27,21 +27,21 @@ class SeededSampling(LogitsProcessor):
             np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds]),
             dtype=torch.float64,
         )
-        self.temperature, self.top_p = temperature, top_p
+        self.temperature = temperature
+        self.nucleus = TopPLogitsWarper(top_p) if top_p < 1 else None
         self.log_probs: list[Tensor] = []
         self.step = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Leave one token per row; remembers its log-probability."""
         log_probs = torch.log_softmax(scores.float() / self.temperature, dim=-1)
-        log_probs, order = log_probs.sort(dim=-1, descending=True, stable=True)
-        cumulative = log_probs.double().exp().cumsum(dim=-1)
-        mass = cumulative[:, -1:].clamp(max=1.0) * self.top_p
-        target = self.uniforms[:, self.step, None].to(scores.device) * mass
-        rank = torch.searchsorted(cumulative, target, right=True).clamp(max=scores.shape[1] - 1)
-        self.log_probs.append(log_probs.gather(1, rank)[:, 0].cpu())
+        kept = log_probs if self.nucleus is None else self.nucleus(input_ids, log_probs)
+        cumulative = kept.exp().cumsum(dim=-1, dtype=torch.float64)
+        target = self.uniforms[:, self.step, None].to(scores.device) * cumulative[:, -1:]
+        token = torch.searchsorted(cumulative, target, right=True).clamp(max=scores.shape[1] - 1)
+        self.log_probs.append(log_probs.gather(1, token)[:, 0].cpu())
         self.step += 1
-        return torch.full_like(scores, -torch.inf).scatter_(1, order.gather(1, rank), 0.0)
+        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
 
 
 class TransformersPolicy:
