@@ -1,11 +1,12 @@
 """Do all backends give the same verdicts, and under `semantics="released"` those of ColBench's released grader?
 
-    python benchmarks/verdicts.py --tasks backend_test.jsonl [--backends embedded docker] [--answers 16] [--save V.json] [--compare V.json]
+    python benchmarks/verdicts.py --tasks backend_test.jsonl [--backends embedded docker] [--answers 11] [--save V.json] [--compare V.json]
 
 Every task gets answers that are right, in several dresses, wrong (one place of the reference changed) and malformed. The released
 grader is put down here in words of our own, with its quirks (local scope, one-second alarm, list of forbidden words), and runs in a
 process of its own: only for programs made from references one trusts. `--save` and `--compare` compare with another machine's or
-another Python's verdicts. Ends with status 1 where verdicts differ; every difference is listed.
+another Python's verdicts. Tasks whose own reference cannot be graded are left out and named. Ends with status 1 where verdicts
+differ; the first twenty differences of each comparison are listed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from colbench_gym.tasks import Task, load_tasks
 
 Answers = Sequence[tuple[Task, str]]
 Verdicts = list[list[str]]
+#: Not the grader's own list: what checks it must not share it.
 FORBIDDEN = ("import os", "from os", "import sys", "from sys", "sudo", "transformers", "exit(", "quit(", "argparse")
 
 

@@ -52,8 +52,7 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     domains = UNSEEN_DOMAINS if split == "unseen" else SEEN_DOMAINS
     if domain and domain not in domains:
         raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {domains}, got {domain!r}.")
-    chosen = _families_of(domain) if domain else families(seen=split != "unseen")
-    columns = [_tasks_of(family, split) for family in chosen]
+    columns = [_tasks_of(family, split) for part in ((domain,) if domain else domains) for family in _families_of(part)]
     longest = max(len(column) for column in columns)
     return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
 
