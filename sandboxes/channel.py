@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-_CHUNK_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 16  # more would be a mapping of its own for every read
 MAX_ERROR_CHARS = 2000
 
 

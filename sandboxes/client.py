@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Prog
 _START_TIMEOUT_S = 30.0
 _GRACE_S = 10.0  # what a runner may be late on a busy machine before it counts as hung
 _MAX_READY_BYTES = 1 << 16
-_READY_KEYS = {"python", "landlock", "packages"}
+_SHORT_BYTES = 1 << 10
 _PACKAGE = Path(__file__).parent
 _MODULES = {f"sandboxes.{name}": _PACKAGE / f"{name}.py" for name in ("frames", "files")} | {
     f"sandboxes.runner.{name}": _PACKAGE / "runner" / f"{name}.py"
@@ -23,11 +25,12 @@ _MODULES = {f"sandboxes.{name}": _PACKAGE / f"{name}.py" for name in ("frames", 
 }
 _OUTCOMES = [Outcome(name) for name in frames.OUTCOMES]
 
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LANG": "C.UTF-8"}
-"""All that a runner sees of the environment. A fixed hash seed makes the order of sets repeatable."""
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LANG": "C.UTF-8", "LD_BIND_NOW": "1"}
+"""All that a runner sees of the environment. A fixed hash seed makes the order of sets repeatable. What the dynamic linker looks
+up at the start, it need not look up again in every program's process."""
 
-PYTHON_FLAGS = ("-s", "-S", "-P")
-"""No user site, no site-packages, no current directory on the path. Not -I, which ignores PYTHONHASHSEED."""
+PYTHON_FLAGS = ("-s", "-S")
+"""No user site, no site-packages. Not -I, which ignores PYTHONHASHSEED; nor -P, which Python 3.10 does not know."""
 
 
 def boot_code() -> str:
@@ -49,7 +52,8 @@ class RunnerClient:
     def __init__(self, channel: Channel, settings: Mapping[str, Any]) -> None:
         self.channel = channel
         self.num_served = 0
-        self._received = bytearray()
+        self._sent: deque[Program] = deque()
+        self._received, self._start = bytearray(), 0  # what has come, and how much of it is read
         try:
             self.ready = self._boot(settings)
         except RunnerError as error:
@@ -63,43 +67,36 @@ class RunnerClient:
     def _boot(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         deadline = time.monotonic() + _START_TIMEOUT_S
         modules = {name: path.read_text("utf-8") for name, path in _MODULES.items()}
-        blob = json.dumps({"modules": modules, "settings": settings}).encode()
+        blob = repr({"modules": modules, "settings": dict(settings)}).encode()
         self.channel.send(frames.LENGTH.pack(len(blob)) + blob, deadline)
         (length,) = frames.LENGTH.unpack(self._receive(frames.LENGTH.size, deadline))
         if length > _MAX_READY_BYTES:
             raise RunnerError("It broke the protocol.")
         try:
-            ready = json.loads(self._receive(length, deadline))
+            python, landlock, *loaded = self._receive(length, deadline).decode().split("\n")
+            return {"python": python, "landlock": int(landlock), "modules": loaded}
         except ValueError:
             raise RunnerError("It broke the protocol.") from None
-        if not isinstance(ready, dict) or not ready.keys() >= _READY_KEYS:
-            raise RunnerError("It broke the protocol.")
-        return ready
 
     def run(self, program: Program) -> ExecutionResult:
-        """Run one program.
+        """Run one program; raises as `send` and `receive` do."""
+        self.send(program, pack_request(program))
+        return self.receive()
+
+    def send(self, program: Program, request: bytes) -> None:
+        """Hand the runner a program, given with its `pack_request`. Those that are sent ahead wait in the channel, not in the runner.
 
         Raises:
             RunnerError: If the runner fails; its channel must be closed then.
         """
-        limits = program.limits
-        body = json.dumps({"source": program.source, "calls": program.calls, "semantics": program.semantics}).encode()
-        if len(body) > frames.MAX_REQUEST_BYTES:
-            return ExecutionResult((CallResult(Outcome.OUTPUT_LIMIT),) * len(program.calls))
-        header = frames.REQUEST.pack(
-            len(body),
-            len(program.calls),
-            limits.call_timeout_s,
-            limits.program_timeout_s,
-            limits.memory_mib,
-            4 * limits.output_chars,  # bytes of UTF-8
-            limits.value_bytes,
-        )
+        self._sent.append(program)
+        self.channel.send(request, time.monotonic() + _allowed_s(program))
+
+    def receive(self) -> ExecutionResult:
+        """The result of the first program that was sent and has none yet; raises as `send` does."""
+        program = self._sent.popleft()
         # The watchdog. The runner keeps the limits itself; this is for a runner that a program has stopped or broken.
-        allowed_s = min(limits.program_timeout_s, limits.call_timeout_s * len(program.calls)) + _GRACE_S
-        deadline = time.monotonic() + allowed_s
-        self.channel.send(header + body, deadline)
-        return self._read_result(len(program.calls), limits, deadline)
+        return self._read_result(len(program.calls), program.limits, time.monotonic() + _allowed_s(program))
 
     def _read_result(self, num_calls: int, limits: Limits, deadline: float) -> ExecutionResult:
         calls: list[CallResult] = []
@@ -114,28 +111,66 @@ class RunnerClient:
                 calls.append(_call_result(_OUTCOMES[outcome], payload, wall_s))
             elif kind in printed and len(printed[kind]) <= 4 * limits.output_chars:
                 printed[kind] += payload
-            elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and not self._received:
+            elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and self._is_in_step():
                 out, err = (bytes(text).decode("utf-8", "replace")[: limits.output_chars] for text in printed.values())
                 self.num_served += 1
                 return ExecutionResult(tuple(calls), out, err, *frames.USAGE.unpack(payload))
             else:
                 raise RunnerError("It broke the protocol.")
 
+    def _is_in_step(self) -> bool:
+        """A runner that has been asked for nothing more has nothing more to say."""
+        return bool(self._sent) or self._start == len(self._received)
+
     def _receive(self, count: int, deadline: float) -> bytes:
-        while len(self._received) < count:
-            self._received += self.channel.receive(deadline)
-        data = bytes(self._received[:count])
-        del self._received[:count]
+        end = self._start + count
+        if end > len(self._received):
+            del self._received[: self._start]
+            self._start, end = 0, count
+            while len(self._received) < count:
+                self._received += self.channel.receive(deadline)
+        data = bytes(self._received[self._start : end])
+        self._start = end
         return data
+
+
+def pack_request(program: Program) -> bytes:
+    """The bytes that ask a runner for a program; see `sandboxes.frames`."""
+    limits = program.limits
+    body = frames.pack_texts((program.source, *program.calls))
+    header = frames.REQUEST.pack(
+        len(body),
+        len(program.calls),
+        frames.SEMANTICS.index(program.semantics),
+        limits.call_timeout_s,
+        limits.program_timeout_s,
+        limits.memory_mib,
+        4 * limits.output_chars,  # bytes of UTF-8
+        limits.value_bytes,
+    )
+    return header + body
+
+
+def _allowed_s(program: Program) -> float:
+    """How long a runner may take over a program before it counts as hung."""
+    return min(program.limits.program_timeout_s, program.limits.call_timeout_s * len(program.calls)) + _GRACE_S
 
 
 def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
         return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
-        value = json.loads(payload)
-        values.canonical(value)
+        return CallResult(outcome, json.loads(payload), _canonical(payload), wall_s=wall_s)
     except (ValueError, RecursionError):
         # Not what the encoder makes, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
-    return CallResult(outcome, value, wall_s=wall_s)
+
+
+def _canonical(payload: bytes) -> str:
+    return _short_canonical(payload) if len(payload) <= _SHORT_BYTES else values.canonical(json.loads(payload), nan_equal=True)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _short_canonical(payload: bytes) -> str:
+    """Cached, because rival programs mostly return the same values."""
+    return values.canonical(json.loads(payload), nan_equal=True)

@@ -94,13 +94,13 @@ class _Launcher:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
 
-    def __call__(self, packages: tuple[str, ...]) -> RunnerClient:
-        """Start a runner that has loaded `packages`; a daemon that has served before is given time to come back."""
+    def __call__(self, modules: tuple[str, ...]) -> RunnerClient:
+        """Start a runner that has loaded `modules`; a daemon that has served before is given time to come back."""
         deadline = time.monotonic() + (self._patience_s if self._has_worked else 0.0)
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                runner = self._start(packages)
+                runner = self._start(modules)
             except (*DAEMON_ERRORS, RunnerError) as error:
                 if isinstance(error, ImageNotFound) or time.monotonic() >= deadline:
                     raise explain(error, self._image) from error
@@ -110,13 +110,13 @@ class _Launcher:
                 self._has_worked = True
                 return runner
 
-    def _start(self, packages: tuple[str, ...]) -> RunnerClient:
+    def _start(self, modules: tuple[str, ...]) -> RunnerClient:
         self._prepare()
         channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
         settings = {
             "roots": None,
             "hidden": None,
-            "packages": packages,
+            "modules": modules,
             "package_parents": (PACKAGES_DIRECTORY,),
             "parent": 0,
             "omit_walls": (),

@@ -3,23 +3,30 @@
 A runner is never trusted. Everything it sends is length-capped before it is read, and a value stays opaque text until the
 host parses it as data. The sequence on the runner's standard input and output is:
 
-    host -> runner   blob: {"modules": {name: source}, "settings": {...}}        once, read by `runner/boot.py`
-    runner -> host   blob: {"python": ..., "landlock": ..., "packages": [...]}    once, when it can serve
-    host -> runner   REQUEST header, then JSON {"source", "calls", "semantics"}   one per program
+    host -> runner   blob: {"modules": {name: source}, "settings": {...}}, a Python literal   once, read by `runner/boot.py`
+    runner -> host   blob: Python version, Landlock version, loaded modules, a line each      once, when it can serve
+    host -> runner   REQUEST header, then body: source and calls                              one per program
     runner -> host   REPLY frames: CALL for every call, STDOUT and STDERR chunks, then DONE
 
-A blob is JSON text behind its length (`LENGTH`). Between a program's process and its runner runs one pipe of RESULT frames.
+A blob stands behind its length (`LENGTH`). Between a program's process and its runner runs one pipe of RESULT frames.
 """
 
 from __future__ import annotations
 
 import struct
 
+TYPE_CHECKING = False  # `typing` would triple the memory that each program's process inherits
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 LENGTH = struct.Struct("!I")
 """Bytes that follow."""
 
-REQUEST = struct.Struct("!IIddIIQ")
-"""Body bytes, number of calls, seconds per call, seconds per program, MiB, bytes kept per output stream, bytes per value."""
+REQUEST = struct.Struct("!IIBddIIQ")
+"""Body bytes, number of calls, semantics (index into `SEMANTICS`), seconds per call, seconds per program, MiB, bytes kept per
+output stream, bytes per value."""
+
+SEMANTICS = ("module", "released")
 
 REPLY = struct.Struct("!cIBd")
 """Kind, payload bytes, outcome (index into `OUTCOMES`), wall seconds."""
@@ -27,8 +34,9 @@ REPLY = struct.Struct("!cIBd")
 USAGE = struct.Struct("!dd")
 """Payload of DONE: CPU seconds, peak resident MiB."""
 
-RESULT = struct.Struct("!BI")
-"""Outcome (index into `OUTCOMES`, or READY), payload bytes. The payload is JSON for "ok", else the exception type's name."""
+RESULT = struct.Struct("!BdI")
+"""Outcome (index into `OUTCOMES`, or READY), wall seconds of the call, payload bytes. The payload is JSON for "ok", else the
+exception type's name."""
 
 CALL, STDOUT, STDERR, DONE = b"C", b"O", b"E", b"D"
 READY = 255
@@ -49,3 +57,18 @@ MAX_INT_BITS = 400_000
 MAX_FRACTION_BITS = 16_384
 MAX_DECIMAL_DIGITS = 4_096
 """Budgets of one value, kept by the encoder inside and by `sandboxes.values` outside."""
+
+
+def pack_texts(texts: Sequence[str]) -> bytes:
+    """The body of a request: how many bytes each text has in UTF-8, then the texts. Lone surrogates pass."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return struct.pack(f"!{len(encoded)}I", *map(len, encoded)) + b"".join(encoded)
+
+
+def unpack_texts(body: bytes | memoryview, count: int) -> list[str]:
+    """The texts in the body of a request."""
+    texts, start = [], 4 * count
+    for length in struct.unpack_from(f"!{count}I", body):
+        texts.append(str(body[start : start + length], "utf-8", "surrogatepass"))
+        start += length
+    return texts

@@ -91,25 +91,25 @@ class _Launcher:
         self._omit_walls = tuple(omit_walls)
         self._is_checked = is_checked
 
-    def __call__(self, packages: tuple[str, ...]) -> RunnerClient:
-        """Start a runner that has loaded `packages`."""
+    def __call__(self, modules: tuple[str, ...]) -> RunnerClient:
+        """Start a runner that has loaded `modules`."""
         if self._bubblewrap is None:
             try:
-                runner = self._start(packages, with_bubblewrap=True)
+                runner = self._start(modules, with_bubblewrap=True)
             except SandboxError:
                 self._bubblewrap = False  # not installed or not allowed here: the walls of the runner itself must do
             else:
                 self._bubblewrap = True
                 return runner
-        return self._start(packages, self._bubblewrap)
+        return self._start(modules, self._bubblewrap)
 
-    def _start(self, packages: tuple[str, ...], with_bubblewrap: bool) -> RunnerClient:
+    def _start(self, modules: tuple[str, ...], with_bubblewrap: bool) -> RunnerClient:
         interpreter = self._interpreter
         wrapper = bubblewrap_command(interpreter) if with_bubblewrap else []
         settings = {
             "roots": interpreter.roots,
-            "hidden": interpreter.hidden,
-            "packages": packages,
+            "hidden": () if with_bubblewrap else interpreter.hidden,  # bubblewrap mounts nothing there
+            "modules": modules,
             "package_parents": interpreter.package_parents,
             "parent": 0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
             "omit_walls": self._omit_walls,

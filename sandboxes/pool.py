@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from sandboxes.channel import RunnerError
-from sandboxes.client import RunnerClient
+from sandboxes.client import RunnerClient, pack_request
+from sandboxes.frames import MAX_REQUEST_BYTES
 from sandboxes.sandbox import CallResult, ExecutionResult, Outcome, Program, Sandbox, SandboxError
 
 #: How often a program is tried, each time in a new runner, before its calls count as crashed.
 ATTEMPTS = 3
-#: Packages to load -> a runner that has loaded those of them that there are.
+#: What programs import often and what takes long to import.
+LIBRARY = (
+    "abc", "array", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "ctypes", "dataclasses", "datetime",
+    "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io", "itertools", "json", "logging", "math",
+    "multiprocessing", "operator", "queue", "random", "re", "signal", "statistics", "string", "textwrap", "threading", "time", "typing",
+    "unicodedata", "uuid", "_strptime",
+)  # fmt: skip
+#: Modules to load -> a runner that has loaded those of them that there are.
 Launch = Callable[[tuple[str, ...]], RunnerClient]
+#: Programs that a runner is given at a time: one that it runs, others that wait for it, of at most so many bytes each.
+_AHEAD, _MAX_AHEAD_BYTES = 3, 1 << 14
 _CLOSED = "The sandbox has been closed; make a new one."
 
 
@@ -26,14 +37,14 @@ class PooledSandbox(Sandbox):
     A copy (pickled, deep-copied, or in a forked process) has the same settings and runners of its own, which start when it
     first runs a program.
 
-    Programs that name one of the `packages` run in runners that have loaded them; all others in plain ones, for a fork costs by
-    the size of what is forked.
+    A fork costs by the size of what is forked. So programs that name one of the `packages` run in runners that have loaded them,
+    programs that import something else in runners that have loaded what is often asked for, and all others in plain ones.
 
     Args:
         workers: Programs that run at the same time, each in a runner of its own.
         packages: What programs may import beside the standard library, by top-level name.
-        launch: Starts a runner that has loaded the packages it is given and proved its walls, or raises SandboxError. Must be
-            picklable.
+        launch: Starts a runner that has loaded the modules it is given, as far as there are such, and proved its walls, or raises
+            SandboxError. Must be picklable.
         recycle_after: Programs after which a runner is replaced by a new one; 0 for never.
 
     Raises:
@@ -67,23 +78,30 @@ class PooledSandbox(Sandbox):
 
     def run(self, programs: Sequence[Program]) -> list[ExecutionResult]:
         """Run every program in a process of its own; see `Sandbox.run`. A program may be 8 MiB, calls included."""
-        pool = self._pool()
-        futures = [pool.submit(program, self._packages_for(program)) for program in programs]
-        try:
-            return [future.result() for future in futures]
-        except CancelledError:
-            raise SandboxError(_CLOSED) from None
-        finally:
-            for future in futures:
-                future.cancel()
+        return list(self.stream(programs))
 
-    def _packages_for(self, program: Program) -> tuple[str, ...]:
-        texts = (program.source, *program.calls)
-        return self._packages if any(name in text for name in self._packages for text in texts) else ()
+    def stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
+        """Yield results as they come; see `Sandbox.stream`."""
+        jobs = [_Job(program, self._modules_for(program)) for program in programs]
+        waiting = deque(job for job in jobs if not job.future.done())
+        self._pool().serve(waiting)
+        try:
+            for job in jobs:
+                yield job.future.result()
+        finally:
+            waiting.clear()
+
+    def _modules_for(self, program: Program) -> tuple[str, ...]:
+        """What should be loaded before the program runs. A guess: what is not loaded, the program can import itself."""
+        text = "\n".join((program.source, *program.calls))
+        if any(name in text for name in self._packages):
+            return (*LIBRARY, *self._packages)
+        return LIBRARY if "import" in text or program.semantics == "released" else ()
 
     def _ready(self) -> dict[str, Any]:
-        """What a runner with all packages said of itself when it started; starts one if there is none."""
-        return self._pool().warm_up(self._packages)
+        """What a runner with all packages said of itself when it started, and which of them there are; starts one if need be."""
+        ready = self._pool().warm_up((*LIBRARY, *self._packages))
+        return ready | {"packages": [name for name in self._packages if name in ready["modules"]]}
 
     def close(self) -> None:
         """End all runners of the sandbox. A second call does nothing."""
@@ -99,11 +117,59 @@ class PooledSandbox(Sandbox):
         self.__dict__.update(state)
 
 
+class _Job:
+    """A program to run, and the future of its result.
+
+    Args:
+        program: The program.
+        modules: What the runner should have loaded.
+    """
+
+    def __init__(self, program: Program, modules: tuple[str, ...]) -> None:
+        self.program, self.modules = program, modules
+        self.request = pack_request(program)
+        self.attempts = 0
+        self.future: Future[ExecutionResult] = Future()
+        if not program.calls:
+            self.future.set_result(ExecutionResult(()))
+        elif len(self.request) > MAX_REQUEST_BYTES:
+            self._end(Outcome.OUTPUT_LIMIT)
+
+    def crash(self) -> None:
+        """Give up: no runner survives this program."""
+        self._end(Outcome.CRASH)
+
+    def _end(self, outcome: Outcome) -> None:
+        self.future.set_result(ExecutionResult((CallResult(outcome),) * len(self.program.calls)))
+
+
+def _take(waiting: deque[_Job]) -> _Job | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _take_ahead(waiting: deque[_Job], modules: tuple[str, ...]) -> _Job | None:
+    """The next job if it suits a runner with these modules, and fits into a pipe however long the runner does not read."""
+    following = _take(waiting)
+    if following is None or (following.modules == modules and len(following.request) <= _MAX_AHEAD_BYTES):
+        return following
+    waiting.appendleft(following)
+    return None
+
+
+def _fail(waiting: deque[_Job], error: BaseException | None = None) -> None:
+    """Let those who wait for jobs know that nobody will do them."""
+    while job := _take(waiting):
+        job.future.set_exception(error or SandboxError(_CLOSED))
+
+
 class _OwnRunners(threading.local):
     """The runners of the thread that asks."""
 
     def __init__(self) -> None:
-        self.by_packages: dict[tuple[str, ...], RunnerClient] = {}
+        self.by_modules: dict[tuple[str, ...], RunnerClient] = {}
 
 
 class _Pool:
@@ -112,6 +178,7 @@ class _Pool:
     def __init__(self, workers: int, launch: Launch, recycle_after: int) -> None:
         self._launch, self._recycle_after = launch, recycle_after
         # A runner may die with the thread that started it, so threads and runners live equally long.
+        self._num_threads = workers
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="sandbox")
         self._own = _OwnRunners()
         self._lock = threading.Lock()
@@ -119,49 +186,70 @@ class _Pool:
         self._is_closed = False
         self._ready: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def submit(self, program: Program, packages: tuple[str, ...]) -> Future[ExecutionResult]:
+    def serve(self, waiting: deque[_Job]) -> None:
+        """Have the threads work off the jobs that wait."""
         try:
-            return self._threads.submit(self._run, program, packages)
+            for _ in range(min(self._num_threads, len(waiting))):
+                self._threads.submit(self._work, waiting).add_done_callback(
+                    lambda task: _fail(waiting) if task.cancelled() else None
+                )
         except RuntimeError:  # shut down, by `close` in another thread or by the end of the interpreter
             raise SandboxError(_CLOSED) from None
 
-    def warm_up(self, packages: tuple[str, ...]) -> dict[str, Any]:
-        """Start a runner with these packages if there has been none yet, and say what it reported."""
-        if packages not in self._ready:
-            self._threads.submit(self._runner, packages).result()
-        return self._ready[packages]
+    def warm_up(self, modules: tuple[str, ...]) -> dict[str, Any]:
+        """Start a runner with these modules if there has been none yet, and say what it reported."""
+        if modules not in self._ready:
+            self._threads.submit(self._runner, modules).result()
+        return self._ready[modules]
 
-    def _run(self, program: Program, packages: tuple[str, ...]) -> ExecutionResult:
-        if not program.calls:
-            return ExecutionResult(())
-        for _ in range(ATTEMPTS):
-            runner = self._runner(packages)
-            try:
-                result = runner.run(program)
-            except RunnerError:
-                self._discard(runner, packages)
-                continue
+    def _work(self, waiting: deque[_Job]) -> None:
+        """Take jobs until none waits; other threads take from the same ones."""
+        while job := _take(waiting):
+            self._work_from(job, waiting)
+
+    def _work_from(self, job: _Job, waiting: deque[_Job]) -> None:
+        """Do a job, and those that wait behind it and suit the same runner, sent ahead so that the runner need not wait for us."""
+        modules, sent = job.modules, deque([job])
+        try:
+            runner = self._runner(modules)
+            runner.send(job.program, job.request)
+            while sent:
+                has_room = len(sent) < _AHEAD and runner.num_served + len(sent) != self._recycle_after
+                if has_room and (following := _take_ahead(waiting, modules)):
+                    sent.append(following)
+                    runner.send(following.program, following.request)
+                else:
+                    result = runner.receive()
+                    sent.popleft().future.set_result(result)
+        except RunnerError:
+            self._discard(runner, modules)
+            sent[0].attempts += 1
+            if sent[0].attempts == ATTEMPTS:
+                sent.popleft().crash()
+            waiting.extendleft(reversed(sent))
+        except BaseException as error:
+            _fail(sent, error)
+            _fail(waiting, error)
+        else:
             if runner.num_served == self._recycle_after:
-                self._discard(runner, packages)
-            return result
-        return ExecutionResult((CallResult(Outcome.CRASH),) * len(program.calls))
+                self._discard(runner, modules)
 
-    def _runner(self, packages: tuple[str, ...]) -> RunnerClient:
-        runner = self._own.by_packages.get(packages)
+    def _runner(self, modules: tuple[str, ...]) -> RunnerClient:
+        runner = self._own.by_modules.get(modules)
         if runner is None:
-            runner = self._launch(packages)
+            runner = self._launch(modules)
             with self._lock:
                 self._runners.add(runner)
                 is_late = self._is_closed
-            self._own.by_packages[packages], self._ready[packages] = runner, runner.ready
+            self._own.by_modules[modules], self._ready[modules] = runner, runner.ready
             if is_late:
-                self._discard(runner, packages)
+                self._discard(runner, modules)
         if self._is_closed:
             raise SandboxError(_CLOSED)
         return runner
 
-    def _discard(self, runner: RunnerClient, packages: tuple[str, ...]) -> None:
-        del self._own.by_packages[packages]
+    def _discard(self, runner: RunnerClient, modules: tuple[str, ...]) -> None:
+        del self._own.by_modules[modules]
         with self._lock:
             self._runners.discard(runner)
         runner.channel.close()
@@ -174,7 +262,7 @@ class _Pool:
         for runner in runners:
             runner.channel.kill()
         # The garbage collector may end a forgotten sandbox in any thread, this pool's own included.
-        self._threads.shutdown(wait=not self._own.by_packages, cancel_futures=True)
+        self._threads.shutdown(wait=not self._own.by_modules, cancel_futures=True)
         for runner in runners:
             runner.channel.close()
 

@@ -11,11 +11,13 @@ raises `SandboxError`: it never turns its own failure into an outcome.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
 from typing import Any, Literal
+
+from sandboxes.values import canonical
 
 Semantics = Literal["module", "released"]
 
@@ -87,14 +89,21 @@ class CallResult:
     Attributes:
         outcome: What became of it.
         value: The value as typed JSON where the outcome is OK (see `sandboxes.values`), else None.
+        canonical: Text of the value (`sandboxes.values.canonical`, NaN equal to itself): equal texts mean equal values. "" without one.
         error: Name of the exception's type where one was raised ("SyntaxError" for source that does not compile), else "".
-        wall_s: Wall time of the call in seconds, the execution of the source included.
+        wall_s: Wall time of the call in seconds, the execution of the source included. As the program's process says, which can
+            lie; never more than the runner has seen.
     """
 
     outcome: Outcome
     value: Any = None
+    canonical: str = ""
     error: str = ""
     wall_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.outcome is Outcome.OK and not self.canonical:
+            object.__setattr__(self, "canonical", canonical(self.value, nan_equal=True))
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,13 @@ class Sandbox(ABC):
         Raises:
             SandboxError: If the sandbox itself fails. Never because of what a program does.
         """
+
+    def stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
+        """As `run`, but yield each result as soon as it and all before it are there, where the backend can.
+
+        Nothing runs before the first result is asked for.
+        """
+        yield from self.run(programs)
 
     @abstractmethod
     def guarantees(self) -> dict[str, str]:

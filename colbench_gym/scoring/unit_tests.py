@@ -14,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from colbench_gym.errors import SandboxError
 from colbench_gym.scoring.answer import extract_program, extract_program_released
@@ -24,7 +25,7 @@ from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox
 from sandboxes import SandboxError as SandboxFailure
 from sandboxes.sandbox import Semantics
-from sandboxes.values import MalformedValue, canonical
+from sandboxes.values import canonical
 
 CACHED_REFERENCES = 20_000
 CACHED_SCORES = 100_000
@@ -32,6 +33,8 @@ PASSED, WRONG, UNGRADABLE = "passed", "wrong", "ungradable"
 #: Outcomes that a busy machine may cause, so that they say nothing of the next run.
 _PASSING = {Outcome.TIMEOUT.value, Outcome.MEMORY.value, Outcome.CRASH.value}
 _GENERATORS = (("random", ""), ("numpy", ".random"))
+#: A task, by the hash of its reference and calls, and the source of a program that answers it.
+_Question = tuple[bytes, str]
 RELEASED_FORBIDDEN = (
     "import os", "from os", "import sys", "from sys", "sudo", "transformers", "exit(", "quit(", "argparse",
 )  # fmt: skip
@@ -85,7 +88,7 @@ class UnitTests:
             raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
         self.sandbox, self.semantics, self.limits = sandbox, semantics, limits or Limits()
         self._expected: OrderedDict[bytes, Future[Expected]] = OrderedDict()
-        self._scores: OrderedDict[tuple[bytes, str], Score] = OrderedDict()
+        self._scores: OrderedDict[_Question, Score] = OrderedDict()
         self._lock = threading.Lock()
 
     def score(self, task: Task, answer: str | None) -> Score:
@@ -98,32 +101,49 @@ class UnitTests:
         Raises:
             SandboxError: If the sandbox itself failed; never because of what a program did.
         """
-        task_keys = [_key(task) for task, _ in answers]
-        references = self._references([task for task, _ in answers], task_keys)
-        programs = [self._program(task, answer) for task, answer in answers]
-        keys = [(key, program.source if program else "") for key, program in zip(task_keys, programs, strict=True)]
-        scores = self._known_scores(keys)
-        to_run = {key: program for key, program in zip(keys, programs, strict=True) if program and key not in scores}
-        results = dict(zip(to_run, self._run(list(to_run.values())), strict=True))
+        keys = {id(task): _key(task) for task, _ in answers}
+        different = {(id(task), answer): (task, answer) for task, answer in answers}
+        programs = {name: self._program(*pair) for name, pair in different.items()}
+        asked = {(keys[name[0]], program.source): program for name, program in programs.items() if program}
+        claimed, expected = self._claim({keys[id(task)]: task for task, _ in answers})
+        try:
+            scores = self._scores_of(asked, claimed, expected)
+        except BaseException as error:
+            self._give_up(claimed, error)
+            raise
         verdicts = []
-        for (_, answer), expected, program, key in zip(answers, references, programs, keys, strict=True):
-            if program is None:
-                verdicts.append(self._verdict(expected, None, answer))
-                continue
-            if key not in scores:
-                scores[key] = self._verdict(expected, results[key], answer)
-            verdicts.append(scores[key])
-        self._remember({key: scores[key] for key in results})
+        for task, answer in answers:
+            key, program = keys[id(task)], programs[id(task), answer]
+            score = scores[key, program.source] if program else self._verdict(expected[key].result(), None, answer)
+            verdicts.append(score)
         return verdicts
 
-    def _known_scores(self, keys: Sequence[tuple[bytes, str]]) -> dict[tuple[bytes, str], Score]:
+    def _scores_of(
+        self, asked: Mapping[_Question, Program], claimed: Mapping[bytes, Task], expected: Mapping[bytes, Future[Expected]]
+    ) -> dict[_Question, Score]:
+        """Run what has no score yet, together with the references that nobody has run; verdicts are found while others run."""
+        scores = self._known_scores(asked)
+        own = [Program(task.hidden.reference, task.hidden.calls, self.limits, self.semantics) for task in claimed.values()]
+        own_names = dict.fromkeys((key, program.source) for key, program in zip(claimed, own, strict=True))
+        to_run = {name: program for name, program in asked.items() if name not in scores and name not in own_names}
+        results = self._stream([*own, *map(_again, own), *to_run.values()])
+        first = self._settle(claimed, expected, own, results)
+        new = {
+            name: self._verdict(expected[name[0]].result(), result)
+            for name, result in chain(zip(own_names, first, strict=True), zip(to_run, results, strict=True))
+            if name in asked
+        }
+        self._remember(new)
+        return scores | new
+
+    def _known_scores(self, keys: Iterable[_Question]) -> dict[_Question, Score]:
         with self._lock:
             known = {key: self._scores[key] for key in keys if key in self._scores}
             for key in known:
                 self._scores.move_to_end(key)
         return known
 
-    def _remember(self, scores: dict[tuple[bytes, str], Score]) -> None:
+    def _remember(self, scores: dict[_Question, Score]) -> None:
         with self._lock:
             self._scores |= {key: score for key, score in scores.items() if not _PASSING & set(score.calls)}
             while len(self._scores) > CACHED_SCORES:
@@ -142,43 +162,44 @@ class UnitTests:
 
     # ---- references ---------------------------------------------------------------------------------------------------
 
-    def _references(self, tasks: Sequence[Task], keys: Sequence[bytes]) -> list[Expected]:
-        """What the references return; each runs once, however many threads ask at the same time."""
-        missing: dict[bytes, Task] = {}
+    def _claim(self, tasks: Mapping[bytes, Task]) -> tuple[dict[bytes, Task], dict[bytes, Future[Expected]]]:
+        """Tasks whose references are ours to run, for nobody has begun to; and what the references of all tasks will have given."""
+        claimed: dict[bytes, Task] = {}
         with self._lock:
-            for key, task in zip(keys, tasks, strict=True):
+            for key, task in tasks.items():
                 if key not in self._expected:
-                    self._expected[key], missing[key] = Future(), task
+                    self._expected[key], claimed[key] = Future(), task
                 self._expected.move_to_end(key)
-            futures = {key: self._expected[key] for key in keys}
+            futures = {key: self._expected[key] for key in tasks}
             while len(self._expected) > CACHED_REFERENCES:
                 self._expected.popitem(last=False)
-        try:
-            found = self._run_references(list(missing.values()))
-        except BaseException as error:
-            with self._lock:
-                for key in missing:
-                    self._expected.pop(key, None)
-            for key in missing:
-                futures[key].set_exception(error)
-            raise
-        for key, expected in zip(missing, found, strict=True):
-            futures[key].set_result(expected)
-        return [futures[key].result() for key in keys]
+        return claimed, futures
 
-    def _run_references(self, tasks: Sequence[Task]) -> list[Expected]:
-        first = [Program(task.hidden.reference, task.hidden.calls, self.limits, self.semantics) for task in tasks]
-        second = [
-            replace(program, calls=tuple(_reseeded(call, program.source) for call in reversed(program.calls)))
-            for program in first
-        ]
-        results = self._run([*first, *second])
+    def _give_up(self, claimed: Mapping[bytes, Task], error: BaseException) -> None:
+        """Let others run the references that we have claimed, and tell those who wait for them."""
+        with self._lock:
+            futures = [self._expected.pop(key) for key in claimed if key in self._expected and not self._expected[key].done()]
+        for future in futures:
+            future.set_exception(error)
+
+    def _settle(
+        self,
+        claimed: Iterable[bytes],
+        expected: Mapping[bytes, Future[Expected]],
+        references: Sequence[Program],
+        results: Iterator[ExecutionResult],
+    ) -> list[ExecutionResult]:
+        """Take the two runs of each reference from the front of the results, and say what they give; the first runs."""
+        programs = [*references, *map(_again, references)]
+        runs = list(islice(results, len(programs)))
         # A busy machine can make a call late once; a reference that is late again is too slow to grade by.
-        late = [i for i, result in enumerate(results) if any(call.outcome is Outcome.TIMEOUT for call in result.calls)]
-        for i, again in zip(late, self._run([[*first, *second][i] for i in late]), strict=True):
-            results[i] = again
-        runs = zip(tasks, results[: len(tasks)], results[len(tasks) :], strict=True)
-        return [self._expect(task.hidden.calls, a.calls, b.calls[::-1]) for task, a, b in runs]
+        late = [i for i, result in enumerate(runs) if any(call.outcome is Outcome.TIMEOUT for call in result.calls)]
+        for i, again in zip(late, self._stream([programs[i] for i in late]), strict=True):
+            runs[i] = again
+        first, second = runs[: len(references)], runs[len(references) :]
+        for key, program, a, b in zip(claimed, references, first, second, strict=True):
+            expected[key].set_result(self._expect(program.calls, a.calls, b.calls[::-1]))
+        return first
 
     def _expect(self, calls: Sequence[str], first: Sequence[CallResult], second: Sequence[CallResult]) -> Expected:
         reasons = [self._failure(a, b) for a, b in zip(first, second, strict=True)]
@@ -206,15 +227,13 @@ class UnitTests:
 
     # ---- verdicts -----------------------------------------------------------------------------------------------------
 
-    def _run(self, programs: Sequence[Program]) -> list[ExecutionResult]:
-        if not programs:
-            return []
+    def _stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
         try:
-            return self.sandbox.run(programs)
+            yield from self.sandbox.stream(programs)
         except SandboxFailure as error:
             raise SandboxError(f"The sandbox failed while grading: {error}") from error
 
-    def _verdict(self, expected: Expected, result: ExecutionResult | None, answer: str | None) -> Score:
+    def _verdict(self, expected: Expected, result: ExecutionResult | None, answer: str | None = None) -> Score:
         num_calls = len(expected.fingerprints)
         if self.semantics == "module" and expected.reason:
             return Score(0.0, 0, UNGRADABLE, (UNGRADABLE,) * num_calls, expected.reason)
@@ -236,11 +255,14 @@ class UnitTests:
 
     def _fingerprint(self, result: CallResult, nan_equal: bool | None = None) -> str:
         """Hash of a value; equal where the values are. By default NaN equals itself in module semantics only."""
-        try:
-            text = canonical(result.value, self.semantics == "module" if nan_equal is None else nan_equal)
-        except MalformedValue:
-            return ""
+        nan_equal = self.semantics == "module" if nan_equal is None else nan_equal
+        text = result.canonical if nan_equal or "nan" not in result.canonical else canonical(result.value)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _again(program: Program) -> Program:
+    """The program with its calls in reverse, and with other random numbers."""
+    return replace(program, calls=tuple(_reseeded(call, program.source) for call in reversed(program.calls)))
 
 
 def _key(task: Task) -> bytes:

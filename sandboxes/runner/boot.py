@@ -3,10 +3,12 @@
 The modules arrive as text, so that the runner needs no file of the project, and none is readable from inside.
 """
 
-import json
-import os
 import sys
-import types
+
+sys.path[:] = filter(None, sys.path)  # "" is the directory that the runner was started in, with whatever lies there
+
+import os  # noqa: E402
+import types  # noqa: E402
 
 
 def _read_exactly(count: int) -> bytes:
@@ -30,7 +32,8 @@ def _new_module(name: str) -> types.ModuleType:
 
 def main() -> None:
     """Load the modules in the order sent and hand over to the last one."""
-    boot = json.loads(_read_exactly(int.from_bytes(_read_exactly(4), "big")))
+    # The host sends code, so it may as well send a literal: to import json would be felt in every fork.
+    boot = eval(_read_exactly(int.from_bytes(_read_exactly(4), "big")))
     for name, source in boot["modules"].items():
         module = _new_module(name)
         exec(compile(source, f"<{name}>", "exec", dont_inherit=True), module.__dict__)

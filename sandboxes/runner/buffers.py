@@ -9,31 +9,38 @@ import os
 
 from sandboxes import frames
 
-_OUTBOX_BYTES = 1 << 18
+_OUTBOX_BYTES = 1 << 16
 
 
 class Buffer:
-    """A fixed piece of memory that is filled from the front."""
+    """A piece of memory that is filled from the front."""
 
     def __init__(self, size: int) -> None:
         self._memory = memoryview(bytearray(size))
-        self._size = size
         self.used = 0
 
     @property
     def room(self) -> int:
         """Bytes that still fit."""
-        return self._size - self.used
+        return len(self._memory) - self.used
 
-    def resize(self, size: int) -> None:
-        """Hold `size` bytes from now on. Only when wiped: growing would leave a copy behind."""
-        self._size = size
+    def hold(self, size: int) -> None:
+        """Be large enough for `size` bytes. Small until then, for every fork pays for what there is."""
         if len(self._memory) < size:
-            self._memory = memoryview(bytearray(size))
+            smaller, self._memory = self._memory, memoryview(bytearray(size))
+            self._memory[: self.used] = smaller[: self.used]
+            smaller[: self.used] = bytes(self.used)
 
     def view(self, start: int = 0, stop: int | None = None) -> memoryview:
         """What has been filled in, without a copy."""
         return self._memory[start : self.used if stop is None else stop]
+
+    def discard(self, count: int) -> None:
+        """Drop `count` bytes at the front, and wipe where the rest was."""
+        rest = self.used - count
+        self._memory[:rest] = self._memory[count : self.used]
+        self._memory[rest : self.used] = bytes(count)
+        self.used = rest
 
     def append(self, data: bytes | memoryview) -> None:
         """Add bytes that fit."""

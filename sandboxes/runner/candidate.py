@@ -7,55 +7,57 @@ included. Nothing here is trusted afterwards: a frame can only claim a value, an
 from __future__ import annotations
 
 import builtins
-import contextlib
-import errno
-import json
 import os
 import sys
+import time
 import types
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from sandboxes import frames
 from sandboxes.runner import encode
 
+TYPE_CHECKING = False  # see `sandboxes.frames`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 RESULT_FD = 3
-_WALL_ERRORS = frozenset((errno.EPERM, errno.EACCES, errno.EROFS))
+_WALL_ERRORS = frozenset((1, 13, 30))  # EPERM, EACCES, EROFS
 _mro_of = type.__dict__["__mro__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _errno_of = OSError.__dict__["errno"].__get__
 _stdout, _stderr = sys.stdout, sys.stderr
-_reserve = [bytearray(4 << 20)]  # given up to report that memory has run out
+_reserve = [bytes(4 << 20)]  # given up to report that memory has run out; `bytes`, because the kernel never sees it touched
 
 seeders: dict[str, Callable[[int], Any]] = {}
 """Module -> function that is called with 0 before every call, so that a program that draws from it answers alike twice."""
 
 
-class Job(NamedTuple):
-    """What to evaluate; the body of a request."""
+def serve(body: memoryview, num_calls: int, first: int, semantics: int, value_bytes: int) -> None:
+    """Evaluate the calls from number `first` on; every one leaves a frame on `RESULT_FD`.
 
-    source: str
-    calls: list[str]
-    semantics: str
-
-
-def serve(body: bytes, first: int, num_calls: int, value_bytes: int) -> None:
-    """Evaluate the calls from number `first` on; every one leaves a frame on `RESULT_FD`."""
-    _send(frames.READY, b"")
+    Args:
+        body: Source and calls, as `frames.pack_texts` packs them.
+        num_calls: Number of all calls.
+        first: The first one to evaluate.
+        semantics: Index into `frames.SEMANTICS`.
+        value_bytes: Largest encoded value.
+    """
+    _send(frames.READY, 0.0, b"")
+    texts = frames.unpack_texts(body, 1 + num_calls)
     try:
-        job = Job(**json.loads(body))
-        code = compile(job.source, "<program>", "exec", dont_inherit=True)
-        # Only for programs that name the module: to write into its state copies pages of the runner's memory.
-        seeds = [seed for name, seed in seeders.items() if any(name in text for text in (job.source, *job.calls))]
+        code = compile(texts[0], "<program>", "exec", dont_inherit=True)
     except BaseException as error:
         failure = _classify(error)
         for _ in range(first, num_calls):
-            _send(*failure)
+            _send(failure[0], 0.0, failure[1])
         return
-    for call in job.calls[first:]:
-        outcome, payload = _evaluate(code, call, job.semantics, value_bytes, seeds)
+    # Only for programs that name the module: to write into its state copies pages of the runner's memory.
+    seeds = [seed for name, seed in seeders.items() if any(name in text for text in texts)]
+    for call in texts[1 + first :]:
+        started = time.monotonic()
+        outcome, payload = _evaluate(code, call, frames.SEMANTICS[semantics], value_bytes, seeds)
         _flush()
-        _send(outcome, payload)
+        _send(outcome, time.monotonic() - started, payload)
         if outcome == frames.MEMORY:
             return  # the runner goes on in a new process, where this call has left nothing behind
 
@@ -108,11 +110,13 @@ def _classify(error: BaseException) -> tuple[int, bytes]:
 
 def _flush() -> None:
     for stream in (_stdout, _stderr):
-        with contextlib.suppress(BaseException):  # a stream that the program closed or broke has nothing to keep
+        try:
             stream.flush()
+        except BaseException:
+            continue  # a stream that the program closed or broke has nothing to keep
 
 
-def _send(outcome: int, payload: bytes) -> None:
-    data = frames.RESULT.pack(outcome, len(payload)) + payload
+def _send(outcome: int, wall_s: float, payload: bytes) -> None:
+    data = frames.RESULT.pack(outcome, wall_s, len(payload)) + payload
     while data:
         data = data[os.write(RESULT_FD, data) :]

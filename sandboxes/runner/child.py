@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import time
 
 from sandboxes.runner.candidate import RESULT_FD
 from sandboxes.runner.walls import MAX_OPEN_FILES
+
+TYPE_CHECKING = False  # see `sandboxes.frames`
+if TYPE_CHECKING:
+    from sandboxes.runner.buffers import Buffer
+
+_SIGKILL = 9
 
 
 class Child:
@@ -32,26 +37,45 @@ class Child:
             os.close(write_end)
         self.result_fd, *self.output_fds = (read_end for read_end, _ in pipes)
         os.set_blocking(self.result_fd, False)
-        self._poll = select.poll()
-        for fd in (self.result_fd, *self.output_fds):
-            self._poll.register(fd, select.POLLIN)
         self._requests = requests
-        self._poll.register(requests, 0)  # 0: of interest is only that the other end was closed
+        self._poll = select.poll()
+        # A program that runs for a millisecond is left alone until it has ended: 0 asks for no more than that. To be woken for
+        # each of its results would take longer than to compute them.
+        for fd, events in ((self.result_fd, 0), (requests, 0), *((fd, select.POLLIN) for fd in self.output_fds)):
+            self._poll.register(fd, events)
 
-    def ready_fds(self, deadline: float) -> list[int]:
-        """Wait until something can be read; nothing at the deadline."""
-        ready = [fd for fd, _ in self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000.0)]
-        if self._requests in ready:
-            os._exit(0)  # the kernel kills the program with its runner
-        return ready
+    def wait(self, until: float) -> tuple[bool, list[int]]:
+        """Wait for the end of the process, for output or, at the latest, until a time of `time.monotonic`.
 
-    def forget(self, fd: int) -> None:
-        """Stop waiting for a file descriptor that has ended."""
-        self._poll.unregister(fd)
+        Returns:
+            Whether the process has ended, and the file descriptors on which there is output.
+        """
+        has_ended, printed = False, []
+        for fd, events in self._poll.poll(max(0.0, until - time.monotonic()) * 1000.0):
+            if fd == self._requests:
+                os._exit(0)  # the kernel kills the program with its runner
+            elif fd == self.result_fd:
+                has_ended = not events & select.POLLIN
+            elif events & select.POLLIN:
+                printed.append(fd)
+            else:
+                self._poll.unregister(fd)
+        return has_ended, printed
+
+    def read_results(self, buffer: Buffer) -> bool:
+        """Add what has come on the result pipe to the buffer; False where there is nothing."""
+        try:
+            return bool(buffer.read_from(self.result_fd, buffer.room))
+        except BlockingIOError:
+            return False
+
+    def expect_more(self, is_expected: bool) -> None:
+        """Wake up for the rest of a result of which a part has come: a pipe holds 64 KiB, a result may be longer."""
+        self._poll.modify(self.result_fd, select.POLLIN if is_expected else 0)
 
     def end(self) -> tuple[float, float]:
         """Kill the process and all its threads; CPU seconds and peak MiB."""
-        os.kill(self.pid, signal.SIGKILL)
+        os.kill(self.pid, _SIGKILL)
         usage = os.wait4(self.pid, 0)[2]
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0
 

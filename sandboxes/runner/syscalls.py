@@ -1,4 +1,8 @@
-"""The seccomp filter: an allow-list of system calls, as classic BPF, for x86_64 and aarch64.
+"""The seccomp filters: an allow-list of system calls, as classic BPF, for x86_64 and aarch64.
+
+There are two, and the stricter verdict holds. The long one is set once, in the runner, and every program's process inherits it;
+what the runner itself needs (`_FOR_RUNNER`) the short one takes away in the program's process, where every instruction of a filter
+is paid for at each start.
 
 A call that is not listed fails with EPERM, which a program sees as PermissionError. A filter can see the register
 arguments of a call, so calls that are safe in one form only are allowed in that form:
@@ -11,9 +15,8 @@ arguments of a call, so calls that are safe in one form only are allowed in that
 
 from __future__ import annotations
 
-import platform
+import os
 import struct
-from typing import NamedTuple
 
 _LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _EPERM, _ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
@@ -55,22 +58,21 @@ _ALLOWED: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 
 _CONDITIONAL: dict[str, tuple[int | None, int | None]] = {
-    "clone": (56, 220), "openat": (257, 56), "open": (2, None), "fcntl": (72, 25), "ioctl": (16, 29),
-    "prctl": (157, 167), "prlimit64": (302, 261), "socketpair": (53, 199),
+    "openat": (257, 56), "open": (2, None), "fcntl": (72, 25), "ioctl": (16, 29), "socketpair": (53, 199),
+}  # fmt: skip
+
+#: What the runner does and a program must not. The first three have a form that a program may use.
+_FOR_RUNNER: dict[str, tuple[int | None, int | None]] = {
+    "clone": (56, 220), "prctl": (157, 167), "prlimit64": (302, 261), "kill": (62, 129), "landlock_create_ruleset": (444, 444),
+    "landlock_restrict_self": (446, 446),
 }  # fmt: skip
 
 # glibc tries the newer call first and falls back only on ENOSYS.
 _ABSENT: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "openat2": (437, 437)}
 
 
-class Architecture(NamedTuple):
-    """A machine that the tables cover."""
-
-    column: int
-    audit: int
-
-
-ARCHITECTURES = {"x86_64": Architecture(0, 0xC000003E), "aarch64": Architecture(1, 0xC00000B7)}
+#: Machine -> column of the tables, and how the kernel names the architecture to a filter.
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 Instruction = tuple[int, int, int, int]
 
@@ -122,11 +124,10 @@ def _conditions() -> dict[str, list[Instruction]]:
     }
 
 
-def _intervals(by_number: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
+def _intervals(by_number: dict[int, list[Instruction]], otherwise: int) -> list[tuple[int, list[Instruction]]]:
     """Cut the line of all call numbers where what to do changes: (first number, what to do), in order."""
-    refuse = [_return(_EPERM)]
     cuts = sorted({0, *by_number, *(number + 1 for number in by_number)})
-    steps = [(cut, by_number.get(cut, refuse)) for cut in cuts] + [(_X32_BIT, [_return(_KILL_PROCESS)])]
+    steps = [(cut, by_number.get(cut, [_return(otherwise)])) for cut in cuts] + [(_X32_BIT, [_return(_KILL_PROCESS)])]
     return [step for i, step in enumerate(steps) if i == 0 or step[1] != steps[i - 1][1]]
 
 
@@ -143,22 +144,35 @@ def _search(intervals: list[tuple[int, list[Instruction]]]) -> list[Instruction]
     return [(_JUMP_GREATER_EQUAL, len(left), 0, intervals[middle][0]), *left, *right]
 
 
-def build_filter(machine: str | None = None) -> bytes:
-    """Assemble the filter as an array of `struct sock_filter`.
+def runner_filter(machine: str | None = None) -> bytes:
+    """The long filter, as an array of `struct sock_filter`.
 
     Args:
-        machine: As `platform.machine()` names it; this machine by default.
+        machine: As `os.uname` names it; this machine by default.
 
     Raises:
         OSError: If the tables do not cover the machine.
     """
-    machine = machine or platform.machine()
+    bodies = {name: [_return(_ALLOW)] for name in (*_ALLOWED, *_FOR_RUNNER)} | {name: [_return(_ENOSYS)] for name in _ABSENT}
+    conditions = {name: body for name, body in _conditions().items() if name in _CONDITIONAL}
+    return _assemble(_ALLOWED | _FOR_RUNNER | _CONDITIONAL | _ABSENT, bodies | conditions, _EPERM, machine)
+
+
+def program_filter(machine: str | None = None) -> bytes:
+    """The short filter; arguments and errors as for `runner_filter`."""
+    bodies = {name: [_return(_EPERM)] for name in _FOR_RUNNER}
+    conditions = {name: body for name, body in _conditions().items() if name in _FOR_RUNNER}
+    return _assemble(_FOR_RUNNER, bodies | conditions, _ALLOW, machine)
+
+
+def _assemble(
+    table: dict[str, tuple[int | None, int | None]], bodies: dict[str, list[Instruction]], otherwise: int, machine: str | None
+) -> bytes:
+    machine = machine or os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(f"No system call table for {machine!r}: expected one of {sorted(ARCHITECTURES)}.")
     column, audit = ARCHITECTURES[machine]
-    bodies = {name: [_return(_ALLOW)] for name in _ALLOWED} | _conditions() | {name: [_return(_ENOSYS)] for name in _ABSENT}
-    numbers = {name: table[column] for name, table in (_ALLOWED | _CONDITIONAL | _ABSENT).items()}
-    by_number = {number: bodies[name] for name, number in numbers.items() if number is not None}
+    by_number = {number: bodies[name] for name, numbers in table.items() if (number := numbers[column]) is not None}
     code: list[Instruction] = [(_LOAD, 0, 0, _ARCHITECTURE_OFFSET), (_JUMP_EQUAL, 1, 0, audit), _return(_KILL_PROCESS)]
-    code += [(_LOAD, 0, 0, _NUMBER_OFFSET), *_search(_intervals(by_number))]
+    code += [(_LOAD, 0, 0, _NUMBER_OFFSET), *_search(_intervals(by_number, otherwise))]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)

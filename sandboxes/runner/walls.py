@@ -1,24 +1,26 @@
 """The walls around a program, from the kernel alone: capabilities, Landlock, resource limits, seccomp.
 
 `Walls.confine_runner` is called once, before the first program; what it takes away (capabilities, all files but the
-interpreter's, TCP) every later process inherits. `Walls.confine_program` is called in the process of each program before any
-byte of it runs, and takes away the rest: memory, signals to the runner, and all system calls that are not listed.
+interpreter's, TCP, most system calls) every later process inherits. `Walls.confine_program` is called in the process of each program before any
+byte of it runs, and takes away the rest: memory, signals to the runner, and the system calls that only the runner needs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import resource
-import signal
 import struct
-from collections.abc import Collection, Iterable, Iterator
 
-from sandboxes.runner.syscalls import build_filter
+from sandboxes.runner.syscalls import program_filter, runner_filter
+
+TYPE_CHECKING = False  # see `sandboxes.frames`
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
+_SIGKILL = 9
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
@@ -30,6 +32,8 @@ _MAX_STACK_BYTES = 8 * _MIB
 MAX_OPEN_FILES = 64
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_SCOPE_RULES = struct.pack("QQQ", 0, 0, _SCOPE_ALL)
+_NOTHING: Mapping[str, int] = {}
 
 
 def _check(status: int, what: str) -> int:
@@ -39,7 +43,8 @@ def _check(status: int, what: str) -> int:
 
 
 def _prctl(option: int, value: int, pointer: object = 0) -> None:
-    _check(_libc.prctl(option, value, pointer, 0, 0), f"prctl {option}")
+    if _libc.prctl(option, value, pointer, 0, 0) < 0:
+        _check(-1, f"prctl {option}")
 
 
 def die_with_parent(parent: int) -> None:
@@ -48,7 +53,7 @@ def die_with_parent(parent: int) -> None:
     Args:
         parent: Expected parent process; one that has gone already leaves nothing to wait for.
     """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -84,14 +89,15 @@ class Walls:
         self._listable = {os.path.dirname(path) for path in hidden}
         self._omit = frozenset(omit)
         self.landlock = 0 if "landlock" in omit else landlock_version()
-        code = build_filter()
-        self._filter = ctypes.create_string_buffer(code, len(code))
-        self._program = struct.pack("@HP", len(code) // 8, ctypes.addressof(self._filter))
+        self._runner_filter, self._program_filter = _Filter(runner_filter()), _Filter(program_filter())
 
     def confine_runner(self) -> None:
         """Give up, for this process and all that it forks, what no program needs."""
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # out of memory, the kernel should take a program rather than the training run
+        try:
+            with open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")  # out of memory, the kernel should take a program rather than the training run
+        except OSError:
+            pass
         os.chdir("/")
         for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_STACK, _MAX_STACK_BYTES)):
             _limit(kind, limit)
@@ -101,6 +107,8 @@ class Walls:
         _drop_capabilities()
         if self.landlock:
             self._restrict_files()
+        if "seccomp" not in self._omit:
+            self._runner_filter.set()
 
     def confine_program(self, memory_mib: int, cpu_s: int) -> None:
         """Put up the walls that the runner itself cannot live behind. Nothing untrusted may have run before.
@@ -113,9 +121,9 @@ class Walls:
             _limit(resource.RLIMIT_AS, memory_mib * _MIB)
             _limit(resource.RLIMIT_CPU, cpu_s)
         if self.landlock >= 6:
-            self._restrict(struct.pack("QQQ", 0, 0, _SCOPE_ALL))
+            _restrict(_SCOPE_RULES)
         if "seccomp" not in self._omit:
-            _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(self._program))
+            self._program_filter.set()
 
     def _restrict_files(self) -> None:
         rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(self.landlock, 16)  # how many kinds of access this version knows
@@ -123,22 +131,46 @@ class Walls:
         size = 8 if self.landlock < 4 else 16 if self.landlock < 6 else 24
         allowed = dict.fromkeys(readable_paths(self._roots, self._hidden), _READ_FILE | _READ_DIR)
         allowed |= dict.fromkeys((path for path in self._listable if os.path.isdir(path)), _READ_DIR)
-        self._restrict(attributes[:size], allowed)
+        _restrict(attributes[:size], allowed)
 
-    def _restrict(self, attributes: bytes, allowed: dict[str, int] | None = None) -> None:
-        ruleset = _check(_libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0), "landlock_create_ruleset")
+
+def _restrict(attributes: bytes, allowed: Mapping[str, int] = _NOTHING) -> None:
+    """Put this process behind a Landlock ruleset.
+
+    Args:
+        attributes: `struct landlock_ruleset_attr`: what is forbidden.
+        allowed: Paths, with what is allowed there all the same.
+    """
+    ruleset = _libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
+    if ruleset < 0:
+        _check(-1, "landlock_create_ruleset")
+    for path, rights in allowed.items():
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            for path, rights in (allowed or {}).items():
-                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-                try:
-                    rights = rights if os.path.isdir(path) else rights & ~_READ_DIR
-                    rule = struct.pack("=Qi", rights, fd)
-                    _check(_libc.syscall(_LANDLOCK_ADD, ruleset, _LANDLOCK_PATH_BENEATH, rule, 0), f"landlock_add_rule {path}")
-                finally:
-                    os.close(fd)
-            _check(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0), "landlock_restrict_self")
+            rights = rights if os.path.isdir(path) else rights & ~_READ_DIR
+            rule = struct.pack("=Qi", rights, fd)
+            _check(_libc.syscall(_LANDLOCK_ADD, ruleset, _LANDLOCK_PATH_BENEATH, rule, 0), f"landlock_add_rule {path}")
         finally:
-            os.close(ruleset)
+            os.close(fd)
+    if _libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) < 0:
+        _check(-1, "landlock_restrict_self")
+    os.close(ruleset)
+
+
+class _Filter:
+    """A seccomp filter that is ready to be set.
+
+    Args:
+        code: Array of `struct sock_filter`.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        self._code = ctypes.create_string_buffer(code, len(code))
+        self._program = ctypes.c_char_p(struct.pack("@HP", len(code) // 8, ctypes.addressof(self._code)))
+
+    def set(self) -> None:
+        """Put this process and all that it forks behind the filter."""
+        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._program)
 
 
 def _limit(kind: int, value: int) -> None:

@@ -10,43 +10,38 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import importlib
-import json
 import os
-import platform
 import sys
 import time
-from typing import Any, NamedTuple
 
 from sandboxes import frames
 from sandboxes.files import interpreter_files
-from sandboxes.runner import candidate, encode
+from sandboxes.runner import candidate
 from sandboxes.runner.buffers import Buffer, Outbox, write_all
 from sandboxes.runner.child import Child
 from sandboxes.runner.walls import Walls, die_with_parent
 
+TYPE_CHECKING = False  # see `sandboxes.frames`
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 _START_TIMEOUT_S = 10.0
+_FIRST_LOOK_S, _LAST_LOOK_S, _LOOKS_PER_CALL = 0.01, 0.05, 20
 _CHUNK_BYTES = 1 << 16
 _FIRST_FREE_FD = 10
 _ENVIRONMENT = ("PYTHONHASHSEED", "TZ", "LANG")
-# Imported once, here, so that no program spends its time on them.
-_WARM_MODULES = (
-    "abc", "base64", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions",
-    "functools", "hashlib", "heapq", "itertools", "math", "multiprocessing", "operator", "queue", "random", "re", "statistics",
-    "string", "textwrap", "threading", "time", "typing", "unicodedata", "_strptime",
-)  # fmt: skip
+_REHEARSALS = 20
 
 
-class Request(NamedTuple):
-    """Header of a request; see `frames.REQUEST`."""
+class Request:
+    """Header of a request, by the fields of `frames.REQUEST`."""
 
-    body_bytes: int
-    num_calls: int
-    call_timeout_s: float
-    program_timeout_s: float
-    memory_mib: int
-    output_bytes: int
-    value_bytes: int
+    def __init__(self, header: memoryview) -> None:
+        (
+            self.body_bytes, self.num_calls, self.semantics, self.call_timeout_s, self.program_timeout_s, self.memory_mib,
+            self.output_bytes, self.value_bytes,
+        ) = frames.REQUEST.unpack(header)  # fmt: skip
 
 
 class Zygote:
@@ -70,12 +65,11 @@ class Zygote:
     def serve(self) -> None:
         """Serve until the host closes the pipe."""
         while self._header.fill_from(self._requests, frames.REQUEST.size):
-            request = Request(*frames.REQUEST.unpack(self._header.view()))
+            request = Request(self._header.view())
             self._header.wipe()
-            self._body.resize(request.body_bytes)
+            self._body.hold(request.body_bytes)
             if not self._body.fill_from(self._requests, request.body_bytes):
                 return
-            self._result.resize(frames.RESULT.size + max(request.value_bytes, frames.MAX_NAME_BYTES))
             self._run(request)
             self._body.wipe()
             self._outbox.flush()
@@ -105,64 +99,64 @@ class Zygote:
         try:
             die_with_parent(self._pid)
             self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
-            candidate.serve(bytes(self._body.view()), first, request.num_calls, request.value_bytes)
+            candidate.serve(self._body.view(), request.num_calls, first, request.semantics, request.value_bytes)
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
         finally:
             os._exit(1)
 
     def _supervise(self, child: Child, request: Request, call: int, deadline: float) -> int:
-        """Pass on the results of calls `call` and following; the number of the first one that is not settled."""
-        if self._next_result(child, time.monotonic() + _START_TIMEOUT_S) != frames.READY:
-            self._outbox.put(frames.CALL, outcome=frames.CRASH)
-            return call + 1
-        started = time.monotonic()
-        while call < request.num_calls:
-            outcome = self._next_result(child, min(started + request.call_timeout_s, deadline))
-            now = time.monotonic()
-            if outcome >= len(frames.OUTCOMES):
-                outcome = self._broken()
-            self._outbox.put(frames.CALL, self._result.view(frames.RESULT.size), outcome, now - started)
-            call += 1
-            started = now
-            if outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
-                break
-        return call
+        """Pass on the results of calls `call` and following; the number of the first one that is not settled.
 
-    def _next_result(self, child: Child, deadline: float) -> int:
-        """Read one frame of the program into the result buffer; its outcome, or TIMEOUT or CRASH with nothing in the buffer."""
-        self._result.wipe()
+        The runner looks at what a program has done so far at growing intervals, at most a twentieth of what a call may take. So
+        a call is over time by at most that much when it is stopped.
+        """
+        is_ready, has_ended, seen = False, False, time.monotonic()
+        last_look_s = min(_LAST_LOOK_S, request.call_timeout_s / _LOOKS_PER_CALL)
+        look_s = _FIRST_LOOK_S
         while True:
-            ready = child.ready_fds(deadline)
-            for fd in ready:
-                if fd != child.result_fd and not self._read_output(child, fd):
-                    child.forget(fd)
-            outcome = self._read_result(child.result_fd) if child.result_fd in ready else None
-            if outcome is not None:
-                return outcome
-            if time.monotonic() >= deadline:
-                self._result.wipe()
-                return frames.TIMEOUT
+            late = min(seen + request.call_timeout_s, deadline) if is_ready else seen + _START_TIMEOUT_S
+            has_ended, printed = child.wait(min(late, time.monotonic() + look_s))
+            for fd in printed:
+                self._read_output(child, fd)
+            now, look_s = time.monotonic(), min(2.0 * look_s, last_look_s)
+            for outcome, wall_s, payload in self._results(child, request.value_bytes):
+                if not is_ready:
+                    is_ready = outcome == frames.READY
+                    if is_ready:
+                        seen = now
+                        continue
+                if outcome >= len(frames.OUTCOMES):
+                    outcome, payload = frames.CRASH, payload[:0]
+                self._outbox.put(frames.CALL, payload, outcome, wall_s if 0.0 <= wall_s <= now - seen else now - seen)
+                call, seen, look_s = call + 1, now, _FIRST_LOOK_S
+                if call == request.num_calls or outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
+                    return call
+            if has_ended or now >= late:
+                self._outbox.put(
+                    frames.CALL, outcome=frames.TIMEOUT if is_ready and not has_ended else frames.CRASH, wall_s=now - seen
+                )
+                return call + 1
 
-    def _read_result(self, fd: int) -> int | None:
-        """Read on in a frame: its outcome once it is complete, CRASH if it cannot be one, None while more is to come."""
+    def _results(self, child: Child, value_bytes: int) -> Iterator[tuple[int, float, memoryview]]:
+        """Outcome, wall seconds and payload of the results that have come; a crash in place of one that cannot be."""
         result, header_bytes = self._result, frames.RESULT.size
-        try:
-            if result.used < header_bytes and not result.read_from(fd, header_bytes - result.used):
-                return self._broken()
-            if result.used < header_bytes:
-                return None
-            outcome, length = frames.RESULT.unpack(result.view(0, header_bytes))
-            missing = header_bytes + length - result.used
-            if missing > result.room or (missing and not result.read_from(fd, missing)):
-                return self._broken()
-            return int(outcome) if result.used == header_bytes + length else None
-        except BlockingIOError:
-            return None
-
-    def _broken(self) -> int:
-        self._result.wipe()
-        return frames.CRASH
+        while child.read_results(result):
+            start = 0
+            while result.used - start >= header_bytes:
+                outcome, wall_s, length = frames.RESULT.unpack(result.view(start, start + header_bytes))
+                end = start + header_bytes + length
+                if length > max(value_bytes, frames.MAX_NAME_BYTES):
+                    yield frames.CRASH, 0.0, result.view(0, 0)
+                    return
+                if end > result.used:
+                    break
+                yield outcome, wall_s, result.view(start + header_bytes, end)
+                start = end
+            result.discard(start)
+            if result.used >= header_bytes:
+                result.hold(header_bytes + length)
+            child.expect_more(result.used > 0)
 
     def _read_output(self, child: Child, fd: int) -> int:
         """Read what a program printed, pass on what the limit leaves of it; how much was read."""
@@ -184,23 +178,34 @@ def _ignore_forks(**handlers: object) -> None:
     """
 
 
-def _import_packages(names: list[str], parents: list[str]) -> list[str]:
-    """Import what the operator allows, before there are walls; the names that worked."""
+def _load(names: list[str], parents: list[str]) -> list[str]:
+    """Load modules so that no program spends its time on them; the names of those that there are."""
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # a runner that forks must have one thread
     found = []
     own_path = sys.path[:]
     sys.path += parents
     for name in names:
         try:
-            importlib.import_module(name)
+            __import__(name)
         except ImportError:
             continue
         found.append(name)
-    if "numpy" in found:
-        encode.support_numpy(sys.modules["numpy"])
-        candidate.seeders["numpy"] = importlib.import_module("numpy.random").seed
     sys.path[:] = own_path
+    for name, module in (("random", "random"), ("numpy", "numpy.random")):
+        if module in sys.modules:
+            candidate.seeders[name] = sys.modules[module].seed
     return found
+
+
+def _rehearse() -> None:
+    """Do what a program's process does, so that what Python writes down when code first runs is there before the fork.
+
+    Each such note in the memory of the runner would cost every program the copy of a page.
+    """
+    body = frames.pack_texts(("def f(x):\n    return [x, 'a', 1.5, None, True, (x,), {x: 2}]", *["f(1)"] * 3))
+    for _ in range(_REHEARSALS):
+        candidate.serve(memoryview(body), 3, 0, 0, 1 << 16)
+    del sys.modules["program"]
 
 
 def _take_over_pipes() -> tuple[int, int, int]:
@@ -217,10 +222,7 @@ def main(settings: dict[str, Any]) -> None:
     if settings["parent"]:
         die_with_parent(settings["parent"])
     register_at_fork, os.register_at_fork = os.register_at_fork, _ignore_forks
-    for name in _WARM_MODULES:
-        importlib.import_module(name)
-    candidate.seeders["random"] = sys.modules["random"].seed
-    packages = _import_packages(settings["packages"], settings["package_parents"])
+    modules = _load(settings["modules"], settings["package_parents"])
     os.register_at_fork = register_at_fork
     for name in set(os.environ) - set(_ENVIRONMENT):
         del os.environ[name]
@@ -232,7 +234,9 @@ def main(settings: dict[str, Any]) -> None:
     requests, replies, null = _take_over_pipes()
     walls.confine_runner()
     os.dup2(null, 2)  # until here the host wants to hear of errors
-    ready = json.dumps({"python": platform.python_version(), "landlock": walls.landlock, "packages": packages}).encode()
+    _rehearse()
+    python = ".".join(map(str, sys.version_info[:3]))
+    ready = "\n".join((python, str(walls.landlock), *modules)).encode()
     write_all(replies, frames.LENGTH.pack(len(ready)) + ready)
     gc.collect()
     gc.freeze()

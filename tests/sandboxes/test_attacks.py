@@ -33,7 +33,7 @@ def syscall(*arguments):
     return result
 
 def frame(outcome, payload, length=None):
-    os.write(3, struct.pack("!BI", outcome, len(payload) if length is None else length) + payload)
+    os.write(3, struct.pack("!BdI", outcome, 0.0, len(payload) if length is None else length) + payload)
 """
 
 
@@ -350,7 +350,7 @@ def test_a_program_loses_only_the_call_that_is_killed(sandbox):
 
 
 def test_a_forged_frame_only_answers_the_forgers_own_calls(sandbox):
-    source = "import os, struct\ndef run(x):\n    os.write(3, struct.pack('!BI', 0, 1) + b'9')\n    return x"
+    source = "import os, struct\ndef run(x):\n    os.write(3, struct.pack('!BdI', 0, 0.0, 1) + b'9')\n    return x"
     forged, honest = sandbox.run([Program(source, ("run(1)", "run(2)"), LIMITS), HEALTHY])
     assert {call.value for call in forged.calls} <= {9, 1, 2}
     assert [call.value for call in honest.calls] == [42]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -115,6 +116,7 @@ def test_nothing_is_left_after_close(docker_image):
         finally:
             client.close()
 
+    gc.collect()  # what earlier tests have left
     before = resources()
     for _ in range(2):
         sandbox = DockerSandbox(workers=2)

@@ -50,7 +50,7 @@ def test_results_come_in_the_order_of_the_programs():
             Program("import time\ndef f(x):\n    time.sleep(x % 3 / 100)\n    return x", (f"f({x})",)) for x in range(60)
         ]
         assert [result.calls[0].value for result in sandbox.run(programs)] == list(range(60))
-        assert len(runners(sandbox)) == 3
+        assert len(runners(sandbox)) == 4  # one of each thread, and the plain one of the start
         assert sandbox.run([]) == []
 
 
@@ -134,24 +134,35 @@ def test_a_fork_in_the_middle_of_work_is_harmless():
 # ------------------------------------------------------------------------------------------------------ failure and repair
 
 
-def test_a_dead_runner_is_replaced(sandbox):
+@pytest.fixture
+def kill(descendants):
+    """Function: runner -> kills it, and bubblewrap around it, at once."""
+
+    def kill_all(runner):
+        for pid in (*descendants(runner.channel.pid), runner.channel.pid):
+            os.kill(pid, signal.SIGKILL)
+
+    return kill_all
+
+
+def test_a_dead_runner_is_replaced(sandbox, kill):
     (runner,) = runners(sandbox)
-    os.kill(runner.channel.pid, signal.SIGKILL)
+    kill(runner)
     assert run_one(sandbox, "", "1").value == 1
     assert runners(sandbox) != [runner]
 
 
-def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monkeypatch):
+def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monkeypatch, kill):
     launched = []
     launch = sandbox._pool()._launch
 
     def launch_and_kill(packages):
         launched.append(launch(packages))
-        launched[-1].channel.kill()
+        kill(launched[-1])
         return launched[-1]
 
     monkeypatch.setattr(sandbox._pool(), "_launch", launch_and_kill)
-    runners(sandbox)[0].channel.kill()
+    kill(runners(sandbox)[0])
     (result,) = sandbox.run([Program("", ("2", "1"))])
     assert [call.outcome for call in result.calls] == [Outcome.CRASH] * 2
     assert len(launched) == ATTEMPTS - 1

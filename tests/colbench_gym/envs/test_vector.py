@@ -125,7 +125,8 @@ def test_answers_to_one_task_run_its_reference_once(make_vec, humans, sandbox, a
     envs = make_vec(8, sandbox=counting, tasks=[total_task()])
     envs.reset(seed=0)
     assert envs.step([answer] * 8)[1].tolist() == [1.0] * 8
-    assert len(counting.programs) == 8 + 2  # the reference runs twice, to see whether it gives the same
+    own = [program.calls for program in counting.programs]
+    assert own.count(own[0]) <= 8 and len(own) == own.count(own[0]) + 1  # in reverse once, to see whether it gives the same
 
 
 @pytest.mark.parametrize("mode", MODES)
