@@ -1,12 +1,14 @@
 """Gradings per second: sandboxes beside the unsafe way, in one run, as ratios of medians.
 
-    python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker] [--answers 16] [--distinct] [--repeats 3]
+    python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker docker-run] [--answers 16] [--distinct]
+        [--repeats 3]
 
 Every task gets answers that are right (the reference as it is, commented, fenced), wrong (one place of the reference changed) and
 malformed. The unsafe way is what ColBench's released grader does, in words of our own: reference and answer are executed in one
 process, anew for each call, under a one-second alarm. The sandboxes compute what a reference returns once and grade an answer
 that they have seen for the task from memory: the line above the table says how many answers are different programs, and
-`--distinct` makes all of them so.
+`--distinct` makes all of them so. "docker-run" is a container per answer, locked down alike, which prints what the calls give: the
+first 20 answers tell its rate.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 
 Answers = Sequence[tuple[Task, str]]
+CONTAINERS = 20
 _SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
     ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And,
@@ -115,8 +118,8 @@ def unsafe_seconds(answers: Answers) -> float:
 # ---- the sandboxes -------------------------------------------------------------------------------------------------------
 
 
-def sandbox_seconds(name: str, workers: int, answers: Answers) -> tuple[float, float]:
-    """Time to grade all answers with a warm pool and no known references, and from a cold call to the first verdict."""
+def sandbox_seconds(name: str, workers: int, answers: Answers) -> float:
+    """Time to grade all answers with a warm pool and no known references."""
     started = time.perf_counter()
     with sandboxes.make(name, workers=workers) as sandbox:
         sandbox.run([sandboxes.Program("", ("1",))] * 4 * workers)  # all runners are up
@@ -126,10 +129,32 @@ def sandbox_seconds(name: str, workers: int, answers: Answers) -> tuple[float, f
         grader.score(*answers[0])
         first = time.perf_counter() - started
         started = time.perf_counter()
-        for start in range(0, len(answers), 512):
-            grader.score_many(answers[start : start + 512])
+        grader.score_many(answers)
         print(f"  {name}: pool warm after {warm:.2f} s, first verdict {first * 1000:.0f} ms", flush=True)
-        return time.perf_counter() - started, first
+        return time.perf_counter() - started
+
+
+def docker_run_seconds(answers: Answers) -> float:
+    """Time of a container per answer, scaled up from the first few; without the comparison."""
+    from docker.errors import ContainerError
+
+    from sandboxes.containers import connect, lock_down
+    from sandboxes.images import default_image
+
+    settings = lock_down(memory_mib=1024, cpus=2.0, runtime=None) | {
+        "log_config": None,
+        "auto_remove": False,
+        "stdin_open": False,
+    }
+    client = connect()
+    started = time.perf_counter()
+    for task, answer in answers[:CONTAINERS]:
+        program = "\n".join([answer, *(f"print(repr({call}))" for call in task.hidden.calls)])
+        with contextlib.suppress(ContainerError):
+            client.containers.run(default_image(), ["-c", program], remove=True, **settings)
+    seconds = (time.perf_counter() - started) * len(answers) / CONTAINERS
+    client.close()
+    return seconds
 
 
 def main() -> None:
@@ -154,13 +179,14 @@ def main() -> None:
     for _ in range(given.repeats):
         seconds["unsafe"].append(unsafe_seconds(answers))
         for name in given.backends:
-            seconds[name].append(sandbox_seconds(name, given.workers, answers)[0])
+            is_pool = name != "docker-run"
+            seconds[name].append(sandbox_seconds(name, given.workers, answers) if is_pool else docker_run_seconds(answers))
     unsafe = statistics.median(seconds["unsafe"])
     print(f"{'':10} {'gradings/s':>11} {'of unsafe':>10}   runs")
     for name, values in seconds.items():
-        rates = ", ".join(f"{len(answers) / value:.0f}" for value in values)
+        rates = ", ".join(f"{len(answers) / value:.1f}" for value in values)
         median = statistics.median(values)
-        print(f"{name:10} {len(answers) / median:11.0f} {unsafe / median:10.2f}   {rates}")
+        print(f"{name:10} {len(answers) / median:11.1f} {unsafe / median:10.3f}   {rates}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/soak.py [--backend embedded|docker] [--programs 100000] [--workers 2]
 
 Ends with status 1 where a verdict was wrong, the host grew by 50 MB or more after the first tenth, the last tenth was more than 10%
-slower than the first, or a process was left behind.
+slower than the first, or a process or a container was left behind.
 """
 
 from __future__ import annotations
@@ -62,6 +62,25 @@ def children() -> list[int]:
     return [int(child) for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
 
 
+def containers() -> set[str]:
+    """Containers of sandboxes, whosesoever."""
+    from sandboxes.containers import LABEL, connect
+
+    client = connect()
+    try:
+        return {container.id for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)}
+    finally:
+        client.close()
+
+
+def left_containers(before: set[str]) -> set[str]:
+    """Containers that are there still after the daemon has had ten seconds to remove them."""
+    deadline = time.monotonic() + 10.0
+    while (left := containers() - before) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
+
+
 def main() -> int:
     """Run, print a line for each tenth, and judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -71,6 +90,7 @@ def main() -> int:
     given = parser.parse_args()
     wrong, rates, sizes = 0, [], []
     before = set(children())
+    containers_before = containers() if given.backend == "docker" else set()
     with sandboxes.make(given.backend, workers=given.workers) as sandbox:
         print("programs  per s  resident MB  processes  wrong", flush=True)
         for window in range(WINDOWS):
@@ -85,11 +105,13 @@ def main() -> int:
             sizes.append(resident_mb())
             print(f"{numbers.stop:8}  {rates[-1]:5.0f}  {sizes[-1]:11.1f}  {len(children()):9}  {wrong:5}", flush=True)
     left = set(children()) - before
+    left_in_docker = left_containers(containers_before) if given.backend == "docker" else set()
     failures = [
         *([f"{wrong} wrong verdicts"] if wrong else []),
         *([f"grew by {sizes[-1] - sizes[0]:.0f} MB"] if sizes[-1] - sizes[0] >= 50 else []),
         *([f"{rates[-1] / rates[0]:.0%} of the first rate"] if rates[-1] < 0.9 * rates[0] else []),
         *([f"left processes {sorted(left)}"] if left else []),
+        *([f"left containers {sorted(left_in_docker)}"] if left_in_docker else []),
     ]
     print("failed: " + "; ".join(failures) if failures else "passed")
     return 1 if failures else 0

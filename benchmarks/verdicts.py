@@ -109,9 +109,7 @@ def released_verdicts(answers: Answers) -> Verdicts:
 def sandbox_verdicts(backend: str, semantics: str, answers: Answers) -> Verdicts:
     """What a sandbox says, call by call."""
     with sandboxes.make(backend) as sandbox:
-        grader = UnitTests(sandbox, semantics)
-        scores = [score for i in range(0, len(answers), 512) for score in grader.score_many(answers[i : i + 512])]
-    return [list(score.calls) for score in scores]
+        return [list(score.calls) for score in UnitTests(sandbox, semantics).score_many(answers)]
 
 
 def differences(name: str, answers: Answers, first: Verdicts, second: Verdicts, left_out: Collection[str]) -> int:

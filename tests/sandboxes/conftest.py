@@ -1,66 +1,39 @@
 """Sandboxes to test: every backend, on the real thing."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.local import EmbeddedSandbox
 
-#: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
-MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
-
 EMBEDDED_FORMS = [pytest.param("bubblewrap", marks=pytest.mark.bubblewrap), "kernel walls alone"]
 
 
-def _is_missing(reason):
-    if MUST_HAVE_ALL:
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def _need_bubblewrap():
+def _need_bubblewrap(is_missing):
     if not os.access(BUBBLEWRAP, os.X_OK):
-        _is_missing(f"{BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
-
-
-def _descendants(pid):
-    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
-    return children + [descendant for child in children for descendant in _descendants(child)]
+        is_missing(f"{BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
 
 
 @pytest.fixture(scope="session")
-def descendants():
-    """Function: process id -> ids of all processes below it."""
-    return _descendants
-
-
-@pytest.fixture(scope="session")
-def is_missing():
-    """Function: reason -> skips the test, or fails it where everything must be there."""
-    return _is_missing
-
-
-@pytest.fixture(scope="session")
-def docker_image():
+def docker_image(is_missing):
     """The image of the Docker backend; skips where no daemon answers or the image was not built."""
     docker_backend = pytest.importorskip("sandboxes.docker", reason="The docker package is missing.")
     if reason := docker_backend.missing():
-        _is_missing(f"{reason}: start a daemon, then `python -m sandboxes build`.")
+        is_missing(f"{reason}: start a daemon, then `python -m sandboxes build`.")
     return docker_backend.default_image()
 
 
 @pytest.fixture(scope="session", params=EMBEDDED_FORMS)
-def use_bubblewrap(request):
+def use_bubblewrap(request, is_missing):
     """Whether to put bubblewrap around the runners."""
     if request.param == "bubblewrap":
-        _need_bubblewrap()
+        _need_bubblewrap(is_missing)
     return request.param == "bubblewrap"
 
 
 @pytest.fixture(scope="session", params=[*EMBEDDED_FORMS, pytest.param("docker", marks=pytest.mark.docker)])
-def make_sandbox(request):
+def make_sandbox(request, is_missing):
     """Function: settings -> a sandbox of the backend under test."""
     if request.param == "docker":
         request.getfixturevalue("docker_image")
@@ -68,7 +41,7 @@ def make_sandbox(request):
 
         return DockerSandbox
     if request.param == "bubblewrap":
-        _need_bubblewrap()
+        _need_bubblewrap(is_missing)
     return lambda **settings: EmbeddedSandbox(**settings, bubblewrap=request.param == "bubblewrap")
 
 

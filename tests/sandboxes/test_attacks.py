@@ -13,8 +13,14 @@ from sandboxes import Limits, Outcome, Program
 
 LIMITS = Limits(call_timeout_s=0.4, program_timeout_s=3.0, memory_mib=256)
 SECRET = "the-secret-of-the-previous-program"
-EARLIER = Program(f"import json\njson.left_behind = {SECRET!r}\nexpected = [{SECRET!r}]", ("expected",))
-HEALTHY = Program("def twice(x):\n    return 2 * x", ("twice(21)",))
+LEFT = f"json.left_behind = {SECRET!r}\nexpected = [{SECRET!r}]"
+EARLIER = {
+    True: Program(f"import json\n{LEFT}", ("expected",)),
+    False: Program(f"exec('imp' + 'ort json')\n{LEFT}", ("expected",)),
+}
+TWICE = "def twice(x):\n    return 2 * x"
+#: Behind the attack on the same runner: `import` decides which one that is.
+HEALTHY = {True: Program(f"import math\n{TWICE}", ("twice(21)",)), False: Program(TWICE, ("twice(21)",))}
 DENIED, ERROR, MEMORY = Outcome.FORBIDDEN, Outcome.EXCEPTION, Outcome.MEMORY
 TIMEOUT, CRASH, OK = Outcome.TIMEOUT, Outcome.CRASH, Outcome.OK
 TOO_LARGE, NO_VALUE = Outcome.OUTPUT_LIMIT, Outcome.NOT_SERIALISABLE
@@ -291,7 +297,76 @@ VALUES = {
     "infinite output": one("while True: print('x' * 1000)", TIMEOUT),
     "infinite errors": one("while True: os.write(2, b'x' * 1000)", TIMEOUT),
 }
+OURS = {
+    "lie about the time": one("os.write(3, struct.pack('!BdI', 0, float('nan'), 1) + b'9'); time.sleep(60)", OK, value=9),
+    "stay when all is done": body("def stay(code): time.sleep(60)\ndef run():\n os._exit = stay\n return 1", OK, value=1),
+    "half a frame": one("os.write(3, struct.pack('!BdI', 0, 0.0, 9)[:5]); os._exit(0)", CRASH),
+    "close the result pipe": one("os.close(3); time.sleep(60)", CRASH),
+    "close the output": one("os.close(1); os.close(2); time.sleep(0.1); return 1", OK, value=1),
+    "results for everybody": one("os.write(3, (struct.pack('!BdI', 0, 0.0, 1) + b'9') * 2000)", OK),
+    "more results than a pipe holds": one("frame(0, b'9')\n    while True: frame(0, b'7')", OK, value=9),
+    "read what waits for the runner": body(
+        "def run():\n found = []\n for fd in range(4, 4096):\n  try: found.append(os.read(fd, 10))\n  except OSError: pass\n return found",
+        OK,
+        value=[],
+    ),
+    "machine code": body(
+        "import mmap\ndef run():\n code = mmap.mmap(-1, 4096, prot=7)\n code.write(b'\\xb8\\x39\\0\\0\\0\\x0f\\x05\\xc3')\n"
+        " at = ctypes.addressof(ctypes.c_char.from_buffer(code))\n return ctypes.CFUNCTYPE(ctypes.c_int)(at)()",
+        OK,
+        value=-1,
+    ),
+    "another filter": one("from sandboxes.runner import walls; walls._Filter(b'\\x06' + bytes(7)).set()", DENIED),
+    "another ruleset": one("syscall(444, bytes(24), 24, 0)", DENIED),
+    "call the runner's own code": one("from sandboxes.runner import child; child.Child(0, 3)", DENIED),
+    "fake library": body(
+        "import types\nsys.modules['decimal'] = types.SimpleNamespace(Decimal=object)\ndef run(): return object()",
+        ERROR,
+        NO_VALUE,
+    ),
+    "float that lies": body("class A(float):\n __repr__ = lambda s: 'true'\ndef run(): return A(7)", OK, value=7.0),
+    "text that lies": body("class A(str):\n translate = lambda s, t: '\", 1'\ndef run(): return A('y')", OK, value="y"),
+    "fraction that lies": body(
+        "import fractions\nclass A(fractions.Fraction):\n _numerator = property(lambda s: '1')\ndef run(): return A(1, 2)",
+        ERROR,
+    ),
+    "moment that lies": body(
+        "import datetime\nclass Z(datetime.tzinfo):\n def utcoffset(s, d):\n  while True: pass\n"
+        "def run(): return datetime.datetime(2000, 1, 1, tzinfo=Z())",
+        TIMEOUT,
+    ),
+    "order of bases that lies": body(
+        "class M(type):\n def mro(c): return [c, Exception, BaseException, object]\nclass A(Exception, metaclass=M): pass\n"
+        "def run(): raise A",
+        ERROR,
+    ),
+    "claim a limit": one("from sandboxes.runner import encode; raise encode.TooLarge", TOO_LARGE),
+    "claim that memory ran out": one("raise type('A', (MemoryError,), {})", MEMORY),
+    "exceptions in a circle": body(
+        "def run():\n a, b = KeyError(1), KeyError(2)\n a.__cause__, b.__cause__ = b, a\n raise a", ERROR
+    ),
+    "alarm for later": one("signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(60)", CRASH),
+    "lock memory": one("syscall(151, 3)", DENIED),
+    "personality": one("syscall(135, 0x40000)", DENIED),
+    "timer that signals": one("syscall(222, 0, 0, ctypes.create_string_buffer(8))", DENIED),
+    "watch files": one("syscall(294, 0)", DENIED),
+    "steal a descriptor": one("syscall(438, 3, 0, 0)", DENIED),
+    "open by handle": one("syscall(304, 3, ctypes.create_string_buffer(64), 0)", DENIED),
+    "signal by F_NOTIFY": one("fcntl.fcntl(0, 1026, 1)", DENIED),
+    "priority of disks": one("syscall(251, 1, 0, 0)", DENIED),
+    "load a module": one("syscall(175, 0, 0, b'')", DENIED),
+    "restart the machine": one("syscall(169, 0xfee1dead, 672274793, 0x1234567, 0)", DENIED),
+}
 X86_64_ONLY = {
+    "machine code",
+    "lock memory",
+    "personality",
+    "timer that signals",
+    "watch files",
+    "open by handle",
+    "priority of disks",
+    "load a module",
+    "restart the machine",
     "vfork",
     "clone a process",
     "exec by file descriptor",
@@ -300,7 +375,7 @@ X86_64_ONLY = {
     "ptrace",
     "process_vm_readv",
 }
-GROUPS = [TIME, MEMORY_ATTACKS, PROCESSES, PROTOCOL, SIGNALS, READING, LYING, ENDS, NETWORK, WRITING, KERNEL, VALUES]
+GROUPS = [TIME, MEMORY_ATTACKS, PROCESSES, PROTOCOL, SIGNALS, READING, LYING, ENDS, NETWORK, WRITING, KERNEL, VALUES, OURS]
 ATTACKS = [pytest.param(name, attack, id=name) for group in GROUPS for name, attack in group.items()]
 
 
@@ -319,14 +394,19 @@ def fingerprint(directory):
     return library, files, strange
 
 
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "hidden"])
 @pytest.mark.parametrize(("name", "attack"), ATTACKS)
-def test_attack(name, attack, sandbox, canary):
+def test_attack(name, attack, is_open, sandbox, canary):
+    """Each attack as it is, and hidden, so that it is given to a runner for programs that import nothing."""
     if (name in X86_64_ONLY or attack in KERNEL.values()) and platform.machine() != "x86_64":
         pytest.skip("The numbers of the system calls are those of x86_64.")
     before = fingerprint(canary)
-    program = Program(PRELUDE.replace("{canary!r}", repr(str(canary))) + attack.source, ("run()",), LIMITS)
+    source = PRELUDE.replace("{canary!r}", repr(str(canary))) + attack.source
+    if not is_open:
+        source = f"exec(bytes.fromhex({source.encode().hex()!r}).decode(), globals())"
+    program = Program(source, ("run()",), LIMITS)
     started = time.monotonic()
-    _, result, after = sandbox.run([EARLIER, program, HEALTHY])
+    _, result, after = sandbox.run([EARLIER[is_open], program, HEALTHY[is_open]])
     (call,) = result.calls
     denied_by_absence = DENIED in attack.expected and call.error in ("FileNotFoundError", "NotADirectoryError")
     assert call.outcome in attack.expected or denied_by_absence, (call, result.stderr)
@@ -351,6 +431,6 @@ def test_a_program_loses_only_the_call_that_is_killed(sandbox):
 
 def test_a_forged_frame_only_answers_the_forgers_own_calls(sandbox):
     source = "import os, struct\ndef run(x):\n    os.write(3, struct.pack('!BdI', 0, 0.0, 1) + b'9')\n    return x"
-    forged, honest = sandbox.run([Program(source, ("run(1)", "run(2)"), LIMITS), HEALTHY])
+    forged, honest = sandbox.run([Program(source, ("run(1)", "run(2)"), LIMITS), HEALTHY[True]])
     assert {call.value for call in forged.calls} <= {9, 1, 2}
     assert [call.value for call in honest.calls] == [42]

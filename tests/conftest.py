@@ -1,0 +1,129 @@
+"""What tests of more than one package need: processes, and a Docker daemon of our own that may be killed."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+#: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
+MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
+
+
+def _descendants(pid):
+    children = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # has ended meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children += map(int, (task / "children").read_text().split())
+    return children + [descendant for child in children for descendant in _descendants(child)]
+
+
+@pytest.fixture(scope="session")
+def descendants():
+    """Function: process id -> ids of all processes below it."""
+    return _descendants
+
+
+@pytest.fixture(scope="session")
+def is_missing():
+    """Function: reason -> skips the test, or fails it where everything must be there."""
+
+    def skip_or_fail(reason):
+        if MUST_HAVE_ALL:
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return skip_or_fail
+
+
+class Daemon:
+    """A `dockerd` whose data lies on a small disk of its own.
+
+    Args:
+        folder: For all its files; `data` in it is the disk.
+    """
+
+    def __init__(self, folder):
+        from sandboxes import containers
+
+        self._containers = containers
+        self.folder = folder
+        self.host = f"unix://{folder}/d.sock"
+        (folder / "config.json").write_text("{}")
+        self.process = None
+
+    def start(self):
+        arguments = {
+            "--data-root": "data", "--exec-root": "exec", "--pidfile": "pid", "--config-file": "config.json",
+        }  # fmt: skip
+        command = ["dockerd", "--host", self.host, "--iptables=false", "--ip-masq=false", "--bridge=none"]
+        for name, value in arguments.items():
+            command += [name, str(self.folder / value)]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with contextlib.suppress(*self._containers.DAEMON_ERRORS):
+                self._containers.connect().close()
+                return
+            time.sleep(0.1)
+        raise AssertionError((self.folder / "log").read_text()[-2000:])
+
+    def connect(self):
+        """A client of it."""
+        return self._containers.connect()
+
+    def kill(self):
+        """Kill it and its containerd, as the kernel does when memory has run out; the containers live on."""
+        state = self.folder / "exec" / "containerd"
+        os.kill(int((state / "containerd.pid").read_text()), signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        for path in (self.folder / "pid", state / "containerd.pid", state / "containerd.sock"):
+            path.unlink(missing_ok=True)
+
+    def fill_disk(self):
+        """Leave no byte; the file whose removal makes room again."""
+        filler = self.folder / "data" / "filler"
+        with contextlib.suppress(OSError), filler.open("wb") as file:
+            while True:
+                file.write(bytes(1 << 20))
+        return filler
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def daemon(is_missing):
+    """A daemon of our own, with the image, which DOCKER_HOST names meanwhile."""
+    pytest.importorskip("docker", reason="The docker package is missing.")
+    if os.geteuid() != 0 or not shutil.which("dockerd"):
+        is_missing("A daemon of our own takes root and dockerd: `apt-get install docker.io`.")
+    folder = Path(tempfile.mkdtemp(prefix="colbench-daemon-"))
+    data = folder / "data"
+    data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m", "tmpfs", data], check=True)
+    daemon = Daemon(folder)
+    from sandboxes.images import build
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", daemon.host)
+        try:
+            daemon.start()
+            client = daemon.connect()
+            build(client, "host", say=lambda line: None)
+            client.close()
+            yield daemon
+        finally:
+            daemon.stop()
+            mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+            for mount in reversed([mount for mount in mounts if mount.startswith(str(folder))]):
+                subprocess.run(["umount", mount], check=True)
+            shutil.rmtree(folder)
