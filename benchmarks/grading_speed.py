@@ -28,6 +28,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import sandboxes
+from colbench_gym.python_source import parse_source
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 
@@ -49,7 +50,7 @@ def answers_to(task: Task, count: int, rng: random.Random) -> list[tuple[Task, s
 
 
 def _changed(source: str, rng: random.Random) -> str:
-    tree = ast.parse(source)
+    tree = parse_source(source)
     places = [node for node in ast.walk(tree) if _can_change(node)]
     if not places:
         return source.rstrip() + "\n    return None\n"

@@ -82,7 +82,7 @@ class Program:
     semantics: Semantics = "module"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """Result of one call.
 
@@ -106,7 +106,7 @@ class CallResult:
             object.__setattr__(self, "canonical", canonical(self.value, nan_equal=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ExecutionResult:
     """Result of one program: one `CallResult` for each of its calls, in order.
 

@@ -234,3 +234,50 @@ def test_usage_is_measured(sandbox):
     (result,) = sandbox.run([Program("def f():\n    return sum(range(3_000_000))", ("f()", "f()"))])
     assert 0.01 < result.cpu_s < 5.0 and 5.0 < result.peak_mib < 200.0
     assert all(0.001 < call.wall_s < 1.0 for call in result.calls)
+
+
+# ----------------------------------------------------------------------------------------------------------------- batches
+
+
+def test_results_come_one_by_one(sandbox):
+    slow = Program("import time", ("time.sleep(0.6)",))
+    started = time.monotonic()
+    results = sandbox.stream([Program("import time", ("1",)), slow, Program("", ("2",))])
+    assert next(results).calls[0].value == 1
+    assert time.monotonic() - started < 0.5
+    assert [result.calls[0].value for result in results] == [None, 2]
+    assert time.monotonic() - started >= 0.6
+
+
+def test_a_stream_that_nobody_reads_to_its_end_holds_nobody_up(sandbox):
+    results = sandbox.stream([Program("import time", ("time.sleep(0.2)",))] * 50)
+    next(results)
+    started = time.monotonic()
+    results.close()
+    assert run_one(sandbox, "", "1").value == 1
+    assert time.monotonic() - started < 2.0  # not the 10 seconds of all of them
+
+
+def test_large_programs_and_large_values_pass_each_other(sandbox):
+    """Programs are sent ahead of need: what waits must not block a runner that has much to say."""
+    small = Program("", ("'small'",))
+    wordy = Program("", ("'x' * 1_000_000",) * 4)
+    long = Program(f"text = {'y' * 3_000_000!r}", ("len(text)",))
+    results = sandbox.run([wordy, small, long, wordy, small, wordy, long, wordy, wordy, small])
+    values = [call.value for result in results for call in result.calls if call.value != "x" * 1_000_000]
+    assert values == ["small", 3_000_000, "small", 3_000_000, "small"]
+    assert sum(len(result.calls) for result in results) == len(values) + 5 * 4
+
+
+def test_nothing_but_the_program_runs_after_a_fork(sandbox):
+    """What `random` and `threading` do after a fork would touch a third of what a program's process costs."""
+    unseeded = Program("import math", ("__import__('ran' + 'dom').random()",))
+    first, second = sandbox.run([unseeded, unseeded])
+    assert first.calls[0].value == second.calls[0].value
+
+
+def test_the_time_of_a_call_is_never_more_than_was_seen(sandbox):
+    source = "import os, struct\ndef lie(wall_s):\n    os.write(3, struct.pack('!BdI', 0, wall_s, 1) + b'9')\n    os._exit(0)"
+    results = sandbox.run([Program(source, (f"lie(float('{lie}'))",)) for lie in ("nan", "inf", "-1", "1e9")])
+    assert [result.calls[0].value for result in results] == [9] * 4
+    assert all(0.0 <= result.calls[0].wall_s < 2.0 for result in results)

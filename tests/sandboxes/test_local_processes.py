@@ -1,5 +1,6 @@
 """The embedded backend as processes: threads, copies, forks, failures, walls that are missing, and an end without remains."""
 
+import contextlib
 import copy
 import os
 import pickle
@@ -140,7 +141,8 @@ def kill(descendants):
 
     def kill_all(runner):
         for pid in (*descendants(runner.channel.pid), runner.channel.pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # goes with another one of them
+                os.kill(pid, signal.SIGKILL)
 
     return kill_all
 
@@ -218,6 +220,19 @@ def test_close_ends_what_is_running():
         sandbox.close()
         with pytest.raises(SandboxError, match="closed"):
             busy.result(timeout=3)
+
+
+def test_close_ends_those_who_wait_for_their_turn():
+    sandbox = EmbeddedSandbox(workers=1)
+    with ThreadPoolExecutor(4) as pool:
+        runs = [
+            pool.submit(sandbox.run, [Program("import time", ("time.sleep(9)",), Limits(call_timeout_s=9))]) for _ in range(4)
+        ]
+        time.sleep(0.1)
+        sandbox.close()
+        for run in runs:
+            with pytest.raises(SandboxError, match="closed"):
+                run.result(timeout=3)
 
 
 def test_a_forgotten_sandbox_is_closed(descendants):

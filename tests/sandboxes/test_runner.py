@@ -16,7 +16,7 @@ from sandboxes.runner import syscalls  # in a test only: a host must not load it
 def test_the_runner_forgets_the_previous_program(embedded, descendants):
     """A program inherits the runner's memory, so it must hold nothing of the programs before: no source, value or output."""
     secret = f"the-secret-of-the-previous-program-{os.getpid()}"
-    source = f"import json\njson.left_behind = 1\ndef run():\n    print({secret!r})\n    return [{secret!r}, 'x' * 200_000]"
+    source = f"import json\njson.left_behind = 1\ndef run():\n    print({secret!r})\n    return [{secret!r}, 'x' * 200_000 + {secret!r}]"
     embedded.run([Program(source, ("run()", f"len({secret!r})")), Program("", ("1",))])
     searched = 0
     for runner in descendants(os.getpid()):
