@@ -214,8 +214,10 @@ class _Pool:
             runner = self._runner(modules)
             runner.send(job.program, job.request)
             while sent:
-                has_room = len(sent) < _AHEAD and runner.num_served + len(sent) != self._recycle_after
-                if has_room and (following := _take_ahead(waiting, modules)):
+                is_fresh = runner.num_served + len(sent) != self._recycle_after
+                # Not the last ones: behind a program that hangs they would wait, while another runner has nothing to do.
+                is_much = len(waiting) > _AHEAD * self._num_threads
+                if len(sent) < _AHEAD and is_fresh and is_much and (following := _take_ahead(waiting, modules)):
                     sent.append(following)
                     runner.send(following.program, following.request)
                 else:
@@ -228,6 +230,8 @@ class _Pool:
                 sent.popleft().crash()
             waiting.extendleft(reversed(sent))
         except BaseException as error:
+            if modules in self._own.by_modules:  # else it was a start that failed
+                self._discard(self._own.by_modules[modules], modules)
             _fail(sent, error)
             _fail(waiting, error)
         else:

@@ -111,9 +111,9 @@ class Zygote:
         The runner looks at what a program has done so far at growing intervals, at most a twentieth of what a call may take. So
         a call is over time by at most that much when it is stopped.
         """
-        is_ready, has_ended, seen = False, False, time.monotonic()
+        started = seen = time.monotonic()
+        is_ready, look_s = False, _FIRST_LOOK_S
         last_look_s = min(_LAST_LOOK_S, request.call_timeout_s / _LOOKS_PER_CALL)
-        look_s = _FIRST_LOOK_S
         while True:
             late = min(seen + request.call_timeout_s, deadline) if is_ready else seen + _START_TIMEOUT_S
             has_ended, printed = child.wait(min(late, time.monotonic() + look_s))
@@ -121,21 +121,19 @@ class Zygote:
                 self._read_output(child, fd)
             now, look_s = time.monotonic(), min(2.0 * look_s, last_look_s)
             for outcome, wall_s, payload in self._results(child, request.value_bytes):
-                if not is_ready:
-                    is_ready = outcome == frames.READY
-                    if is_ready:
-                        seen = now
-                        continue
+                seen, late, look_s = now, now + request.call_timeout_s, _FIRST_LOOK_S
+                if outcome == frames.READY and not is_ready:
+                    is_ready = True
+                    continue
                 if outcome >= len(frames.OUTCOMES):
                     outcome, payload = frames.CRASH, payload[:0]
-                self._outbox.put(frames.CALL, payload, outcome, wall_s if 0.0 <= wall_s <= now - seen else now - seen)
-                call, seen, look_s = call + 1, now, _FIRST_LOOK_S
+                self._outbox.put(frames.CALL, payload, outcome, wall_s if 0.0 <= wall_s <= now - started else now - started)
+                call += 1
                 if call == request.num_calls or outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
                     return call
             if has_ended or now >= late:
-                self._outbox.put(
-                    frames.CALL, outcome=frames.TIMEOUT if is_ready and not has_ended else frames.CRASH, wall_s=now - seen
-                )
+                outcome = frames.TIMEOUT if is_ready and not has_ended else frames.CRASH
+                self._outbox.put(frames.CALL, outcome=outcome, wall_s=now - seen)
                 return call + 1
 
     def _results(self, child: Child, value_bytes: int) -> Iterator[tuple[int, float, memoryview]]:

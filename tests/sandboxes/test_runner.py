@@ -4,13 +4,14 @@ import os
 import struct
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sandboxes import Program
+from sandboxes import Program, frames
 from sandboxes.interpreter import find_interpreter
 from sandboxes.local import EmbeddedSandbox
-from sandboxes.runner import syscalls  # in a test only: a host must not load it
+from sandboxes.runner import syscalls, zygote  # in a test only: a host must not load them
 
 
 def test_the_runner_forgets_the_previous_program(embedded, descendants):
@@ -36,6 +37,53 @@ def test_no_process_is_left_over(use_bubblewrap, descendants):
         assert own and "Z" not in states
         assert len(own) <= 6  # a runner for programs that import, a plain one, and bubblewrap twice around each
     assert not set(descendants(os.getpid())) - before
+
+
+class SlowChild:
+    """A program's process whose results come at given times of a clock that only waiting moves."""
+
+    def __init__(self, results):
+        self.now, self._results = 0.0, results
+
+    def wait(self, until):
+        self.now = max(self.now, until)
+        return False, []
+
+    def read_results(self, buffer):
+        come = [result for when, result in self._results if when <= self.now]
+        self._results = self._results[len(come) :]
+        for result in come:
+            buffer.append(result)
+        return bool(come)
+
+    def expect_more(self, is_expected):
+        assert not is_expected
+
+
+@pytest.mark.parametrize(
+    ("times", "outcomes"),
+    [
+        ([0.995, 1.99, 2.98], ["ok", "ok", "ok"]),  # each within its second, and each just before the runner looks for it
+        ([0.2, 1.6], ["ok", "timeout"]),
+        ([0.001, 0.002, 0.003], ["ok", "ok", "ok"]),
+        ([1.2], ["timeout"]),
+    ],
+)
+def test_a_call_has_its_time_whenever_the_one_before_has_ended(monkeypatch, times, outcomes):
+    def frame(outcome, wall_s=0.001, payload=b"1"):
+        return frames.RESULT.pack(outcome, wall_s, len(payload)) + payload
+
+    child = SlowChild([(0.0, frame(frames.READY, payload=b"")), *((when, frame(frames.OK)) for when in times)])
+    monkeypatch.setattr(zygote, "time", SimpleNamespace(monotonic=lambda: child.now))
+    runner, settled = zygote.Zygote(0, 1, 2, walls=None), []
+    runner._outbox = SimpleNamespace(
+        put=lambda kind, payload=b"", outcome=0, wall_s=0.0: settled.append((frames.OUTCOMES[outcome], wall_s))
+    )
+    request = SimpleNamespace(call_timeout_s=1.0, num_calls=3, value_bytes=100)
+    assert runner._supervise(child, request, 0, deadline=10.0) == len(outcomes)
+    assert [outcome for outcome, _ in settled] == outcomes
+    assert [wall_s for outcome, wall_s in settled if outcome == "ok"] == [0.001] * outcomes.count("ok")
+    assert all(1.0 <= wall_s <= 1.05 for outcome, wall_s in settled if outcome == "timeout")
 
 
 def run_filter(code, machine_audit, number, arguments):
