@@ -16,10 +16,10 @@ import json
 import os
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -32,7 +32,7 @@ from colbench_gym.tasks.task import Task
 
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
-_IN_FLIGHT_PER_WORKER = 64
+_ROWS_AT_ONCE = 256
 _REPORT_EVERY_S = 5.0
 
 
@@ -74,30 +74,16 @@ def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt |
     yield from skipped
 
 
-def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests, workers: int) -> Iterator[tuple[Task | None, Score]]:
-    """Grade answers as they are read, `workers` at once; the verdicts come in the same order.
+def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iterator[tuple[Task | None, Score]]:
+    """Grade answers as they are read, some at a time; the verdicts come in the same order.
 
     Raises:
         SandboxError: If the sandbox failed.
     """
-    waiting: deque[tuple[Task | None, Future[Score]]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="grade") as threads:
-        try:
-            for attempt in attempts:
-                if isinstance(attempt, RowError):
-                    verdict: Future[Score] = Future()
-                    verdict.set_result(Score(0.0, 0, MALFORMED, (), str(attempt)))
-                    waiting.append((None, verdict))
-                else:
-                    waiting.append((attempt.task, threads.submit(unit_tests.score, attempt.task, attempt.answer)))
-                while len(waiting) > _IN_FLIGHT_PER_WORKER * workers:
-                    task, verdict = waiting.popleft()
-                    yield task, verdict.result()
-            while waiting:
-                task, verdict = waiting.popleft()
-                yield task, verdict.result()
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+    while batch := list(islice(attempts, _ROWS_AT_ONCE)):
+        scores = iter(unit_tests.score_many([(row.task, row.answer) for row in batch if isinstance(row, Attempt)]))
+        for row in batch:
+            yield (row.task, next(scores)) if isinstance(row, Attempt) else (None, Score(0.0, 0, MALFORMED, (), str(row)))
 
 
 @dataclass
@@ -165,7 +151,7 @@ class _Progress:
         self._stream.flush()
 
 
-def grade_file(path: Path, out: Path, unit_tests: UnitTests, workers: int, on_error: OnError) -> Summary:
+def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) -> Summary:
     """Grade the rows of `path` into `out`, which is written beside its place first and moved there at the end.
 
     Raises:
@@ -177,10 +163,10 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, workers: int, on_er
     if not total:
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
     summary, progress = Summary(), _Progress(total, sys.stderr)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    partial = out.with_name(f".{out.name}.partial")  # of a run that was killed, the next one writes over it
     try:
         with partial.open("w", encoding="utf-8") as lines:
-            for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests, workers)):
+            for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
                 verdict = {"index": index, "tests_passed": score.tests_passed, "success": score.success}
                 lines.write(json.dumps({**verdict, "outcome": score.outcome, "calls": score.calls}) + "\n")
                 summary.add(index, task, score)
@@ -195,7 +181,7 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, workers: int, on_er
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 where all rows were read and graded, 1 where the world failed."""
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.grade", description=(__doc__ or "").split("\n\n")[1])
+    parser = argparse.ArgumentParser(prog="python -m colbench_gym.grade", description=(__doc__ or "").split("\n\n", 1)[1])
     parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
     parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="where the scores go")
     parser.add_argument("--sandbox", choices=sandboxes.NAMES, default="auto", help="what runs the programs")
@@ -212,17 +198,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error(f"--workers must be positive, got {given.workers}")
+    if not given.out.parent.is_dir():
+        parser.error(f"--out names a folder that does not exist: {str(given.out.parent)!r}")
     if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
         parser.error(f"--out would overwrite the trajectories in {str(given.file)!r}; name another file")
     try:
         name, reason = sandboxes.resolve(given.sandbox)
+        print(f"sandbox: {name} ({reason})", file=sys.stderr)
         with sandboxes.make(name, workers=given.workers) as sandbox:
             unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
-            summary = grade_file(given.file, given.out, unit_tests, given.workers, given.on_error)
+            summary = grade_file(given.file, given.out, unit_tests, given.on_error)
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"sandbox: {name} ({reason})", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return 130
     print("\n".join(summary.lines()))
     return 0
 

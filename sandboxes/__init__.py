@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from sandboxes.daemon import knock
+from sandboxes.daemon import address, knock
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
 
 #: Names that `make` knows.
@@ -52,7 +52,7 @@ def resolve(name: str = "auto") -> tuple[str, str]:
     try:
         knock()
     except OSError:
-        return "embedded", "no Docker daemon answers"
+        return "embedded", f"no Docker daemon answers at {address()}"
     try:
         from sandboxes.docker import missing
     except ImportError:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 _CHUNK_BYTES = 1 << 16  # more would be a mapping of its own for every read
 MAX_ERROR_CHARS = 2000
+_WRAPPER_ENDS_S = 2.0
 
 
 class RunnerError(Exception):
@@ -71,7 +75,7 @@ class Channel(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill the runner and all its programs; whoever waits for it gets `RunnerError`. Safe from any thread."""
+        """Kill the runner and all its programs; whoever waits for it gets `RunnerError`. Safe from any thread; a second call does nothing."""
 
     @abstractmethod
     def close(self) -> None:
@@ -90,12 +94,14 @@ class PipeChannel(Channel):
     Args:
         command: The process to start.
         environment: All that it sees of the environment.
+        is_wrapped: Whether it is a wrapper, which starts the runner and waits for it.
 
     Raises:
         OSError: If the command cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], is_wrapped: bool = False) -> None:
+        self._is_wrapped, self._is_killed = is_wrapped, False
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -121,17 +127,37 @@ class PipeChannel(Channel):
 
     def kill(self) -> None:
         """See `Channel.kill`."""
-        self._process.kill()
+        if self._is_killed:
+            return
+        self._is_killed = True
+        # What a wrapper has started goes first: so the wrapper reaps it, and leaves nothing to process 1, which may not reap.
+        for pid in (self._is_wrapped and self._inner_processes()) or [self._process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            self._process.wait(_WRAPPER_ENDS_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def close(self) -> None:
         """See `Channel.close`."""
-        self._process.kill()
-        self._process.wait()
+        self.kill()
         self._close_pipes()
+
+    def _inner_processes(self) -> list[int]:
+        pid = self._process.pid
+        try:
+            return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        except OSError:  # it has ended, or this kernel does not tell
+            return []
 
     def abandon(self) -> None:
         """See `Channel.abandon`."""
-        self._process.returncode = 0  # else subprocess would warn about, and wait for, a process of the parent
+        self._is_killed, self._process.returncode = (
+            True,
+            0,
+        )  # else subprocess would warn about, and wait for, a process of the parent
         self._close_pipes()
 
     def _close_pipes(self) -> None:

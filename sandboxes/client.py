@@ -6,7 +6,7 @@ import functools
 import json
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ _MODULES = {f"sandboxes.{name}": _PACKAGE / f"{name}.py" for name in ("frames", 
 }
 _OUTCOMES = [Outcome(name) for name in frames.OUTCOMES]
 
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LANG": "C.UTF-8", "LD_BIND_NOW": "1"}
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LANG": "C.UTF-8", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "1"}
 """All that a runner sees of the environment. A fixed hash seed makes the order of sets repeatable. What the dynamic linker looks
-up at the start, it need not look up again in every program's process."""
+up at the start, it need not look up again in every program's process. An arena for each thread would use up the address space."""
 
 PYTHON_FLAGS = ("-s", "-S")
 """No user site, no site-packages. Not -I, which ignores PYTHONHASHSEED; nor -P, which Python 3.10 does not know."""
@@ -38,12 +38,37 @@ def boot_code() -> str:
     return (_PACKAGE / "runner" / "boot.py").read_text("utf-8")
 
 
+def runner_settings(
+    modules: Sequence[str] = (),
+    roots: Sequence[str] | None = None,
+    hidden: Sequence[str] = (),
+    package_parents: Sequence[str] = (),
+    parent: int = 0,
+    omit_walls: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a runner is told at its start.
+
+    Args:
+        modules: To load before the first program, as far as there are such.
+        roots: Trees and files that programs may read (`sandboxes.interpreter.find_interpreter`). None where the runner lives among
+            other files than the host, as in a container: it then finds its interpreter's itself.
+        hidden: Directories below the roots that they may not read.
+        package_parents: Directories that hold the packages among the modules.
+        parent: Process with which the runner should end; 0 where something else sees to that.
+        omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits".
+    """
+    return {
+        "modules": tuple(modules), "roots": None if roots is None else tuple(roots), "hidden": tuple(hidden),
+        "package_parents": tuple(package_parents), "parent": parent, "omit_walls": tuple(omit_walls),
+    }  # fmt: skip
+
+
 class RunnerClient:
     """A running runner; serves one program at a time.
 
     Args:
         channel: To an interpreter that runs `boot_code()`. It is closed with this object, and where this raises.
-        settings: Settings of `sandboxes.runner.zygote.main`.
+        settings: As `runner_settings` makes them.
 
     Raises:
         RunnerError: If the runner does not start; says what it wrote on standard error.

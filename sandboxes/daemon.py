@@ -7,6 +7,11 @@ import socket
 import sys
 
 
+def address() -> str:
+    """Where the daemon is expected: DOCKER_HOST, or the socket of the system."""
+    return os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
+
+
 def knock() -> None:
     """Connect to the daemon's Unix socket and leave again; do nothing where the daemon is reached in another way.
 
@@ -15,7 +20,7 @@ def knock() -> None:
     Raises:
         OSError: If nobody listens.
     """
-    host = os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
+    host = address()
     if host.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.connect(host.removeprefix("unix://"))

@@ -13,8 +13,9 @@ import docker
 from docker.errors import APIError, ImageNotFound
 
 from sandboxes.channel import RunnerError
-from sandboxes.client import RunnerClient
+from sandboxes.client import RunnerClient, runner_settings
 from sandboxes.containers import DAEMON_ERRORS, ContainerChannel, connect, reap
+from sandboxes.daemon import address
 from sandboxes.images import PACKAGES_DIRECTORY, default_image
 from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
@@ -113,15 +114,7 @@ class _Launcher:
     def _start(self, modules: tuple[str, ...]) -> RunnerClient:
         self._prepare()
         channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
-        settings = {
-            "roots": None,
-            "hidden": None,
-            "modules": modules,
-            "package_parents": (PACKAGES_DIRECTORY,),
-            "parent": 0,
-            "omit_walls": (),
-        }
-        runner = RunnerClient(channel, settings)
+        runner = RunnerClient(channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,)))
         runner.ready |= {"image": self._image, "runtime": self._runtime or "default", "memory_mib": self._memory_mib}
         # An image holds nothing of its user: a kernel without Landlock may let a program read it.
         check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
@@ -147,7 +140,7 @@ def missing(image: str | None = None) -> str:
     try:
         client = connect()
     except DAEMON_ERRORS:
-        return "no Docker daemon answers"
+        return f"no Docker daemon answers at {address() or 'its usual place'}"
     try:
         client.images.get(image or default_image())
     except DAEMON_ERRORS:
@@ -173,15 +166,20 @@ def explain(error: Exception, image: str = "") -> SandboxError:
     """What went wrong with Docker, and the way out."""
     text = str(error).strip()
     if isinstance(error, ImageNotFound):
-        return SandboxError(f"There is no image {image!r}. Build it: `python -m sandboxes build`.")
+        way_out = "Build it: `python -m sandboxes build`" if image == default_image() else f"Get it: `docker pull {image}`"
+        return SandboxError(f"There is no image {image!r}. {way_out}.")
     if "no space left" in text.lower():
         return SandboxError(f"Docker's disk is full ({text}). Make room (`docker system prune`), then run this again.")
     if isinstance(error, RunnerError):
         return SandboxError(f"A container of {image!r} cannot serve: {text} Build it anew: `python -m sandboxes build`.")
+    if isinstance(error, APIError) and "runtime" in text:
+        return SandboxError(
+            f"Docker refuses: {text}. Register the runtime with the daemon (`daemon.json`), or leave `runtime` out."
+        )
     if isinstance(error, APIError):
         return SandboxError(f"Docker refuses: {text}.")
     reason = text.splitlines()[0][:200] if text else "no reason given"
     start = "Start it (`systemctl start docker`, or `dockerd` as root)" if sys.platform == "linux" else "Start Docker Desktop"
     return SandboxError(
-        f"No Docker daemon answers ({reason}). {start}, or set DOCKER_HOST; or use sandbox='embedded' on Linux."
+        f"No Docker daemon answers at {address() or 'its usual place'} ({reason}). {start}, or set DOCKER_HOST; or use sandbox='embedded' on Linux."
     )

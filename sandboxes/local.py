@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from sandboxes.channel import PipeChannel, RunnerError
-from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code
+from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code, runner_settings
 from sandboxes.interpreter import BUBBLEWRAP, bubblewrap_command, find_interpreter
 from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
@@ -106,16 +106,17 @@ class _Launcher:
     def _start(self, modules: tuple[str, ...], with_bubblewrap: bool) -> RunnerClient:
         interpreter = self._interpreter
         wrapper = bubblewrap_command(interpreter) if with_bubblewrap else []
-        settings = {
-            "roots": interpreter.roots,
-            "hidden": () if with_bubblewrap else interpreter.hidden,  # bubblewrap mounts nothing there
-            "modules": modules,
-            "package_parents": interpreter.package_parents,
-            "parent": 0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
-            "omit_walls": self._omit_walls,
-        }
+        settings = runner_settings(
+            modules,
+            interpreter.roots,
+            hidden=() if with_bubblewrap else interpreter.hidden,  # bubblewrap mounts nothing there
+            package_parents=interpreter.package_parents,
+            parent=0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
+            omit_walls=self._omit_walls,
+        )
         try:
-            channel = PipeChannel([*wrapper, interpreter.executable, *PYTHON_FLAGS, "-c", boot_code()], ENVIRONMENT)
+            command = [*wrapper, interpreter.executable, *PYTHON_FLAGS, "-c", boot_code()]
+            channel = PipeChannel(command, ENVIRONMENT, is_wrapped=with_bubblewrap)
             runner = RunnerClient(channel, settings)
             runner.ready["bubblewrap"] = with_bubblewrap
             if self._is_checked:

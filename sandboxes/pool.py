@@ -241,7 +241,10 @@ class _Pool:
     def _runner(self, modules: tuple[str, ...]) -> RunnerClient:
         runner = self._own.by_modules.get(modules)
         if runner is None:
-            runner = self._launch(modules)
+            try:
+                runner = self._launch(modules)
+            except RunnerError as error:
+                raise SandboxError(str(error)) from error
             with self._lock:
                 self._runners.add(runner)
                 is_late = self._is_closed

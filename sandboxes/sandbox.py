@@ -17,9 +17,15 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Literal
 
+from sandboxes.frames import SEMANTICS
 from sandboxes.values import canonical
 
 Semantics = Literal["module", "released"]
+#: Limits, their types and the largest values that the protocol carries.
+_LIMITS: tuple[tuple[str, Any, int], ...] = (
+    ("call_timeout_s", (int, float), 86_400), ("program_timeout_s", (int, float), 86_400), ("memory_mib", int, 1 << 20),
+    ("output_chars", int, 1 << 24), ("value_bytes", int, 1 << 30),
+)  # fmt: skip
 
 
 class SandboxError(RuntimeError):
@@ -46,7 +52,7 @@ class Limits:
     Attributes:
         call_timeout_s: Wall time of one call, in seconds. ColBench's released grader gives 1 second.
         program_timeout_s: Wall time of all calls of the program together, in seconds.
-        memory_mib: Address space of the program's process, in MiB.
+        memory_mib: Address space of the program's process, in MiB. A thread takes 8 of it.
         output_chars: Characters kept of standard output and of standard error, each; the rest is dropped.
         value_bytes: Largest encoded value of one call, in bytes.
     """
@@ -58,9 +64,11 @@ class Limits:
     value_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
-        for name in ("call_timeout_s", "program_timeout_s", "memory_mib", "output_chars", "value_bytes"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)!r}.")
+        for name, kinds, most in _LIMITS:
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value <= most:
+                what = "an integer" if kinds is int else "a number"
+                raise ValueError(f"`{name}` must be {what} above 0 and at most {most}, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,12 @@ class Program:
     calls: tuple[str, ...]
     limits: Limits = field(default_factory=Limits)
     semantics: Semantics = "module"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.calls, str):
+            raise ValueError(f"`calls` must be a tuple of expressions, got the text {self.calls!r}; write ({self.calls!r},).")
+        if self.semantics not in SEMANTICS:
+            raise ValueError(f"`semantics` must be one of {SEMANTICS}, got {self.semantics!r}.")
 
 
 @dataclass(frozen=True, slots=True)

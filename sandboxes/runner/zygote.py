@@ -190,7 +190,8 @@ def _load(names: list[str], parents: list[str]) -> list[str]:
         found.append(name)
     sys.path[:] = own_path
     for name, module in (("random", "random"), ("numpy", "numpy.random")):
-        if module in sys.modules:
+        if name in found:
+            __import__(module)  # numpy loads its generators when first asked
             candidate.seeders[name] = sys.modules[module].seed
     return found
 
@@ -239,3 +240,4 @@ def main(settings: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()
     Zygote(requests, replies, null, walls).serve()
+    os._exit(0)

@@ -104,7 +104,7 @@ def test_a_malformed_row_stops_before_anything_runs(write, task_row, tmp_path, c
     )
     assert not out.exists()
     with pytest.raises(RowError):
-        grade_file(path, out, UnitTests(humans.BrokenSandbox()), 1, "raise")  # the broken sandbox is not reached
+        grade_file(path, out, UnitTests(humans.BrokenSandbox()), "raise")  # the broken sandbox is not reached
 
 
 def test_skipped_rows_keep_their_line(write, task_row, tmp_path, capsys):
@@ -130,7 +130,7 @@ def test_a_failing_sandbox_leaves_no_scores(write, task_row, tmp_path, humans):
     out = tmp_path / "scores.jsonl"
     out.write_text("old\n")
     with pytest.raises(SandboxError, match="^The sandbox failed while grading"):
-        grade_file(write(*[task_row] * 50), out, UnitTests(humans.BrokenSandbox()), 2, "raise")
+        grade_file(write(*[task_row] * 50), out, UnitTests(humans.BrokenSandbox()), "raise")
     assert out.read_text() == "old\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.jsonl", "trajectories.jsonl"]
 
@@ -139,8 +139,9 @@ def test_what_cannot_be_read_or_written_is_refused(write, task_row, tmp_path, ca
     path = write(task_row)
     assert main([str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "o")]) == 1
     assert "error: Expected a JSONL file of tasks at" in capsys.readouterr().err
-    assert main([str(path), "--out", str(tmp_path / "no" / "folder")]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([str(path), "--out", str(tmp_path / "no" / "folder")])
+    assert "--out names a folder that does not exist" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([str(path), "--out", str(path)])
     assert "--out would overwrite the trajectories in" in capsys.readouterr().err
@@ -161,7 +162,7 @@ def test_a_large_file_is_not_held_in_memory(write, task_row, tmp_path, humans):
     row = {"task": task_row, "dialogue_history": [{"role": "user", "content": "x" * 20_000}], "answer": RIGHT}
     path = write(*[row] * 1000)
     tracemalloc.start()
-    grade_file(path, tmp_path / "scores.jsonl", UnitTests(Instant()), 2, "raise")
+    grade_file(path, tmp_path / "scores.jsonl", UnitTests(Instant()), "raise")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert path.stat().st_size > 20e6 and peak < 8e6

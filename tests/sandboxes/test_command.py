@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +34,32 @@ def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         main(["check", "nothing"])
     assert "invalid choice: 'nothing'" in capsys.readouterr().err
+
+
+README = Path(sandboxes.__file__).with_name("README.md").read_text("utf-8")
+
+
+def readme_code(start):
+    """The indented block of the README that starts with a line, as a program."""
+    block = README[README.index(f"    {start}") :]
+    return textwrap.dedent(re.split(r"\n(?=\S)", block)[0])
+
+
+def test_the_readmes_example_gives_what_it_says():
+    names = {}
+    exec(readme_code("from sandboxes import Program, make"), names)
+    first, second = names["result"].calls
+    assert (first.outcome.name, names["decode"](first.value)) == ("OK", {1, 2})
+    assert (second.outcome.name, second.error) == ("EXCEPTION", "TypeError")
+
+
+def test_the_readmes_backend_keeps_its_walls():
+    names = {}
+    exec(readme_code("from sandboxes.channel import PipeChannel"), names)
+    with names["NiceSandbox"](workers=1) as sandbox:
+        programs = [
+            sandboxes.Program("import os", ("os.getpriority(os.PRIO_PROCESS, 0)",)),
+            sandboxes.Program("import numpy", ("open('/etc/passwd')",)),
+        ]
+        nice, denied = sandbox.run(programs)
+        assert nice.calls[0].value == 10 and denied.calls[0].outcome is sandboxes.Outcome.FORBIDDEN

@@ -33,6 +33,28 @@ def run_one(sandbox, source, call, **limits):
     return result.calls[0]
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"memory_mib": 100.5}, {"memory_mib": 0}, {"memory_mib": 10**12}, {"memory_mib": "a"}, {"call_timeout_s": math.nan},
+        {"program_timeout_s": 1e12}, {"value_bytes": 1 << 40}, {"output_chars": -1}, {"call_timeout_s": True},
+    ],
+)  # fmt: skip
+def test_limits_that_cannot_be_kept_are_refused_at_once(limits):
+    ((name, value),) = limits.items()
+    with pytest.raises(ValueError, match=rf"^`{name}` must be an? \w+ above 0 and at most \d+, got .*\.$"):
+        Limits(**limits)
+
+
+def test_programs_that_were_surely_not_meant_are_refused():
+    with pytest.raises(
+        ValueError, match=r"^`calls` must be a tuple of expressions, got the text 'f\(\)'; write \('f\(\)',\)\.$"
+    ):
+        Program("", "f()")
+    with pytest.raises(ValueError, match=r"^`semantics` must be one of \('module', 'released'\), got 'x'\.$"):
+        Program("", (), semantics="x")
+
+
 # ------------------------------------------------------------------------------------------------------------------ values
 
 
@@ -83,6 +105,20 @@ def test_random_numbers_and_sets_are_the_same_every_time(sandbox, make_sandbox):
 # --------------------------------------------------------------------------------------------------------------- semantics
 
 IDIOMATIC = "import math\ndef root(x): return math.sqrt(x)\ndef f(n): return 0 if n == 0 else root(4) + f(n - 1)"
+
+
+def test_numpys_random_numbers_are_the_same_every_time(sandbox):
+    pytest.importorskip("numpy")
+    source = "import numpy as np\ndef draw():\n    return float(np.random.rand())"
+    first, second = sandbox.run([Program(source, ("draw()", "draw()"))] * 2)
+    values = [call.value for result in (first, second) for call in result.calls]
+    assert len(set(values)) == 1 and 0.0 < values[0] < 1.0
+
+
+def test_many_threads_fit_into_the_memory(sandbox):
+    source = "import concurrent.futures as f, time\ndef run():\n    with f.ThreadPoolExecutor(32) as pool:\n"
+    source += "        return sum(pool.map(lambda x: time.sleep(0.05) or x, range(32)))"
+    assert run_one(sandbox, source, "run()").value == 496
 
 
 def test_module_semantics_let_functions_see_imports_helpers_and_themselves(sandbox):

@@ -233,13 +233,14 @@ def no_daemon(monkeypatch, tmp_path):
 
 def test_without_a_daemon_the_way_out_is_named(no_daemon):
     with pytest.raises(
-        SandboxError, match=r"^No Docker daemon answers \(.*\)\. Start .* or use sandbox='embedded' on Linux\.$"
+        SandboxError,
+        match=r"^No Docker daemon answers at unix://.*nobody.sock \(.*\)\. Start .* or use sandbox='embedded' on Linux\.$",
     ):
         DockerSandbox()
 
 
 def test_without_an_image_the_way_out_is_named(docker_image):
-    with pytest.raises(SandboxError, match=r"^There is no image 'no-such:image'\. Build it: `python -m sandboxes build`\.$"):
+    with pytest.raises(SandboxError, match=r"^There is no image 'no-such:image'\. Get it: `docker pull no-such:image`\.$"):
         DockerSandbox(image="no-such:image")
 
 

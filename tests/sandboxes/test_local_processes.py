@@ -212,6 +212,25 @@ def test_nothing_is_left_after_close(use_bubblewrap, descendants):
         sandbox.run([Program("", ("1",))])
 
 
+def test_close_leaves_no_zombies_to_process_1():
+    """Process 1 of a container may not reap. Here we take its place: what is orphaned becomes ours."""
+    code = """
+import ctypes, os
+from pathlib import Path
+from sandboxes import Program
+from sandboxes.local import EmbeddedSandbox
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+with EmbeddedSandbox(workers=2) as sandbox:
+    sandbox.run([Program("import math", ("1",)), Program("", ("1",))] * 4)
+    assert [p for p in Path("/proc/self/task").glob("*/children") if p.read_text()]
+print([p.read_text() for p in Path("/proc/self/task").glob("*/children") if p.read_text()])
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(sandboxes.__file__).parents[1], check=True
+    )
+    assert result.stdout == "[]\n"
+
+
 def test_close_ends_what_is_running():
     sandbox = EmbeddedSandbox(workers=1)
     with ThreadPoolExecutor(1) as pool:

@@ -63,7 +63,7 @@ def test_an_episode_becomes_a_trajectory_row(make_env, total_task, answer, sandb
     assert first["dialogue_history"][2] == {"role": "user", "content": "Round the total to two decimals."}
     assert first["answer"] == answer.removeprefix("I WANT TO ANSWER:").strip() and first["reward"] == 1.0
     assert (second["answer"], second["reward"]) == ("def total(p): return None", 0.1)
-    grade_file(path, tmp_path / "scores.jsonl", UnitTests(sandbox), 1, "raise")
+    grade_file(path, tmp_path / "scores.jsonl", UnitTests(sandbox), "raise")
     assert [score["tests_passed"] for score in _rows(tmp_path / "scores.jsonl")] == [1.0, 0.1]
     assert [task.hidden.calls for task in load_tasks(str(path))] == [total_task().hidden.calls] * 2
 
