@@ -167,6 +167,7 @@ def pack_request(program: Program) -> bytes:
         len(body),
         len(program.calls),
         frames.SEMANTICS.index(program.semantics),
+        program.seed,
         limits.call_timeout_s,
         limits.program_timeout_s,
         limits.memory_mib,
@@ -185,17 +186,17 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
         return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
-        return CallResult(outcome, json.loads(payload), _canonical(payload), wall_s=wall_s)
+        return CallResult(outcome, json.loads(payload), _fingerprint(payload), wall_s=wall_s)
     except (ValueError, RecursionError):
         # Not what the encoder makes, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
 
 
-def _canonical(payload: bytes) -> str:
-    return _short_canonical(payload) if len(payload) <= _SHORT_BYTES else values.canonical(json.loads(payload), nan_equal=True)
+def _fingerprint(payload: bytes) -> str:
+    return _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(json.loads(payload))
 
 
 @functools.lru_cache(maxsize=10_000)
-def _short_canonical(payload: bytes) -> str:
+def _short_fingerprint(payload: bytes) -> str:
     """Cached, because rival programs mostly return the same values."""
-    return values.canonical(json.loads(payload), nan_equal=True)
+    return values.fingerprint(json.loads(payload))

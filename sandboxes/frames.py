@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("!I")
 """Bytes that follow."""
 
-REQUEST = struct.Struct("!IIBddIIQ")
-"""Body bytes, number of calls, semantics (index into `SEMANTICS`), seconds per call, seconds per program, MiB, bytes kept per
-output stream, bytes per value."""
+REQUEST = struct.Struct("!IIBIddIIQ")
+"""Body bytes, number of calls, semantics (index into `SEMANTICS`), seed, seconds per call, seconds per program, MiB, bytes kept
+per output stream, bytes per value."""
 
 SEMANTICS = ("module", "released")
 
@@ -56,6 +56,7 @@ MAX_DEPTH = 60
 MAX_INT_BITS = 400_000
 MAX_FRACTION_BITS = 16_384
 MAX_DECIMAL_DIGITS = 4_096
+MAX_DECIMAL_DIGITS_OF_ALL = 1 << 20
 """Budgets of one value, kept by the encoder inside and by `sandboxes.values` outside."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -82,12 +83,12 @@ class PooledSandbox(Sandbox):
 
     def stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
         """Yield results as they come; see `Sandbox.stream`."""
-        jobs = [_Job(program, self._modules_for(program)) for program in programs]
+        jobs = deque(_Job(program, self._modules_for(program)) for program in programs)
         waiting = deque(job for job in jobs if not job.future.done())
         self._pool().serve(waiting)
         try:
-            for job in jobs:
-                yield job.future.result()
+            while jobs:  # a result that has been handed over is not kept
+                yield jobs.popleft().future.result()
         finally:
             waiting.clear()
 
@@ -224,16 +225,16 @@ class _Pool:
                     result = runner.receive()
                     sent.popleft().future.set_result(result)
         except RunnerError:
-            self._discard(runner, modules)
             sent[0].attempts += 1
             if sent[0].attempts == ATTEMPTS:
                 sent.popleft().crash()
             waiting.extendleft(reversed(sent))
+            self._discard(runner, modules)
         except BaseException as error:
-            if modules in self._own.by_modules:  # else it was a start that failed
-                self._discard(self._own.by_modules[modules], modules)
             _fail(sent, error)
             _fail(waiting, error)
+            if modules in self._own.by_modules:  # else it was a start that failed
+                self._discard(self._own.by_modules[modules], modules)
         else:
             if runner.num_served == self._recycle_after:
                 self._discard(runner, modules)
@@ -259,7 +260,8 @@ class _Pool:
         del self._own.by_modules[modules]
         with self._lock:
             self._runners.discard(runner)
-        runner.channel.close()
+        with contextlib.suppress(OSError):  # what is left of a runner must not cost its next program
+            runner.channel.close()
 
     def close(self) -> None:
         """Kill all runners; programs that are running raise SandboxError."""

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from sandboxes.frames import SEMANTICS
-from sandboxes.values import canonical
+from sandboxes.values import fingerprint
 
 Semantics = Literal["module", "released"]
 #: Limits, their types and the largest values that the protocol carries.
@@ -79,6 +79,7 @@ class Program:
         source: Untrusted Python source.
         calls: Expressions, each evaluated in a namespace in which the source has just been executed afresh.
         limits: What the program may use.
+        seed: Of the global generators of `random` and numpy, set before every call; in [0, 2**32).
         semantics: "module" executes the source as a module: imports, helpers and recursion work. "released" executes it the way
             ColBench's released grader does on Python 3.11: names land in a local scope, so a top-level import or a helper is
             invisible from inside a function.
@@ -88,10 +89,13 @@ class Program:
     calls: tuple[str, ...]
     limits: Limits = field(default_factory=Limits)
     semantics: Semantics = "module"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.calls, str):
             raise ValueError(f"`calls` must be a tuple of expressions, got the text {self.calls!r}; write ({self.calls!r},).")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 32:
+            raise ValueError(f"`seed` must be an integer in [0, 2**32), got {self.seed!r}.")
         if self.semantics not in SEMANTICS:
             raise ValueError(f"`semantics` must be one of {SEMANTICS}, got {self.semantics!r}.")
 
@@ -103,7 +107,8 @@ class CallResult:
     Attributes:
         outcome: What became of it.
         value: The value as typed JSON where the outcome is OK (see `sandboxes.values`), else None.
-        canonical: Text of the value (`sandboxes.values.canonical`, NaN equal to itself): equal texts mean equal values. "" without one.
+        fingerprint: SHA-256 of `sandboxes.values.canonical` of the value, NaN equal to itself: equal where the values are. "" without
+            a value.
         error: Name of the exception's type where one was raised ("SyntaxError" for source that does not compile), else "".
         wall_s: Wall time of the call in seconds, the execution of the source included. As the program's process says, which can
             lie; never more than the runner has seen.
@@ -111,13 +116,13 @@ class CallResult:
 
     outcome: Outcome
     value: Any = None
-    canonical: str = ""
+    fingerprint: str = ""
     error: str = ""
     wall_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.outcome is Outcome.OK and not self.canonical:
-            object.__setattr__(self, "canonical", canonical(self.value, nan_equal=True))
+        if self.outcome is Outcome.OK and not self.fingerprint:
+            object.__setattr__(self, "fingerprint", fingerprint(self.value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ never builds a set or a dict of the value: hashes that collide on purpose would 
 
 from __future__ import annotations
 
+import decimal
+import hashlib
 import math
 import secrets
 from collections import deque
@@ -38,7 +40,7 @@ from typing import Any
 from sandboxes import frames
 from sandboxes.atoms import MalformedValue, atom_text, is_atom, number_text, parse_atom, split_tag
 
-__all__ = ["MalformedValue", "canonical", "decode", "equal"]
+__all__ = ["MalformedValue", "canonical", "decode", "equal", "fingerprint"]
 
 _MAX_DECODED_KEYS = 10_000
 _UNHASHABLE = ("dict", "set", "bytearray", "deque")
@@ -67,6 +69,11 @@ def canonical(wire: Any, nan_equal: bool = False) -> str:
     return _Canonical(nan_equal).text(wire, 0, hashable=False)
 
 
+def fingerprint(wire: Any, nan_equal: bool = True) -> str:
+    """SHA-256 of the canonical text, in hexadecimal; arguments and errors as for `canonical`."""
+    return hashlib.sha256(canonical(wire, nan_equal).encode()).hexdigest()
+
+
 def equal(a: Any, b: Any, nan_equal: bool = False) -> bool:
     """Whether two wires stand for values that are equal in Python; False where one is malformed."""
     try:
@@ -93,6 +100,7 @@ class _Canonical:
         # Random, so that texts of two calls, or two processes, never agree on it.
         self._nan = "nan" if nan_equal else f"nan#{secrets.token_hex(8)}"
         self._nodes = frames.MAX_NODES
+        self._digits = frames.MAX_DECIMAL_DIGITS_OF_ALL
 
     def text(self, wire: Any, depth: int, hashable: bool) -> str:
         """Text of one node; `hashable` where it is the element of a set or the key of a dict."""
@@ -114,7 +122,12 @@ class _Canonical:
             return self._container(tag, body, depth, hashable)
         if hashable and tag in _UNHASHABLE:
             raise MalformedValue(f"A {tag} cannot be hashed.")
-        return atom_text(parse_atom(tag, body), self._nan)
+        atom = parse_atom(tag, body)
+        if isinstance(atom, decimal.Decimal) and atom.is_finite():
+            self._digits -= abs(atom.adjusted())  # a few characters of wire, thousands of text
+            if self._digits < 0:
+                raise MalformedValue(f"Expected decimals of at most {frames.MAX_DECIMAL_DIGITS_OF_ALL} digits together.")
+        return atom_text(atom, self._nan)
 
     def _container(self, tag: str, body: Any, depth: int, hashable: bool) -> str:
         if hashable and tag not in ("tuple", "frozenset"):

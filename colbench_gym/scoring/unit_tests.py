@@ -25,14 +25,13 @@ from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox
 from sandboxes import SandboxError as SandboxFailure
 from sandboxes.sandbox import Semantics
-from sandboxes.values import canonical
+from sandboxes.values import fingerprint
 
 CACHED_REFERENCES = 20_000
 CACHED_SCORES = 100_000
 PASSED, WRONG, UNGRADABLE = "passed", "wrong", "ungradable"
 #: Outcomes that a busy machine may cause, so that they say nothing of the next run.
 _PASSING = {Outcome.TIMEOUT.value, Outcome.MEMORY.value, Outcome.CRASH.value}
-_GENERATORS = (("random", ""), ("numpy", ".random"))
 #: A task, by the hash of its reference and calls, and the source of a program that answers it.
 _Question = tuple[bytes, str]
 RELEASED_FORBIDDEN = (
@@ -109,7 +108,7 @@ class UnitTests:
         try:
             scores = self._scores_of(asked, claimed, expected)
         except BaseException as error:
-            self._give_up(claimed, error)
+            self._give_up({key: expected[key] for key in claimed}, error)
             raise
         verdicts = []
         for task, answer in answers:
@@ -148,6 +147,9 @@ class UnitTests:
             self._scores |= {key: score for key, score in scores.items() if not _PASSING & set(score.calls)}
             while len(self._scores) > CACHED_SCORES:
                 self._scores.popitem(last=False)
+            # Not one that is being found out: who waits for it must be told if that fails.
+            while len(self._expected) > CACHED_REFERENCES and next(iter(self._expected.values())).done():
+                self._expected.popitem(last=False)
 
     def _program(self, task: Task, answer: str | None) -> Program | None:
         if answer is None or not answer.strip():
@@ -171,15 +173,15 @@ class UnitTests:
                     self._expected[key], claimed[key] = Future(), task
                 self._expected.move_to_end(key)
             futures = {key: self._expected[key] for key in tasks}
-            while len(self._expected) > CACHED_REFERENCES:
-                self._expected.popitem(last=False)
         return claimed, futures
 
-    def _give_up(self, claimed: Mapping[bytes, Task], error: BaseException) -> None:
+    def _give_up(self, own: Mapping[bytes, Future[Expected]], error: BaseException) -> None:
         """Let others run the references that we have claimed, and tell those who wait for them."""
+        failed = {key: future for key, future in own.items() if not future.done()}
         with self._lock:
-            futures = [self._expected.pop(key) for key in claimed if key in self._expected and not self._expected[key].done()]
-        for future in futures:
+            for key in failed:
+                self._expected.pop(key, None)
+        for future in failed.values():
             future.set_exception(error)
 
     def _settle(
@@ -256,20 +258,13 @@ class UnitTests:
     def _fingerprint(self, result: CallResult, nan_equal: bool | None = None) -> str:
         """Hash of a value; equal where the values are. By default NaN equals itself in module semantics only."""
         nan_equal = self.semantics == "module" if nan_equal is None else nan_equal
-        text = result.canonical if nan_equal or "nan" not in result.canonical else canonical(result.value)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return result.fingerprint if nan_equal else fingerprint(result.value, nan_equal=False)
 
 
 def _again(program: Program) -> Program:
-    """The program with its calls in reverse, and with other random numbers."""
-    return replace(program, calls=tuple(_reseeded(call, program.source) for call in reversed(program.calls)))
+    """The program with its calls in reverse and other random numbers."""
+    return replace(program, calls=program.calls[::-1], seed=1)
 
 
 def _key(task: Task) -> bytes:
     return hashlib.sha256(repr((task.hidden.reference, task.hidden.calls)).encode("utf-8", "backslashreplace")).digest()
-
-
-def _reseeded(call: str, source: str) -> str:
-    """The call as an expression that first seeds the standard generators otherwise than the sandbox does."""
-    seeds = [f"__import__({name!r}){attribute}.seed(1)" for name, attribute in _GENERATORS if name in source + call]
-    return f"({', '.join(seeds)}, ({call.strip()}\n))[-1]" if seeds else call

@@ -28,46 +28,43 @@ _errno_of = OSError.__dict__["errno"].__get__
 _stdout, _stderr = sys.stdout, sys.stderr
 _reserve = [bytes(4 << 20)]  # given up to report that memory has run out; `bytes`, because the kernel never sees it touched
 
-seeders: dict[str, Callable[[int], Any]] = {}
-"""Module -> function that is called with 0 before every call, so that a program that draws from it answers alike twice."""
+seeders: list[Callable[[int], Any]] = []
+"""Functions that are called with the program's seed before every call, so that a program that draws from a global generator answers
+alike twice."""
 
 
-def serve(body: memoryview, num_calls: int, first: int, semantics: int, value_bytes: int) -> None:
+def serve(texts: list[str], first: int, semantics: int, seed: int, value_bytes: int) -> None:
     """Evaluate the calls from number `first` on; every one leaves a frame on `RESULT_FD`.
 
     Args:
-        body: Source and calls, as `frames.pack_texts` packs them.
-        num_calls: Number of all calls.
-        first: The first one to evaluate.
+        texts: Source, then all calls.
+        first: Number of the first call to evaluate.
         semantics: Index into `frames.SEMANTICS`.
+        seed: Of the global generators.
         value_bytes: Largest encoded value.
     """
     _send(frames.READY, 0.0, b"")
-    texts = frames.unpack_texts(body, 1 + num_calls)
+    calls = texts[1 + first :]
     try:
         code = compile(texts[0], "<program>", "exec", dont_inherit=True)
     except BaseException as error:
         failure = _classify(error)
-        for _ in range(first, num_calls):
+        for _ in calls:
             _send(failure[0], 0.0, failure[1])
         return
-    # Only for programs that name the module: to write into its state copies pages of the runner's memory.
-    seeds = [seed for name, seed in seeders.items() if any(name in text for text in texts)]
-    for call in texts[1 + first :]:
+    for call in calls:
         started = time.monotonic()
-        outcome, payload = _evaluate(code, call, frames.SEMANTICS[semantics], value_bytes, seeds)
+        outcome, payload = _evaluate(code, call, frames.SEMANTICS[semantics], seed, value_bytes)
         _flush()
         _send(outcome, time.monotonic() - started, payload)
         if outcome == frames.MEMORY:
             return  # the runner goes on in a new process, where this call has left nothing behind
 
 
-def _evaluate(
-    code: types.CodeType, call: str, semantics: str, value_bytes: int, seeds: list[Callable[[int], Any]]
-) -> tuple[int, bytes]:
+def _evaluate(code: types.CodeType, call: str, semantics: str, seed: int, value_bytes: int) -> tuple[int, bytes]:
     try:
-        for seed in seeds:
-            seed(0)
+        for seed_generator in seeders:
+            seed_generator(seed)
         expression = compile(call.lstrip(" \t"), "<call>", "eval", dont_inherit=True)
         module_globals, module_locals = _namespaces(semantics)
         exec(code, module_globals, module_locals)
@@ -103,7 +100,8 @@ def _classify(error: BaseException) -> tuple[int, bytes]:
         _reserve.clear()
         return frames.MEMORY, b"MemoryError"
     name = _name_of(kind)[: frames.MAX_NAME_CHARS].encode("utf-8", "replace")
-    if OSError in bases and _errno_of(error) in _WALL_ERRORS:
+    number = _errno_of(error) if OSError in bases else None
+    if type(number) is int and number in _WALL_ERRORS:
         return frames.FORBIDDEN, name
     return frames.EXCEPTION, name
 

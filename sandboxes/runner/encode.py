@@ -54,6 +54,7 @@ class _Encoder:
     def __init__(self, max_bytes: int) -> None:
         self._nodes = frames.MAX_NODES
         self._characters = max_bytes
+        self._digits = frames.MAX_DECIMAL_DIGITS_OF_ALL
 
     def encode(self, value: Any, depth: int) -> str:
         self._nodes -= 1
@@ -79,8 +80,9 @@ class _Encoder:
 def _encoder_of(kind: type) -> Encode:
     """How to encode a type that is not in the table: as its base that is, or as one of a library that is loaded by now."""
     for (module, name), encode in _LIBRARY_ENCODERS.items():
-        if module in sys.modules:
-            _ENCODERS.setdefault(getattr(sys.modules[module], name), encode)
+        found = getattr(sys.modules.get(module), name, None)
+        if found is not None:
+            _ENCODERS.setdefault(found, encode)
     for base in _mro_of(kind):
         if base in _ENCODERS:
             return _ENCODERS[base]
@@ -181,7 +183,9 @@ def _encode_timedelta(encoder: _Encoder, value: Any, depth: int) -> str:
 
 def _encode_decimal(encoder: _Encoder, value: Any, depth: int) -> str:
     decimal = sys.modules["decimal"].Decimal
-    if abs(decimal.adjusted(value)) > frames.MAX_DECIMAL_DIGITS:
+    digits = abs(decimal.adjusted(value))
+    encoder._digits -= digits
+    if digits > frames.MAX_DECIMAL_DIGITS or encoder._digits < 0:
         raise TooLarge
     text = decimal.__str__(value)
     if len(text) > 2 * frames.MAX_DECIMAL_DIGITS:
@@ -192,7 +196,7 @@ def _encode_decimal(encoder: _Encoder, value: Any, depth: int) -> str:
 
 def _encode_fraction(encoder: _Encoder, value: Any, depth: int) -> str:
     parts = (value._numerator, value._denominator)
-    if any(int.bit_length(part) > frames.MAX_FRACTION_BITS for part in parts):
+    if any(type(part) is int and part.bit_length() > frames.MAX_FRACTION_BITS for part in parts):  # numpy's are never long
         raise TooLarge
     return f'{{"fraction":{encoder.items(parts, depth)}}}'
 

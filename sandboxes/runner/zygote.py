@@ -32,6 +32,8 @@ _CHUNK_BYTES = 1 << 16
 _FIRST_FREE_FD = 10
 _ENVIRONMENT = ("PYTHONHASHSEED", "TZ", "LANG")
 _REHEARSALS = 20
+#: Module that is loaded -> module with its global generator.
+_GENERATORS = {"random": "random", "numpy": "numpy.random"}
 
 
 class Request:
@@ -39,8 +41,8 @@ class Request:
 
     def __init__(self, header: memoryview) -> None:
         (
-            self.body_bytes, self.num_calls, self.semantics, self.call_timeout_s, self.program_timeout_s, self.memory_mib,
-            self.output_bytes, self.value_bytes,
+            self.body_bytes, self.num_calls, self.semantics, self.seed, self.call_timeout_s, self.program_timeout_s,
+            self.memory_mib, self.output_bytes, self.value_bytes,
         ) = frames.REQUEST.unpack(header)  # fmt: skip
 
 
@@ -89,6 +91,7 @@ class Zygote:
                 while self._read_output(child, fd):  # the writers are dead: what is left fits into a pipe
                     pass
             child.close()
+            fcntl.fcntl(self._null, fcntl.F_SETFL, 0)  # or a program could leave a mark for the next one on its standard input
             self._result.wipe()
         for _ in range(call, request.num_calls):
             self._outbox.put(frames.CALL, outcome=frames.TIMEOUT)
@@ -99,7 +102,8 @@ class Zygote:
         try:
             die_with_parent(self._pid)
             self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
-            candidate.serve(self._body.view(), request.num_calls, first, request.semantics, request.value_bytes)
+            texts = frames.unpack_texts(self._body.view(), 1 + request.num_calls)
+            candidate.serve(texts, first, request.semantics, request.seed, request.value_bytes)
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
         finally:
@@ -119,9 +123,9 @@ class Zygote:
             has_ended, printed = child.wait(min(late, time.monotonic() + look_s))
             for fd in printed:
                 self._read_output(child, fd)
-            now, look_s = time.monotonic(), min(2.0 * look_s, last_look_s)
+            now, look_s, has_come = time.monotonic(), min(2.0 * look_s, last_look_s), False
             for outcome, wall_s, payload in self._results(child, request.value_bytes):
-                seen, late, look_s = now, now + request.call_timeout_s, _FIRST_LOOK_S
+                has_come, look_s = True, _FIRST_LOOK_S
                 if outcome == frames.READY and not is_ready:
                     is_ready = True
                     continue
@@ -131,7 +135,9 @@ class Zygote:
                 call += 1
                 if call == request.num_calls or outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
                     return call
-            if has_ended or now >= late:
+            if has_come:
+                seen = time.monotonic()  # anew, for the host may have been slow to take them
+            if has_ended or (now >= late and not has_come):
                 outcome = frames.TIMEOUT if is_ready and not has_ended else frames.CRASH
                 self._outbox.put(frames.CALL, outcome=outcome, wall_s=now - seen)
                 return call + 1
@@ -189,10 +195,10 @@ def _load(names: list[str], parents: list[str]) -> list[str]:
             continue
         found.append(name)
     sys.path[:] = own_path
-    for name, module in (("random", "random"), ("numpy", "numpy.random")):
+    for name, module in _GENERATORS.items():
         if name in found:
             __import__(module)  # numpy loads its generators when first asked
-            candidate.seeders[name] = sys.modules[module].seed
+            candidate.seeders.append(sys.modules[module].seed)
     return found
 
 
@@ -203,7 +209,7 @@ def _rehearse() -> None:
     """
     body = frames.pack_texts(("def f(x):\n    return [x, 'a', 1.5, None, True, (x,), {x: 2}]", *["f(1)"] * 3))
     for _ in range(_REHEARSALS):
-        candidate.serve(memoryview(body), 3, 0, 0, 1 << 16)
+        candidate.serve(frames.unpack_texts(memoryview(body), 4), 0, 0, 0, 1 << 16)
     del sys.modules["program"]
 
 

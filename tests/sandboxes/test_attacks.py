@@ -324,6 +324,7 @@ OURS = {
         "def run(): raise A", ERROR),
     "claim a limit": one("from sandboxes.runner import encode; raise encode.TooLarge", TOO_LARGE),
     "claim that memory ran out": one("raise type('A', (MemoryError,), {})", MEMORY),
+    "number of an error that is none": one("raise OSError([1], 'x')", ERROR),
     "exceptions in a circle": body(
         "def run():\n a, b = KeyError(1), KeyError(2)\n a.__cause__, b.__cause__ = b, a\n raise a", ERROR
     ),

@@ -5,6 +5,7 @@ import math
 import sys
 import textwrap
 import time
+import tracemalloc
 from collections import Counter, deque
 from decimal import Decimal
 from fractions import Fraction
@@ -51,6 +52,8 @@ def test_programs_that_were_surely_not_meant_are_refused():
         ValueError, match=r"^`calls` must be a tuple of expressions, got the text 'f\(\)'; write \('f\(\)',\)\.$"
     ):
         Program("", "f()")
+    with pytest.raises(ValueError, match=r"^`seed` must be an integer in \[0, 2\*\*32\), got -1\.$"):
+        Program("", (), seed=-1)
     with pytest.raises(ValueError, match=r"^`semantics` must be one of \('module', 'released'\), got 'x'\.$"):
         Program("", (), semantics="x")
 
@@ -113,6 +116,15 @@ def test_numpys_random_numbers_are_the_same_every_time(sandbox):
     first, second = sandbox.run([Program(source, ("draw()", "draw()"))] * 2)
     values = [call.value for result in (first, second) for call in result.calls]
     assert len(set(values)) == 1 and 0.0 < values[0] < 1.0
+
+
+def test_the_seed_is_the_programs(sandbox):
+    source = (
+        "import random, statistics\nfirst = random.random()\ndef draw():\n    return first, statistics.NormalDist().samples(2)"
+    )
+    results = sandbox.run([Program(source, ("draw()", "draw()"), seed=seed) for seed in (0, 0, 1)])
+    zero, again, one = ([call.value for call in result.calls] for result in results)
+    assert zero == again and zero[0] == zero[1] and one[0] == one[1] != zero[0]
 
 
 def test_many_threads_fit_into_the_memory(sandbox):
@@ -303,6 +315,23 @@ def test_large_programs_and_large_values_pass_each_other(sandbox):
     values = [call.value for result in results for call in result.calls if call.value != "x" * 1_000_000]
     assert values == ["small", 3_000_000, "small", 3_000_000, "small"]
     assert sum(len(result.calls) for result in results) == len(values) + 5 * 4
+
+
+def test_what_has_been_handed_over_is_not_kept(sandbox):
+    """A batch of thousands of large values must not be in memory at once."""
+    programs = [Program("", (f"'x' * {1_000_000 + i}",)) for i in range(40)]
+    tracemalloc.start()
+    lengths = [len(result.calls[0].value) for result in sandbox.stream(programs)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lengths == list(range(1_000_000, 1_000_040))
+    assert peak < 20e6
+
+
+def test_no_mark_can_be_left_on_the_standard_input(sandbox):
+    mark = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)",))
+    look = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK)",))
+    assert [result.calls[0].value for result in sandbox.run([look, mark, look])] == [0, 0, 0]
 
 
 def test_nothing_but_the_program_runs_after_a_fork(sandbox):

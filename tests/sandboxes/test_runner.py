@@ -61,24 +61,28 @@ class SlowChild:
 
 
 @pytest.mark.parametrize(
-    ("times", "outcomes"),
+    ("times", "outcomes", "host_s"),
     [
-        ([0.995, 1.99, 2.98], ["ok", "ok", "ok"]),  # each within its second, and each just before the runner looks for it
-        ([0.2, 1.6], ["ok", "timeout"]),
-        ([0.001, 0.002, 0.003], ["ok", "ok", "ok"]),
-        ([1.2], ["timeout"]),
+        ([0.995, 1.99, 2.98], ["ok", "ok", "ok"], 0.0),  # each within its second, and each just before the runner looks for it
+        ([0.2, 1.6], ["ok", "timeout"], 0.0),
+        ([0.001, 0.002, 0.003], ["ok", "ok", "ok"], 0.0),
+        ([1.2], ["timeout"], 0.0),
+        ([0.9, 2.0, 4.5], ["ok", "ok", "ok"], 1.5),  # while the host takes a result, the next call may have to wait for it
     ],
 )
-def test_a_call_has_its_time_whenever_the_one_before_has_ended(monkeypatch, times, outcomes):
+def test_a_call_has_its_time_whenever_the_one_before_has_ended(monkeypatch, times, outcomes, host_s):
     def frame(outcome, wall_s=0.001, payload=b"1"):
         return frames.RESULT.pack(outcome, wall_s, len(payload)) + payload
 
     child = SlowChild([(0.0, frame(frames.READY, payload=b"")), *((when, frame(frames.OK)) for when in times)])
     monkeypatch.setattr(zygote, "time", SimpleNamespace(monotonic=lambda: child.now))
     runner, settled = zygote.Zygote(0, 1, 2, walls=None), []
-    runner._outbox = SimpleNamespace(
-        put=lambda kind, payload=b"", outcome=0, wall_s=0.0: settled.append((frames.OUTCOMES[outcome], wall_s))
-    )
+
+    def put(kind, payload=b"", outcome=0, wall_s=0.0):
+        child.now += host_s
+        settled.append((frames.OUTCOMES[outcome], wall_s))
+
+    runner._outbox = SimpleNamespace(put=put)
     request = SimpleNamespace(call_timeout_s=1.0, num_calls=3, value_bytes=100)
     assert runner._supervise(child, request, 0, deadline=10.0) == len(outcomes)
     assert [outcome for outcome, _ in settled] == outcomes

@@ -67,6 +67,11 @@ def test_verdicts(score, answer, outcome, calls):
         ("def total(p): import bs4", "'total([1])' gives no value (ModuleNotFoundError)"),
         ("def total(p): return object()", "'total([1])' gives no value (not_serialisable)"),
         ("def total(p):\n    import random\n    return random.random()", "'total([1])' gives two values in two runs"),
+        ("import random\nx = random.random()\ndef total(p):\n    return x", "'total([1])' gives two values in two runs"),
+        (
+            "import statistics as s\ndef total(p):\n    return s.NormalDist().samples(1)",
+            "'total([1])' gives two values in two runs",
+        ),
         (
             "def total(p):\n    import numpy\n    return float(numpy.random.random())",
             "'total([1])' gives two values in two runs",
