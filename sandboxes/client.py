@@ -45,6 +45,7 @@ def runner_settings(
     package_parents: Sequence[str] = (),
     parent: int = 0,
     omit_walls: Sequence[str] = (),
+    max_processes: int = 0,
 ) -> dict[str, Any]:
     """What a runner is told at its start.
 
@@ -56,10 +57,12 @@ def runner_settings(
         package_parents: Directories that hold the packages among the modules.
         parent: Process with which the runner should end; 0 where something else sees to that.
         omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits".
+        max_processes: Processes and threads that the runner's user may have; 0 for no limit. Only where the user is the runner's
+            alone, in a user namespace.
     """
     return {
         "modules": tuple(modules), "roots": None if roots is None else tuple(roots), "hidden": tuple(hidden),
-        "package_parents": tuple(package_parents), "parent": parent, "omit_walls": tuple(omit_walls),
+        "package_parents": tuple(package_parents), "parent": parent, "omit_walls": tuple(omit_walls), "max_processes": max_processes,
     }  # fmt: skip
 
 

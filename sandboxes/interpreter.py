@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,12 @@ def _find_packages(packages: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
             # A wheel keeps the shared libraries that it brings along in "<name>.libs", beside the package.
             directories += [path for path in (location, f"{location}.libs") if os.path.exists(path)]
     return tuple(found), tuple(directories)
+
+
+def counts_by_namespace() -> bool:
+    """Whether the kernel counts a user's processes by user namespace: since Linux 5.14. Before, all of the user's would count."""
+    version = [int(part) for part in re.findall(r"\d+", os.uname().release)[:2]]
+    return version >= [5, 14]
 
 
 def bubblewrap_command(interpreter: Interpreter) -> list[str]:

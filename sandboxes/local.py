@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code, runner_settings
-from sandboxes.interpreter import BUBBLEWRAP, bubblewrap_command, find_interpreter
+from sandboxes.interpreter import BUBBLEWRAP, bubblewrap_command, counts_by_namespace, find_interpreter
 from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
+
+#: Processes and threads of a runner and its program, where the kernel counts them by user namespace.
+_MAX_PROCESSES = 256
 
 
 class EmbeddedSandbox(PooledSandbox):
@@ -113,6 +116,7 @@ class _Launcher:
             package_parents=interpreter.package_parents,
             parent=0 if with_bubblewrap else os.getpid(),  # bubblewrap watches the host itself
             omit_walls=self._omit_walls,
+            max_processes=_MAX_PROCESSES if with_bubblewrap and counts_by_namespace() else 0,
         )
         try:
             command = [*wrapper, interpreter.executable, *PYTHON_FLAGS, "-c", boot_code()]

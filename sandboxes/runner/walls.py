@@ -82,10 +82,11 @@ class Walls:
         hidden: Directories under `roots` that they may not. The directories that hold these can be listed, for the import
             system looks for modules there.
         omit: Walls to leave out. For tests of the self-test, which must then refuse.
+        max_processes: Processes and threads of the user; 0 for no limit, where the kernel would count other people's too.
     """
 
-    def __init__(self, roots: Collection[str], hidden: Collection[str], omit: Collection[str]) -> None:
-        self._roots, self._hidden = roots, hidden
+    def __init__(self, roots: Collection[str], hidden: Collection[str], omit: Collection[str], max_processes: int) -> None:
+        self._roots, self._hidden, self._max_processes = roots, hidden, max_processes
         self._listable = {os.path.dirname(path) for path in hidden}
         self._omit = frozenset(omit)
         self.landlock = 0 if "landlock" in omit else landlock_version()
@@ -102,6 +103,8 @@ class Walls:
         for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_STACK, _MAX_STACK_BYTES)):
             _limit(kind, limit)
         _limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+        if self._max_processes:
+            _limit(resource.RLIMIT_NPROC, self._max_processes)
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _prctl(_PR_SET_DUMPABLE, 0)
         _drop_capabilities()

@@ -235,7 +235,7 @@ def main(settings: dict[str, Any]) -> None:
     if roots is None:  # in a container the host does not know what there is
         roots, hidden = interpreter_files()
         roots += [path for path in settings["package_parents"] if os.path.isdir(path)]
-    walls = Walls(roots, hidden, settings["omit_walls"])
+    walls = Walls(roots, hidden, settings["omit_walls"], settings["max_processes"])
     requests, replies, null = _take_over_pipes()
     walls.confine_runner()
     os.dup2(null, 2)  # until here the host wants to hear of errors

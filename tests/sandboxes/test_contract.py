@@ -328,6 +328,13 @@ def test_what_has_been_handed_over_is_not_kept(sandbox):
     assert peak < 20e6
 
 
+def test_a_program_loses_only_the_call_that_is_killed(sandbox):
+    source = "import os, time\ndef run(x):\n    if x == 1: os._exit(0)\n    if x == 2: time.sleep(60)\n    return x"
+    (result,) = sandbox.run([Program(source, tuple(f"run({x})" for x in range(5)), Limits(call_timeout_s=0.4))])
+    assert [call.outcome for call in result.calls] == [Outcome.OK, Outcome.CRASH, Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
+    assert [call.value for call in result.calls] == [0, None, None, 3, 4]
+
+
 def test_no_mark_can_be_left_on_the_standard_input(sandbox):
     mark = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)",))
     look = Program("import fcntl, os", ("fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK)",))

@@ -4,9 +4,11 @@ import contextlib
 import copy
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -210,6 +212,36 @@ def test_nothing_is_left_after_close(use_bubblewrap, descendants):
     assert (open_fds(), set(descendants(os.getpid())), threading.active_count()) == before
     with pytest.raises(SandboxError, match="^The sandbox has been closed; make a new one.$"):
         sandbox.run([Program("", ("1",))])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="To become an ordinary user takes root.")
+@pytest.mark.skipif(not interpreter.counts_by_namespace(), reason="This kernel counts all of a user's processes.")
+@pytest.mark.bubblewrap
+def test_an_ordinary_users_programs_cannot_use_up_the_process_ids(is_missing):
+    """Root is not bound by the limit. The system's Python, because an ordinary user cannot read root's."""
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("There is no /usr/bin/python3.")
+    if not os.access(interpreter.BUBBLEWRAP, os.X_OK):
+        is_missing(f"{interpreter.BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
+    source = (
+        "import threading, time\nthreading.stack_size(65536)\ndef run():\n    for made in range(2000):\n"
+        "        try: threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
+        "        except RuntimeError: return made"
+    )
+    code = f"""
+from sandboxes import Limits, Program
+from sandboxes.local import EmbeddedSandbox
+with EmbeddedSandbox(workers=1, packages=(), bubblewrap=True) as sandbox:
+    print(sandbox.run([Program({source!r}, ("run()",), Limits(call_timeout_s=9.0))])[0].calls[0].value)
+"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        shutil.copytree(Path(sandboxes.__file__).parent, f"{folder}/sandboxes")
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, "-c", code]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert 32 <= int(result.stdout) <= 256
 
 
 def test_close_leaves_no_zombies_to_process_1():
