@@ -9,6 +9,7 @@ TRAIN = [
     "trl>=1.16,<1.17",
     "transformers>=5.20,<6",
     "peft>=0.21",
+    "scipy>=1.13",
     "accelerate>=1.15",
     "datasets>=5.2",
     "openai>=3",
@@ -20,7 +21,7 @@ DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEV = [
-    "pytest>=8", "scipy>=1.13", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
+    "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
 ]  # fmt: skip
 
 setup(

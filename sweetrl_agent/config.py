@@ -22,16 +22,20 @@ _FIRST_STAGE = {
     "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "critic_hidden": "pairs", "form": "critic",
     "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank",
 }  # fmt: skip
-_FIRST_STAGE_OF_PREFIX = {"critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate"}
+_FIRST_STAGE_OF_PREFIX = {
+    "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate", "rft_": "rft", "mtdpo_": "mtdpo",
+}  # fmt: skip
 
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
     0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
-    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
+    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues rft_learning_rate rft_epochs mtdpo_learning_rate "
+    "mtdpo_beta mtdpo_nll mtdpo_epochs",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
-    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes",
+    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
+    "rft_batch mtdpo_batch",
     2: "trajectories_per_task num_candidates",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
@@ -164,6 +168,20 @@ class ActorArguments:
 
 
 @dataclass
+class BaselineArguments:
+    """The algorithms that SWEET-RL is compared with. Used by `python -m sweetrl_agent.compare` only."""
+
+    rft_learning_rate: float = option(3e-4, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
+    rft_batch: int = option(8, "Dialogues in an optimizer step; 32 in the paper.")
+    rft_epochs: float = option(2.0, "4 in the paper.")
+    mtdpo_learning_rate: float = option(5e-5, "Multi-turn DPO: 2e-7 in the paper (8B model).")
+    mtdpo_beta: float = option(0.1, "0.1 in the paper.")
+    mtdpo_nll: float = option(0.01, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
+    mtdpo_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
+    mtdpo_epochs: float = option(1.0, "4 in the paper.")
+
+
+@dataclass
 class EvaluationArguments:
     """How start and result are measured."""
 
@@ -185,10 +203,11 @@ class Config:
     critic: CriticArguments = field(default_factory=CriticArguments)
     actor: ActorArguments = field(default_factory=ActorArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
+    baselines: BaselineArguments = field(default_factory=BaselineArguments)
 
     PARTS = (
         RunArguments, TaskArguments, ModelArguments, ImitationArguments,
-        CollectArguments, CriticArguments, ActorArguments, EvaluationArguments,
+        CollectArguments, CriticArguments, ActorArguments, EvaluationArguments, BaselineArguments,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

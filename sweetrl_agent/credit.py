@@ -8,6 +8,8 @@ from typing import Literal
 
 Form = Literal["paper", "released"]
 FORMS: tuple[Form, ...] = ("paper", "released")
+#: What multi-turn DPO compares: every token counts alike.
+SUM: Literal["sum"] = "sum"
 
 
 def turn_advantages(log_ratios: Sequence[float], turn_ids: Sequence[int]) -> list[float]:
@@ -29,16 +31,16 @@ def turn_advantages(log_ratios: Sequence[float], turn_ids: Sequence[int]) -> lis
     return advantages
 
 
-def trajectory_score(log_ratios: Sequence[float], turn_ids: Sequence[int], form: Form) -> float:
+def trajectory_score(log_ratios: Sequence[float], turn_ids: Sequence[int], form: Form | Literal["sum"]) -> float:
     """What the critic's loss compares between two trajectories.
 
     "paper" sums the turns' mean log-ratios (equations 2 and 3). "released" is what the released code computes: one mean over
-    all action tokens of the trajectory, so long turns count for more and the number of turns for nothing.
+    all action tokens of the trajectory, so long turns count for more and the number of turns for nothing. "sum" is multi-turn DPO's.
     """
     if form == "paper":
         return sum(turn_advantages(log_ratios, turn_ids))
     ratios = [ratio for ratio, t in zip(log_ratios, turn_ids, strict=True) if t > 0]
-    return sum(ratios) / len(ratios)
+    return sum(ratios) if form == SUM else sum(ratios) / len(ratios)
 
 
 def bradley_terry_loss(chosen: float, rejected: float, beta: float) -> float:

@@ -55,6 +55,24 @@ def load_model(path: str, base: str, arguments: ModelArguments) -> Any:
     return model.to(device())
 
 
+def lora_config(model: ModelArguments) -> Any:
+    """The adapter's configuration, or None for full fine-tuning."""
+    if not model.lora:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(r=model.lora_r, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def start_models(start: str, model: ModelArguments) -> dict[str, Any]:
+    """What preference trainers start from: the start model, and as reference its frozen copy, or itself without the adapter."""
+    return {
+        "model": load_model(start, start, model),
+        "ref_model": None if model.lora else load_model(start, start, model),
+        "peft_config": lora_config(model),
+    }
+
+
 def load_policy(path: str, base: str, arguments: ModelArguments) -> Policy:
     """The agent on a model folder, with the engine and the sampling of the arguments."""
     prompt = system_prompt(arguments)

@@ -24,6 +24,7 @@ TEST_FRACTION = 5
 OUTPUTS = {
     "imitate": "start", "collect": "trajectories.jsonl", "pairs": "outcome_pairs.jsonl", "critic": "critic",
     "candidates": "candidates.jsonl", "rank": "scores.jsonl", "actor": "policy", "evaluate": "evaluation.jsonl",
+    "rft": "policy_rft", "mtdpo": "policy_mtdpo",
 }  # fmt: skip
 
 

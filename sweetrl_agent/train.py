@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the main job; returns the exit status."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
-        os.environ.setdefault("TQDM_MININTERVAL", "10")
+    prepare_process()
     from colbench_gym.errors import ColBenchError
     from colbench_gym.simulators import make
 
@@ -32,30 +29,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         make(config.task.simulator_spec()).close()
         from sweetrl_agent.run import Run
 
-        _quieten()
         if config.run.dry_run:
             return dry_run(config)
         run = Run(config)
         check_order(run, config.run.stage)
     except (ColBenchError, ValueError) as error:
-        return _refuse(error)
+        return refuse(error)
     try:
         run_stages(run, config.run.stage)
     except ColBenchError as error:
-        return _refuse(error)
+        return refuse(error)
     return 0
+
+
+def prepare_process() -> None:
+    """Settings of libraries that must stand before they are loaded, and silence of what they say on every run."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
+        os.environ.setdefault("TQDM_MININTERVAL", "10")
+    _quieten()
 
 
 def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
+    from sweetrl_agent.config import Config
+
+    return Config(*parse_parts(Config.PARTS, arguments, "python -m sweetrl_agent.train", __doc__))
+
+
+def parse_parts(parts: Sequence[type], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
+    """Instances of dataclasses, one for each, from the command line and, with `--config`, a YAML file.
+
+    Raises:
+        ValueError: If a setting is unknown, or the file is missing or no YAML.
+    """
     import yaml
     from trl import TrlParser
 
-    from sweetrl_agent.config import Config
-
-    parser = TrlParser(Config.PARTS, prog="python -m sweetrl_agent.train", description=__doc__, allow_abbrev=False)
+    parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
     try:
-        *parts, unknown = parser.parse_args_and_config(
+        *found, unknown = parser.parse_args_and_config(
             None if arguments is None else list(arguments), return_remaining_strings=True, fail_with_unknown_args=False
         )
     except FileNotFoundError as error:
@@ -63,16 +77,14 @@ def parse(arguments: Sequence[str] | None) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(f"`config` is not YAML: {error}") from None
     if unknown:
-        raise ValueError(_unknown_settings(unknown))
-    return Config(*parts)
+        raise ValueError(_unknown_settings(unknown, parts))
+    return found
 
 
-def _unknown_settings(words: Sequence[str]) -> str:
+def _unknown_settings(words: Sequence[str], parts: Sequence[type]) -> str:
     """What to say of words on the command line or keys of the configuration that are no settings."""
-    from sweetrl_agent.config import Config
-
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
-    known = [setting.name for part in Config.PARTS for setting in fields(part)]
+    known = [setting.name for part in parts for setting in fields(part)]
     near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
     return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
 
@@ -155,7 +167,8 @@ def dry_run(config: Any) -> int:
     return 0
 
 
-def _refuse(error: Exception) -> int:
+def refuse(error: Exception) -> int:
+    """Say what is wrong; the exit status."""
     print(f"error: {error}", file=sys.stderr)
     return 2
 

@@ -26,13 +26,13 @@ from colbench_gym.errors import TaskError
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_json, write_rows
-from sweetrl_agent.models import load_model, load_policy, load_tokenizer, system_prompt
+from sweetrl_agent.models import load_model, load_policy, load_tokenizer, start_models, system_prompt
 from sweetrl_agent.pairs import outcome_pairs, turn_pairs
 from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
-from sweetrl_agent.trainers.running import lora_config, train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 
 #: States whose candidates are sampled and saved together.
@@ -85,7 +85,7 @@ def train_critic(run: Run) -> None:
         {name: row[name] for name in ("hidden", "chosen", "rejected")} for row in read_rows(run.path("outcome_pairs.jsonl"))
     ]
     trainer = SweetCriticTrainer(
-        **_models(run),
+        **start_models(run.start_model, run.config.model),
         args=SweetCriticConfig(
             **arguments,
             form=config.form,
@@ -159,7 +159,7 @@ def train_actor(run: Run) -> None:
         config.actor_learning_rate, config.actor_epochs,
     )  # fmt: skip
     trainer = DPOTrainer(
-        **_models(run),
+        **start_models(run.start_model, run.config.model),
         args=DPOConfig(
             **arguments,
             beta=config.actor_beta,
@@ -171,16 +171,6 @@ def train_actor(run: Run) -> None:
         processing_class=tokenizer,
     )
     run.add_metrics("actor", train_stage(trainer, tokenizer, folder, "actor"))
-
-
-def _models(run: Run) -> dict[str, Any]:
-    """What both trainers start from: the start model, and as reference its frozen copy, or itself without the adapter."""
-    model, start = run.config.model, run.start_model
-    return {
-        "model": load_model(start, start, model),
-        "ref_model": None if model.lora else load_model(start, start, model),
-        "peft_config": lora_config(model),
-    }
 
 
 def load_trajectories(run: Run) -> list[Trajectory]:

@@ -23,7 +23,7 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import pad, use_adapter
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
-from sweetrl_agent.credit import FORMS
+from sweetrl_agent.credit import FORMS, SUM
 
 SIDES = ("chosen", "rejected")
 
@@ -39,7 +39,8 @@ class SweetCriticConfig(DPOConfig):
     form: str = field(
         default="paper",
         metadata={
-            "help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens."
+            "help": "'paper': sum over turns of per-turn means (eq. 2 and 3); 'released': one mean over all action tokens; 'sum': "
+            "their sum (multi-turn DPO)."
         },
     )
     instructions: str = field(
@@ -49,8 +50,8 @@ class SweetCriticConfig(DPOConfig):
 
     def __post_init__(self) -> None:
         """Check the form and derive TRL's own fields."""
-        if self.form not in FORMS:
-            raise ValueError(f"`form` must be one of {FORMS}, got {self.form!r}.")
+        if self.form not in (*FORMS, SUM):
+            raise ValueError(f"`form` must be one of {(*FORMS, SUM)}, got {self.form!r}.")
         super().__post_init__()
 
 
@@ -73,11 +74,12 @@ def turn_advantages(log_ratios: Tensor, turn_ids: Tensor, num_turns: int) -> Ten
 
 
 def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor:
-    """What the loss compares, shape (B,): the sum of the turns' means ("paper"), or one mean over all action tokens."""
+    """What the loss compares, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum."""
     if form == "paper":
         return turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1)
     is_action = turn_ids > 0
-    return (log_ratios * is_action).sum(dim=1) / is_action.sum(dim=1)
+    sums = (log_ratios * is_action).sum(dim=1)
+    return sums if form == SUM else sums / is_action.sum(dim=1)
 
 
 @dataclass

@@ -104,15 +104,6 @@ def validate_trainer_arguments(config: Config, folder: Path) -> None:
         kind(**trainer_arguments(folder, config.run.seed, model, batch, micro, rate, epochs), **extra)
 
 
-def lora_config(model: ModelArguments) -> Any:
-    """The adapter's configuration, or None for full fine-tuning."""
-    if not model.lora:
-        return None
-    from peft import LoraConfig
-
-    return LoraConfig(r=model.lora_r, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM")
-
-
 def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[Row]:
     """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
 

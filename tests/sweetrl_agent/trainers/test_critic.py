@@ -11,7 +11,7 @@ import torch
 from datasets import Dataset
 
 from sweetrl_agent.chat import HINT
-from sweetrl_agent.credit import FORMS, bradley_terry_loss, trajectory_score, turn_advantages
+from sweetrl_agent.credit import FORMS, SUM, bradley_terry_loss, trajectory_score, turn_advantages
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
@@ -83,7 +83,7 @@ def _slow_loss(trainer, model, reference, form, nll_coef):
 
 
 @pytest.mark.parametrize("nll_coef", [0.0, 0.01])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, SUM])
 def test_the_loss_is_the_slow_loops(form, nll_coef, make_trainer, make_tiny_model):
     trainer = make_trainer(form=form, nll_coef=nll_coef)
     loss = trainer.compute_loss(trainer.model, _batch(trainer))
@@ -106,7 +106,7 @@ def test_the_forms_differ(make_trainer):
     assert abs(losses[0] - losses[1]) > 1e-3
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, SUM])
 def test_the_reference_of_an_adapter_is_the_model_without_it(form, make_trainer):
     from peft import LoraConfig
 
@@ -157,13 +157,13 @@ def test_long_pairs_are_left_out_whole(make_trainer):
 
 
 def test_misuse_is_refused(make_trainer):
-    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released'\), got 'other'\.$"):
+    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released', 'sum'\), got 'other'\.$"):
         make_trainer(form="other")
     with pytest.raises(ValueError, match="`precompute_ref_log_probs` caches sums"):
         make_trainer(precompute_ref_log_probs=True)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, SUM])
 def test_torch_and_plain_credit_agree(form):
     rng = random.Random(0)
     turns = [[0, 0, 1, 1, 0, 2, 2, 2], [0, 1, 1, 1, 1, 1, 0, 0], [0, 1, 0, 2, 0, 3, 3, 0]]

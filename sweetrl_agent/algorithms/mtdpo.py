@@ -1,0 +1,56 @@
+"""Multi-turn DPO (arXiv:2503.15478, section 5.1): one preference per pair of whole dialogues.
+
+    1. Collect k trajectories per task with the start policy and pair the best of a task with every worse one (shared with SWEET-RL).
+    2. -log sigmoid(beta (s(chosen) - s(rejected))), s = sum over all tokens of the agent's turns of log [pi_theta / pi_ref], plus
+       an NLL term. The human's tokens are read and never scored.
+
+It is SWEET-RL's first stage without the hidden information, without the mean over a turn, and with the agent itself as what learns.
+"""
+
+from __future__ import annotations
+
+from datasets import Dataset
+from transformers import set_seed
+
+from sweetrl_agent.credit import SUM
+from sweetrl_agent.files import read_rows
+from sweetrl_agent.models import load_tokenizer, start_models, system_prompt
+from sweetrl_agent.run import Run
+from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+POLICY = "policy_mtdpo"
+
+
+def train(run: Run) -> None:
+    """outcome_pairs.jsonl -> policy_mtdpo/."""
+    config, folder = run.config.baselines, run.path(POLICY)
+    set_seed(run.seed)
+    tokenizer = load_tokenizer(run.start_model, run.config.model)
+    rows = [
+        {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        for row in read_rows(run.path("outcome_pairs.jsonl"))
+    ]
+    arguments = trainer_arguments(
+        folder,
+        run.seed,
+        run.config.model,
+        config.mtdpo_batch,
+        config.mtdpo_batch,
+        config.mtdpo_learning_rate,
+        config.mtdpo_epochs,
+    )
+    trainer = SweetCriticTrainer(
+        **start_models(run.start_model, run.config.model),
+        args=SweetCriticConfig(
+            **arguments,
+            form=SUM,
+            beta=config.mtdpo_beta,
+            nll_coef=config.mtdpo_nll,
+            max_length=run.config.critic.critic_max_length,
+            instructions=system_prompt(run.config.model),
+        ),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    run.add_metrics("mtdpo", train_stage(trainer, tokenizer, folder, "mtdpo"))

@@ -1,0 +1,52 @@
+"""Rejection fine-tuning (arXiv:2503.15478, section 5.1; also STaR, filtered behaviour cloning): imitate one's own successes.
+
+1. Collect k trajectories per task with the start policy (shared with the other algorithms).
+2. Keep those that pass all tests.
+3. Maximise the likelihood of the agent's turns in them; the human's words are read and never imitated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import set_seed
+from trl import SFTConfig, SFTTrainer
+
+from colbench_gym.errors import TaskError
+from sweetrl_agent.algorithms.sweet import load_trajectories
+from sweetrl_agent.chat import system_message
+from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
+from sweetrl_agent.run import Run
+from sweetrl_agent.trainers.imitation import imitation_dataset
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+POLICY = "policy_rft"
+
+
+def train(run: Run) -> None:
+    """trajectories.jsonl -> policy_rft/.
+
+    Raises:
+        TaskError: If no trajectory succeeded.
+    """
+    config, folder = run.config.baselines, run.path(POLICY)
+    set_seed(run.seed)
+    tokenizer = load_tokenizer(run.start_model, run.config.model)
+    instructions = system_message(system_prompt(run.config.model))
+    kept = [t for t in load_trajectories(run) if not t.is_void and t.metrics["tests_passed"] >= run.config.collect.min_best]
+    if not kept:
+        raise TaskError(
+            f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "
+            "start another run with more tasks, more imitation, or a better model."
+        )
+    arguments: dict[str, Any] = trainer_arguments(
+        folder, run.seed, run.config.model, config.rft_batch, config.rft_batch, config.rft_learning_rate, config.rft_epochs
+    )
+    trainer = SFTTrainer(
+        model=load_model(run.start_model, run.start_model, run.config.model),
+        args=SFTConfig(**arguments, max_length=None),
+        train_dataset=imitation_dataset([[*instructions, *t.messages] for t in kept], tokenizer),
+        processing_class=tokenizer,
+        peft_config=lora_config(run.config.model),
+    )
+    run.add_metrics("rft", train_stage(trainer, tokenizer, folder, "rft"))

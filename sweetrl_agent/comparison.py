@@ -1,0 +1,142 @@
+"""What a comparison shows: scores of every algorithm on the same tasks and seeds, their paired differences, and how sure that is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sweetrl_agent.files import Row
+from sweetrl_agent.statistics import (
+    Components,
+    Scores,
+    agents_interval,
+    algorithm_interval,
+    components,
+    holm,
+    permutation_p,
+    tasks_needed,
+)
+
+METRICS = ("success", "tests_passed")
+#: Rows of `evaluation.jsonl`, by seed.
+Evaluations = Mapping[int, Sequence[Row]]
+
+
+def tables(evaluations: Evaluations, split: str, metric: str) -> dict[str, Scores]:
+    """Scores of every algorithm on one split, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
+
+    A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
+    """
+    cells: dict[tuple[str, int, str], list[float]] = defaultdict(list)
+    void: set[str] = set()
+    names: dict[str, None] = {}
+    tasks: dict[str, None] = {}
+    for seed, rows in evaluations.items():
+        for row in rows:
+            if row["split"] != split:
+                continue
+            names[row["agent"]] = tasks[row["task_id"]] = None
+            if row["outcome"] == "void":
+                void.add(row["task_id"])
+            else:
+                cells[row["agent"], seed, row["task_id"]].append(float(row[metric]))
+    kept = [
+        task for task in tasks if task not in void and all(cells[name, seed, task] for name in names for seed in evaluations)
+    ]
+    return {
+        name: np.array([[np.mean(cells[name, seed, task]) for task in kept] for seed in evaluations]) for name in names if kept
+    }
+
+
+def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
+    """All numbers of a comparison but the ledger.
+
+    Returns:
+        "algorithms": name -> split -> "success", "tests_passed" (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
+        the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks).
+        "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
+        "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
+        "tasks_for_80" (tasks that as many seeds would need to see a difference of this size with power 0.8; None: no number).
+    """
+    splits = dict.fromkeys(row["split"] for rows in evaluations.values() for row in rows)
+    algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
+    paired: list[dict[str, Any]] = []
+    for split in splits:
+        by_metric = {metric: tables(evaluations, split, metric) for metric in METRICS}
+        for name, success in by_metric["success"].items():
+            tests = by_metric["tests_passed"][name]
+            algorithms[name][split] = {
+                "success": _round(success.mean()),
+                "tests_passed": _round(tests.mean()),
+                "n": success.shape[1],
+                "seeds": success.shape[0],
+                "by_seed": [_round(x) for x in success.mean(axis=1)],
+                "ci95": {
+                    "success": _interval(algorithm_interval(success)),
+                    "tests_passed": _interval(algorithm_interval(tests)),
+                },
+                "ci95_agents": {
+                    "success": _interval(agents_interval(success)),
+                    "tests_passed": _interval(agents_interval(tests)),
+                },
+            }
+        paired += _paired(by_metric["success"], split)
+    return {"algorithms": dict(algorithms), "paired": paired}
+
+
+def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
+    rows = []
+    for a, b in combinations(success, 2):
+        difference = success[b] - success[a]  # later ones, which should be better, minus earlier ones
+        parts = components(difference) if min(difference.shape) >= 2 else Components(0.0, 0.0, 0.0)
+        rows.append(
+            {
+                "a": b,
+                "b": a,
+                "split": split,
+                "difference": _round(difference.mean()),
+                "ci95": _interval(algorithm_interval(difference), low=-1.0),
+                "p": permutation_p(difference),
+                "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
+                "tasks_for_80": tasks_needed(float(difference.mean()), parts, len(difference)),
+            }
+        )
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = _round(corrected)
+        row["p"] = _round(row["p"])
+    return rows
+
+
+def table(results: dict[str, Any], titles: dict[str, str]) -> str:
+    """The numbers as lines for a terminal."""
+    lines = [f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {'tests passed':>13}"]
+    for name, splits in results["algorithms"].items():
+        for split, score in splits.items():
+            low, high = score["ci95"]["success"]
+            lines.append(
+                f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
+                f"{f'{low:.1%} to {high:.1%}':>17} {score['tests_passed']:13.1%}"
+            )
+    lines.append(
+        f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)':>9} {'seeds ahead':>12}"
+    )
+    for row in results["paired"]:
+        low, high = (100 * x for x in row["ci95"])
+        pair = f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"
+        lines.append(
+            f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:9.4f} "
+            f"{row['seeds_ahead']:12}"
+        )
+    return "\n".join(lines)
+
+
+def _round(value: Any) -> float:
+    return round(float(value), 4)
+
+
+def _interval(interval: tuple[float, float], low: float = 0.0) -> list[float]:
+    return [_round(max(low, interval[0])), _round(min(1.0, interval[1]))]

@@ -1,0 +1,188 @@
+"""How sure a comparison is: intervals, paired differences, and how many tasks and seeds it would take.
+
+An experiment is a table of scores, one row per seed (a training run) and one column per task, the same tasks for every seed. Tasks and
+seeds are both samples, of the tasks that there could be and of the runs that there could be, so both belong into an interval
+that is to hold for the *algorithm*. An interval over tasks alone holds for the agents that were trained, no more: runs of one
+algorithm differ by several points. Both are given, by their names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Scores = NDArray[np.float64]
+Interval = tuple[float, float]
+
+LEVEL = 0.95
+_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variances of a table of scores, by where they come from.
+
+    Attributes:
+        seed: Between runs, the same for all tasks.
+        task: Between tasks, the same for all runs.
+        rest: What neither explains, of one cell.
+    """
+
+    seed: float
+    task: float
+    rest: float
+
+    def of_mean(self, seeds: int, tasks: int) -> float:
+        """Variance of the mean of a table of `seeds` rows and `tasks` columns."""
+        return self.seed / seeds + self.task / tasks + self.rest / (seeds * tasks)
+
+
+def components(scores: Scores) -> Components:
+    """Estimate the variances from the mean squares of a two-way table; negative estimates are 0.
+
+    Args:
+        scores: Shape (S, T), at least 2 x 2.
+
+    Source: Searle, Casella & McCulloch, "Variance Components", 1992, chapter 4.
+    """
+    seeds, tasks = scores.shape
+    between_seeds, between_tasks, rest = _mean_squares(scores)
+    return Components(max(0.0, (between_seeds - rest) / tasks), max(0.0, (between_tasks - rest) / seeds), rest)
+
+
+def algorithm_interval(scores: Scores) -> Interval:
+    """95% interval of the mean over the runs and tasks that there could be: Student's t with Satterthwaite's degrees of freedom.
+
+    With one seed nothing is known of other runs: the interval is `agents_interval`.
+
+    Args:
+        scores: Shape (S, T): one row per seed, one column per task.
+
+    Source: Satterthwaite, 1946, Biometrics Bulletin 2.
+    """
+    seeds, tasks = scores.shape
+    if seeds < 2 or tasks < 2:
+        return agents_interval(scores)
+    between_seeds, between_tasks, rest = _mean_squares(scores)
+    # Never less than either source alone: the subtraction is an estimate, which may come out negative.
+    variance = max(between_seeds + between_tasks - rest, between_seeds, between_tasks) / scores.size
+    if variance == 0:
+        return agents_interval(scores)
+    parts = ((between_seeds, seeds - 1), (between_tasks, tasks - 1), (rest, (seeds - 1) * (tasks - 1)))
+    freedom = (between_seeds + between_tasks - rest) ** 2 / sum(square**2 / df for square, df in parts)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, max(freedom, seeds - 1))) * math.sqrt(variance)
+    centre = float(scores.mean())
+    return centre - half, centre + half
+
+
+def agents_interval(scores: Scores, seed: int = 0) -> Interval:
+    """95% interval of the mean of these very agents over the tasks that there could be: bootstrap of whole tasks.
+
+    Args:
+        scores: Shape (S, T).
+        seed: Of the resampling.
+    """
+    by_task = scores.mean(axis=0)
+    if len(by_task) < 2 or np.ptp(by_task) == 0:
+        return float(by_task.mean()), float(by_task.mean())
+    found = stats.bootstrap(
+        (by_task,), np.mean, n_resamples=_RESAMPLES, confidence_level=LEVEL, method="percentile", random_state=seed
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def permutation_p(differences: Scores, seed: int = 0) -> float:
+    """Two-sided p-value of "no difference between these agents": signs of whole tasks are flipped at random.
+
+    Args:
+        differences: Shape (S, T): score of one algorithm minus that of the other, on the same seed and task.
+        seed: Of the permutations.
+    """
+    by_task = differences.mean(axis=0)
+    if not by_task.any():
+        return 1.0
+    found = stats.permutation_test(
+        (by_task,), np.mean, permutation_type="samples", n_resamples=9_999, alternative="two-sided", random_state=seed
+    )
+    return float(found.pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for several tests, in the order given.
+
+    Source: Holm, 1979, Scand. J. Stat. 6.
+    """
+    order = np.argsort(p_values)
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
+def pass_at_k(successes: int, episodes: int, k: int) -> float:
+    """Probability that at least one of `k` episodes succeeds, unbiased from `episodes` of which `successes` did.
+
+    Source: Chen et al., arXiv:2107.03374, equation 1.
+    """
+    return 1.0 - math.comb(episodes - successes, k) / math.comb(episodes, k)
+
+
+def pass_hat_k(successes: int, episodes: int, k: int) -> float:
+    """Probability that all of `k` episodes succeed, unbiased.
+
+    Source: Yao et al., arXiv:2406.12045, section 4.
+    """
+    return math.comb(successes, k) / math.comb(episodes, k)
+
+
+def power(difference: float, parts: Components, seeds: int, tasks: int) -> float:
+    """Probability that `algorithm_interval` of a true paired difference leaves out 0 on its side.
+
+    Args:
+        difference: What is there to be seen.
+        parts: Variances of the paired differences.
+        seeds: Runs of each algorithm.
+        tasks: Tasks.
+    """
+    variance = parts.of_mean(seeds, tasks)
+    if variance == 0:
+        return 1.0
+    expected = (parts.seed * tasks + parts.rest, parts.task * seeds + parts.rest, parts.rest)
+    freedoms = (seeds - 1, tasks - 1, (seeds - 1) * (tasks - 1))
+    freedom = (variance * seeds * tasks) ** 2 / sum(
+        square**2 / max(df, 1) for square, df in zip(expected, freedoms, strict=True)
+    )
+    freedom = max(freedom, seeds - 1, 1)
+    critical = float(stats.t.ppf((1 + LEVEL) / 2, freedom))
+    return float(stats.nct.sf(critical, freedom, abs(difference) / math.sqrt(variance)))
+
+
+def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float = 0.8, most: int = 100_000) -> int | None:
+    """Fewest tasks at which `seeds` runs of each algorithm show a difference with the wanted power; None where none suffice."""
+    if seeds < 2 or power(difference, parts, seeds, most) < wanted:
+        return None
+    low, high = 2, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(difference, parts, seeds, middle) >= wanted else (middle + 1, high)
+    return low
+
+
+def _mean_squares(scores: Scores) -> tuple[float, float, float]:
+    """Mean squares between seeds, between tasks, and of the rest."""
+    seeds, tasks = scores.shape
+    mean = scores.mean()
+    by_seed, by_task = scores.mean(axis=1, keepdims=True), scores.mean(axis=0, keepdims=True)
+    rest = scores - by_seed - by_task + mean
+    return (
+        float(tasks * ((by_seed - mean) ** 2).sum() / (seeds - 1)),
+        float(seeds * ((by_task - mean) ** 2).sum() / (tasks - 1)),
+        float((rest**2).sum() / ((seeds - 1) * (tasks - 1))),
+    )
