@@ -8,7 +8,6 @@ What is there is not done again: kill it at any moment and start it again, or st
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -116,9 +115,8 @@ def run_seed(run: Run, algorithms: Sequence[str]) -> None:
     shared = {name: stages()[name] for name in SHARED_STAGES}
     for name in algorithms:
         algorithm = ALGORITHMS[name]
-        for stage, function in ({} if not algorithm.stages else shared | algorithm.stages).items() or [
-            ("imitate", shared["imitate"])
-        ]:
+        own = shared | algorithm.stages if algorithm.stages else {"imitate": shared["imitate"]}
+        for stage, function in own.items():
             if not run.is_done(stage):
                 with run.stage(stage):
                     function(run)
@@ -138,13 +136,11 @@ def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
     costs = {}
     for name in algorithms:
         own = ALGORITHMS[name].stages
-        candidates = 0
-        with contextlib.suppress(FileNotFoundError):
-            candidates = sum(len(row["texts"]) for row in read_rows(run.path("candidates.jsonl"))) if "candidates" in own else 0
+        candidates = read_rows(run.path("candidates.jsonl")) if "candidates" in own else []
         costs[name] = {
             "environment_turns": turns if own else 0,
             "generated_tokens": tokens if own else 0,
-            "candidates": candidates,
+            "candidates": sum(len(row["texts"]) for row in candidates),
             "seconds": round(sum(run.seconds.get(stage, 0.0) for stage in (*(SHARED_STAGES if own else ()), *own)), 1),
         }
     return costs
