@@ -189,14 +189,12 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
         return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
-        return CallResult(outcome, json.loads(payload), _fingerprint(payload), wall_s=wall_s)
+        value = json.loads(payload)
+        fingerprint = _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(value)
+        return CallResult(outcome, value, fingerprint, wall_s=wall_s)
     except (ValueError, RecursionError):
         # Not what the encoder makes, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
-
-
-def _fingerprint(payload: bytes) -> str:
-    return _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(json.loads(payload))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -134,13 +134,10 @@ class _Job:
         if not program.calls:
             self.future.set_result(ExecutionResult(()))
         elif len(self.request) > MAX_REQUEST_BYTES:
-            self._end(Outcome.OUTPUT_LIMIT)
+            self.end(Outcome.OUTPUT_LIMIT)
 
-    def crash(self) -> None:
-        """Give up: no runner survives this program."""
-        self._end(Outcome.CRASH)
-
-    def _end(self, outcome: Outcome) -> None:
+    def end(self, outcome: Outcome) -> None:
+        """Settle all calls without a runner's word."""
         self.future.set_result(ExecutionResult((CallResult(outcome),) * len(self.program.calls)))
 
 
@@ -227,7 +224,7 @@ class _Pool:
         except RunnerError:
             sent[0].attempts += 1
             if sent[0].attempts == ATTEMPTS:
-                sent.popleft().crash()
+                sent.popleft().end(Outcome.CRASH)
             waiting.extendleft(reversed(sent))
             self._discard(runner, modules)
         except BaseException as error:

@@ -94,7 +94,7 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
 
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     out = Path(config.run.output)
-    evaluations, ledgers = {}, {}
+    evaluations, ledgers, results = {}, {}, {}
     for seed in range(config.run.seed, config.run.seed + given.seeds):
         print(f"\n# seed {seed}")
         run = Run(replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}"))))
@@ -102,8 +102,9 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
         rows = read_rows(run.path("evaluation.jsonl"))
         evaluations[seed] = [row for name in given.algorithms for row in rows if row["agent"] == name]
         ledgers[seed] = ledger(run, given.algorithms)
-        write_json(out / "results.json", {**compare_scores(evaluations), "ledger": ledgers})
-    return {**compare_scores(evaluations), "ledger": ledgers}
+        results = {**compare_scores(evaluations), "ledger": ledgers}
+        write_json(out / "results.json", results)
+    return results
 
 
 def run_seed(run: Run, algorithms: Sequence[str]) -> None:
