@@ -9,14 +9,12 @@ It is SWEET-RL's first stage without the hidden information, without the mean ov
 
 from __future__ import annotations
 
-from datasets import Dataset
 from transformers import set_seed
 
 from sweetrl_agent.credit import SUM
 from sweetrl_agent.files import read_rows
-from sweetrl_agent.models import load_tokenizer, start_models, system_prompt
 from sweetrl_agent.run import Run
-from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 POLICY = "policy_mtdpo"
@@ -26,7 +24,6 @@ def train(run: Run) -> None:
     """outcome_pairs.jsonl -> policy_mtdpo/."""
     config, folder = run.config.baselines, run.path(POLICY)
     set_seed(run.seed)
-    tokenizer = load_tokenizer(run.start_model, run.config.model)
     rows = [
         {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
         for row in read_rows(run.path("outcome_pairs.jsonl"))
@@ -40,17 +37,8 @@ def train(run: Run) -> None:
         config.mtdpo_learning_rate,
         config.mtdpo_epochs,
     )
-    trainer = SweetCriticTrainer(
-        **start_models(run.start_model, run.config.model),
-        args=SweetCriticConfig(
-            **arguments,
-            form=SUM,
-            beta=config.mtdpo_beta,
-            nll_coef=config.mtdpo_nll,
-            max_length=run.config.critic.critic_max_length,
-            instructions=system_prompt(run.config.model),
-        ),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    run.add_metrics("mtdpo", train_stage(trainer, tokenizer, folder, "mtdpo"))
+    trainer = pair_trainer(
+        run.start_model, run.config.model, rows, arguments,
+        form=SUM, beta=config.mtdpo_beta, nll_coef=config.mtdpo_nll, max_length=run.config.critic.critic_max_length,
+    )  # fmt: skip
+    run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

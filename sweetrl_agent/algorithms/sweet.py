@@ -31,7 +31,7 @@ from sweetrl_agent.pairs import outcome_pairs, turn_pairs
 from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 
@@ -76,7 +76,6 @@ def train_critic(run: Run) -> None:
     """outcome_pairs.jsonl -> critic/."""
     config, folder = run.config.critic, run.path("critic")
     set_seed(run.seed)
-    tokenizer = load_tokenizer(run.start_model, run.config.model)
     arguments = trainer_arguments(
         folder, run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
         config.critic_learning_rate, config.critic_epochs,
@@ -84,20 +83,11 @@ def train_critic(run: Run) -> None:
     rows = [
         {name: row[name] for name in ("hidden", "chosen", "rejected")} for row in read_rows(run.path("outcome_pairs.jsonl"))
     ]
-    trainer = SweetCriticTrainer(
-        **start_models(run.start_model, run.config.model),
-        args=SweetCriticConfig(
-            **arguments,
-            form=config.form,
-            beta=config.critic_beta,
-            nll_coef=config.critic_nll,
-            max_length=config.critic_max_length,
-            instructions=system_prompt(run.config.model),
-        ),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    run.add_metrics("critic", train_stage(trainer, tokenizer, folder, "critic"))
+    trainer = pair_trainer(
+        run.start_model, run.config.model, rows, arguments,
+        form=config.form, beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
+    )  # fmt: skip
+    run.add_metrics("critic", train_stage(trainer, trainer.processing_class, folder, "critic"))
 
 
 def sample_candidates(run: Run) -> None:

@@ -23,7 +23,10 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import pad, use_adapter
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
+from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.credit import FORMS, SUM
+from sweetrl_agent.files import Row
+from sweetrl_agent.models import load_tokenizer, start_models, system_prompt
 
 SIDES = ("chosen", "rejected")
 
@@ -177,6 +180,26 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
         }
         for name, value in values.items():
             metrics[name].append(self.accelerator.gather(value.detach()).mean().item())
+
+
+def pair_trainer(
+    start: str, model: ModelArguments, rows: list[Row], arguments: dict[str, Any], **loss: Any
+) -> SweetCriticTrainer:
+    """A trainer over pairs of dialogues, from the start model.
+
+    Args:
+        start: Folder or hub name of the model to start from, and of the frozen reference.
+        model: The agent's model.
+        rows: "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
+        arguments: As `running.trainer_arguments` makes them.
+        **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
+    """
+    return SweetCriticTrainer(
+        **start_models(start, model),
+        args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model)),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=load_tokenizer(start, model),
+    )
 
 
 def _pad_id(tokenizer: Any) -> int:
