@@ -10,33 +10,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweetrl_agent.train import parse_parts, prepare_process, refuse
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config import Config
+    from sweetrl_agent.config import CompareArguments, Config
     from sweetrl_agent.run import Run
 
-SHARED_STAGES = ("imitate", "collect", "pairs")
-
-
-@dataclass
-class CompareArguments:
-    """What to compare."""
-
-    algorithms: list[str] = field(
-        default_factory=lambda: ["zero_shot", "rft", "mtdpo", "sweet"],
-        metadata={"help": "Names of algorithms; worse ones first makes the differences positive."},
-    )
-    seeds: int = field(default=5, metadata={"help": "Runs of each algorithm, with seeds from `seed` on."})
+Step = tuple[str, "Callable[[Run], None]"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing of the comparison and print it; returns the exit status."""
+    """Run what is missing of the comparison, report and print it; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
 
@@ -46,17 +35,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = run_all(given, config)
     except (ColBenchError, ValueError) as error:
         return refuse(error)
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
+    from sweetrl_agent.algorithms.critics import CRITICS
+    from sweetrl_agent.algorithms.registry import titles
     from sweetrl_agent.comparison import table
+    from sweetrl_agent.ledger import COLUMNS
+    from sweetrl_agent.reporting.comparison import write_comparison
 
-    print(table(results, {name: algorithm.title for name, algorithm in ALGORITHMS.items()}))
-    print(f"\nresults: {Path(config.run.output) / 'results.json'}")
+    print(table(results, titles()))
+    out = Path(config.run.output)
+    page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
+    print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
     return 0
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     """The command line and, with `--config`, a YAML file; the settings are those of the main job."""
-    from sweetrl_agent.config import Config, RunArguments
+    from sweetrl_agent.config import CompareArguments, Config, RunArguments
 
     given, *parts = parse_parts((CompareArguments, *Config.PARTS), arguments, "python -m sweetrl_agent.compare", __doc__)
     if parts[0].output == RunArguments.output:
@@ -68,83 +62,169 @@ def check(given: CompareArguments, config: Config) -> None:
     """Refuse what cannot work, before anything runs.
 
     Raises:
-        ValueError: If an algorithm is unknown, named twice or needs what the environment does not have, or there is no seed.
+        ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
     """
     from colbench_gym.envs.backend import BackendEnv
+    from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
+    from sweetrl_agent.experiments.simulators import simulator_spec
 
+    for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"`{setting}` must be of {tuple(known)}, got {name!r}.")
+        if len(set(names)) < len(names):
+            raise ValueError(f"`{setting}` must name each once, got {names}.")
     for name in given.algorithms:
-        if name not in ALGORITHMS:
-            raise ValueError(f"`algorithms` must be of {tuple(ALGORITHMS)}, got {name!r}.")
         if missing := missing_capabilities(name, BackendEnv):
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
-    if len(set(given.algorithms)) < len(given.algorithms):
-        raise ValueError(f"`algorithms` must name each once, got {given.algorithms}.")
-    if given.seeds < 1:
-        raise ValueError(f"`seeds` must be at least 1, got {given.seeds}.")
+    for setting in ("seeds", "workers"):
+        if getattr(given, setting) < 1:
+            raise ValueError(f"`{setting}` must be at least 1, got {getattr(given, setting)}.")
+    if min([1, *given.best_of, *given.scaling]) < 1:
+        raise ValueError(f"`best_of` and `scaling` take positive numbers, got {given.best_of} and {given.scaling}.")
+    for simulator in given.simulators:
+        simulator_spec(simulator)
+    if given.against not in ("", "PAPER"):
+        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
+    needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
+    if needs_exact and not config.task.tasks.startswith("embedded:"):
+        raise ValueError(
+            f"{needs_exact[0]!r} needs the exact advantage, which only embedded tasks have, got `tasks`={config.task.tasks!r}; "
+            "leave out 'exact' and give `--credit_tasks 0`."
+        )
 
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     """Run what is missing for every seed -> results.json of the whole comparison."""
-    import torch
-
-    from sweetrl_agent.comparison import compare_scores
-    from sweetrl_agent.files import read_rows, write_json
+    from sweetrl_agent.comparison import all_results
+    from sweetrl_agent.files import write_json
     from sweetrl_agent.run import Run
 
-    torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     out = Path(config.run.output)
-    evaluations, ledgers, results = {}, {}, {}
-    for seed in range(config.run.seed, config.run.seed + given.seeds):
-        print(f"\n# seed {seed}")
-        run = Run(replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}"))))
-        run_seed(run, given.algorithms)
-        rows = read_rows(run.path("evaluation.jsonl"))
-        evaluations[seed] = [row for name in given.algorithms for row in rows if row["agent"] == name]
-        ledgers[seed] = ledger(run, given.algorithms)
-        results = {**compare_scores(evaluations), "ledger": ledgers}
-        write_json(out / "results.json", results)
+    configs = [
+        replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
+        for seed in range(config.run.seed, config.run.seed + given.seeds)
+    ]
+    if given.workers == 1:
+        for one in configs:
+            run_one(given, one)
+    else:
+        _run_side_by_side(given, configs)
+    results = all_results(given, [Run(one) for one in configs])
+    write_json(out / "results.json", results)
     return results
 
 
-def run_seed(run: Run, algorithms: Sequence[str]) -> None:
-    """The stages of one seed that are not done: what is shared, then each algorithm's own, then its evaluation."""
+def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> None:
+    """A process per seed, `workers` at a time; each writes what it says into `log.txt` of its folder."""
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    threads = max(1, (os.cpu_count() or 1) // given.workers)
+    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = {
+            pool.submit(_run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
+            for one in configs
+        }
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run_in_process(given: CompareArguments, config: Config) -> None:
+    from sweetrl_agent.processes import die_with_parent
+
+    die_with_parent()
+    prepare_process()
+    folder = Path(config.run.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    says = os.fdopen(os.dup(1), "w")
+    with (folder / "log.txt").open("a") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        run_one(given, config, lambda text: print(text, file=says, flush=True))
+
+
+def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] = print) -> None:
+    """Everything that is asked for of one seed and not done yet."""
+    import torch
+
+    from sweetrl_agent.run import Run
+
+    torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
+    run = Run(config)
+    run_steps(run, [*algorithm_steps(given.algorithms), *experiment_steps(given)], say)
+    for count in given.scaling:
+        from sweetrl_agent.experiments.scaling import scaled_run
+
+        small = scaled_run(run, count)
+        run_steps(small, algorithm_steps(given.algorithms), lambda text, count=count: say(f"{text} ({count} trajectories)"))
+
+
+def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
+    """Those of the steps, in order, that are not done."""
+    left = [(name, function) for name, function in dict(steps).items() if not run.is_done(name)]
+    for i, (name, function) in enumerate(left, 1):
+        with run.stage(name):
+            function(run)
+        say(f"seed {run.seed}: {name}, {run.seconds[name]:.0f} s ({i} of {len(left)})")
+
+
+def algorithm_steps(algorithms: Sequence[str]) -> list[Step]:
+    """What is shared, then each algorithm's own stages, then its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.evaluation import evaluate_agent
     from sweetrl_agent.train import stages
 
-    shared = {name: stages()[name] for name in SHARED_STAGES}
+    steps: list[Step] = []
     for name in algorithms:
         algorithm = ALGORITHMS[name]
-        own = shared | algorithm.stages if algorithm.stages else {"imitate": shared["imitate"]}
-        for stage, function in own.items():
-            if not run.is_done(stage):
-                with run.stage(stage):
-                    function(run)
-        if not run.is_done(f"evaluate {name}"):
-            with run.stage(f"evaluate {name}"):
-                evaluate_agent(run, name, algorithm.agent(run))
+        steps += [(stage, stages()[stage]) for stage in algorithm.shared]
+        steps += algorithm.stages.items()
+        steps.append((f"evaluate {name}", lambda run, name=name: evaluate_agent(run, name, ALGORITHMS[name].loader(run))))
+    return steps
 
 
-def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
-    """What each algorithm of a seed has cost: turns of the environment, candidates beside them, and wall seconds of its own stages."""
+def experiment_steps(given: CompareArguments) -> list[Step]:
+    """What is measured of critics and agents beyond success."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.files import read_rows
+    from sweetrl_agent.experiments import best_of_n, credit_accuracy, simulators
+    from sweetrl_agent.outcome import score_dialogues
+    from sweetrl_agent.train import stages
 
-    collected = read_rows(run.path("trajectories.jsonl"))
-    turns = sum(len(row["turns"]) for row in collected)
-    tokens = sum(len(turn["token_ids"]) for row in collected for turn in row["turns"])
-    costs = {}
-    for name in algorithms:
-        own = ALGORITHMS[name].stages
-        candidates = read_rows(run.path("candidates.jsonl")) if "candidates" in own else []
-        costs[name] = {
-            "environment_turns": turns if own else 0,
-            "generated_tokens": tokens if own else 0,
-            "candidates": sum(len(row["texts"]) for row in candidates),
-            "seconds": round(sum(run.seconds.get(stage, 0.0) for stage in (*(SHARED_STAGES if own else ()), *own)), 1),
-        }
-    return costs
+    steps: list[Step] = []
+    if given.credit_tasks or given.best_of:
+        for critic in given.critics:
+            trained = [item for item in ALGORITHMS[critic].stages.items() if item[0].startswith("critic")]
+            steps += [*((stage, stages()[stage]) for stage in ALGORITHMS[critic].shared), *trained]
+    if given.credit_tasks:
+        count = given.credit_tasks
+        steps.append((f"credit states {count}", lambda run: credit_accuracy.sample_states(run, count)))
+        steps += [
+            (f"credit {critic} {count}", lambda run, critic=critic: credit_accuracy.score(run, critic))
+            for critic in given.critics
+        ]
+    if given.best_of:
+        sizes, count = given.best_of, given.best_of_tasks
+        steps += [
+            (
+                f"best of {sizes} by {critic} {count}",
+                lambda run, critic=critic: best_of_n.best_of_n(run, [critic], sizes, count),
+            )
+            for critic in given.critics
+        ]
+    if given.simulators:
+        asked = f"simulators {given.simulators} {given.algorithms} {given.simulator_tasks}"
+        steps.append(
+            (asked, lambda run: simulators.talk_with_others(run, given.algorithms, given.simulators, given.simulator_tasks))
+        )
+    if "sweet" in given.algorithms:
+        steps.append((f"advantages {given.algorithms}", score_dialogues))
+    return steps
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from sweetrl_agent.files import Row
+from sweetrl_agent.config import CompareArguments
+from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators
+from sweetrl_agent.files import Row, read_rows
+from sweetrl_agent.ledger import ledger
+from sweetrl_agent.run import Run
 from sweetrl_agent.statistics import (
     Components,
     Scores,
@@ -26,12 +30,12 @@ METRICS = ("success", "tests_passed")
 Evaluations = Mapping[int, Sequence[Row]]
 
 
-def tables(evaluations: Evaluations, split: str, metric: str) -> dict[str, Scores]:
-    """Scores of every algorithm on one split, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
+def tables(evaluations: Evaluations, split: str) -> dict[str, dict[str, Scores]]:
+    """Scores of every algorithm on one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
 
     A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
     """
-    cells: dict[tuple[str, int, str], list[float]] = defaultdict(list)
+    cells: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     void: set[str] = set()
     names: dict[str, None] = {}
     tasks: dict[str, None] = {}
@@ -43,13 +47,16 @@ def tables(evaluations: Evaluations, split: str, metric: str) -> dict[str, Score
             if row["outcome"] == "void":
                 void.add(row["task_id"])
             else:
-                cells[row["agent"], seed, row["task_id"]].append(float(row[metric]))
+                cells[row["agent"], seed, row["task_id"]].append(row)
     kept = [
         task for task in tasks if task not in void and all(cells[name, seed, task] for name in names for seed in evaluations)
     ]
-    return {
-        name: np.array([[np.mean(cells[name, seed, task]) for task in kept] for seed in evaluations]) for name in names if kept
-    }
+
+    def table_of(metric: str, name: str) -> Scores:
+        means = [[np.mean([row[metric] for row in cells[name, seed, task]]) for task in kept] for seed in evaluations]
+        return np.array(means, dtype=float)
+
+    return {metric: {name: table_of(metric, name) for name in names if kept} for metric in METRICS}
 
 
 def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
     paired: list[dict[str, Any]] = []
     for split in splits:
-        by_metric = {metric: tables(evaluations, split, metric) for metric in METRICS}
+        by_metric = tables(evaluations, split)
         for name, success in by_metric["success"].items():
             tests = by_metric["tests_passed"][name]
             algorithms[name][split] = {
@@ -132,6 +139,24 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
             f"{row['seeds_ahead']:12}"
         )
     return "\n".join(lines)
+
+
+def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything that a comparison shows, from the files of its runs: what results.json holds."""
+    evaluations = {
+        run.seed: [row for name in given.algorithms for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == name]
+        for run in runs
+    }
+    results = {**compare_scores(evaluations), "ledger": {run.seed: ledger(run, given.algorithms) for run in runs}}
+    if given.credit_tasks:
+        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics)
+    if given.best_of:
+        results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of)
+    if given.scaling:
+        results["scaling"] = scaling.summarize(runs, given.algorithms, given.scaling)
+    if given.simulators:
+        results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators)
+    return results
 
 
 def _round(value: Any) -> float:

@@ -7,6 +7,7 @@ they differ, the field says what the paper has.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor"
 
 #: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
 _FIRST_STAGE = {
-    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "critic_hidden": "pairs", "form": "critic",
+    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "form": "critic", "judge_model": "rank",
     "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
     "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate", "rft_": "rft", "mtdpo_": "mtdpo",
+    "reinforce_": "reinforce",
 }  # fmt: skip
 
 
@@ -31,12 +33,12 @@ _FIRST_STAGE_OF_PREFIX = {
 _LEAST: dict[float, str] = {
     0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues rft_learning_rate rft_epochs mtdpo_learning_rate "
-    "mtdpo_beta mtdpo_nll mtdpo_epochs",
+    "mtdpo_beta mtdpo_nll mtdpo_epochs reinforce_learning_rate",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch",
-    2: "trajectories_per_task num_candidates",
+    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch",
+    2: "trajectories_per_task num_candidates reinforce_group",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
 }
@@ -45,6 +47,11 @@ _LEAST: dict[float, str] = {
 def option(default: Any, text: str) -> Any:
     """A dataclass field with its help text."""
     return field(default=default, metadata={"help": text})
+
+
+def list_option(default: Sequence[Any], text: str) -> Any:
+    """A dataclass field that holds a list, with its help text."""
+    return field(default_factory=lambda: list(default), metadata={"help": text})
 
 
 def first_stage(name: str) -> str:
@@ -139,6 +146,9 @@ class CriticArguments:
 
     form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
+    judge_model: str = option(
+        "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
+    )
     critic_learning_rate: float = option(3e-5, "2e-7 in the paper (8B model).")
     critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = option(0.01, "Weight of the NLL term; 0.01 in the paper.")
@@ -179,6 +189,11 @@ class BaselineArguments:
     mtdpo_nll: float = option(0.01, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
     mtdpo_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     mtdpo_epochs: float = option(1.0, "4 in the paper.")
+    reinforce_learning_rate: float = option(1e-4, "REINFORCE with a leave-one-out baseline.")
+    reinforce_iterations: int = option(30, "Optimizer steps, each on new episodes.")
+    reinforce_tasks: int = option(15, "Tasks of an iteration; with the two others as many episodes as `collect` plays.")
+    reinforce_group: int = option(4, "Episodes of each.")
+    reinforce_micro_batch: int = option(16, "Dialogues in a forward pass.")
 
 
 @dataclass
@@ -189,6 +204,29 @@ class EvaluationArguments:
     eval_episodes: int = option(1, "Episodes of each task.")
     eval_start: bool = option(True, "Measure the start too.")
     shown_dialogues: int = option(24, "Tasks of the test split whose dialogues get advantages, for the report.")
+
+
+@dataclass
+class CompareArguments:
+    """What to compare."""
+
+    algorithms: list[str] = list_option(
+        ("zero_shot", "rft", "mtdpo", "sweet"), "Names of algorithms; worse ones first makes the differences positive."
+    )
+    seeds: int = option(5, "Runs of each algorithm, with seeds from `seed` on.")
+    workers: int = option(1, "Seeds that run side by side, each with its share of the CPU's cores.")
+    critics: list[str] = list_option(
+        ("sweet", "untrained"), "Critics for credit accuracy and best-of-N; those that need training and have none are trained."
+    )
+    credit_tasks: int = option(40, "Tasks of each split for credit accuracy (embedded tasks only); 0 leaves it out.")
+    best_of: list[int] = list_option((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; none leaves it out.")
+    best_of_tasks: int = option(50, "Test tasks that it is played on.")
+    scaling: list[int] = list_option((), "Numbers of trajectories for data scaling, such as 450 900; none leaves it out.")
+    simulators: list[str] = list_option(
+        (), "Other humans for the audit: terse, normal, chatty, names or JSON as in `simulator`; none leaves it out."
+    )
+    simulator_tasks: int = option(100, "Test tasks that they are talked with on.")
+    against: str = option("", "'PAPER' puts the paper's tables beside ours in the report.")
 
 
 @dataclass

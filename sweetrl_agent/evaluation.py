@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -12,33 +14,56 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
-from sweetrl_agent.models import load_policy
-from sweetrl_agent.rollouts import episodes_of, play
+from sweetrl_agent.policies.policy import Policy
+from sweetrl_agent.rollouts import BestOf, episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
 
 
-def evaluate_agent(run: Run, agent: str, model: str) -> None:
+def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
     """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
-    path = run.path("evaluation.jsonl")
-    batch = run.config.model.generation_batch
-    policy = None
+    policy = functools.cache(load)
     for split, tasks in splits(run).items():
-        by_id = {task.id: task for task in tasks}
-        episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
-        size = min(batch, len(episodes))
-        played = sum(row["agent"] == agent and row["split"] == split for row in read_rows(path))
-        done = whole_batches(path, played, size, len(episodes))
-        if done == len(episodes):
-            continue
-        policy = policy or load_policy(model, run.start_model, run.config.model)
-        with (
-            closing(run.environment(tasks, size)) as env,
-            tqdm(total=len(episodes), initial=done, desc=f"evaluate {agent} on {split}", unit="episode") as bar,
-        ):
-            for trajectories in play(policy, env, episodes[done:], run.seed, f"evaluate {split}"):
-                append_rows(path, (_row(agent, split, t, by_id[t.task_id]) for t in trajectories))
-                bar.update(len(trajectories))
+        record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
+
+
+def record(
+    run: Run,
+    path: Path,
+    label: Row,
+    tasks: Sequence[Task],
+    load: Callable[[], Policy],
+    stage: str,
+    simulator: Any = None,
+    best_of: BestOf | None = None,
+) -> None:
+    """Play episodes of tasks and append a row for each; what stands there already, in whole batches, is not played again.
+
+    Args:
+        run: The run.
+        path: File of rows.
+        label: What tells these rows apart from others in the file; put into each.
+        tasks: What is played, `eval_episodes` times each.
+        load: Loads the agent; called only where something is left to play.
+        stage: Name that the episodes' seeds come from: the same for agents that are to be compared.
+        simulator: Another human than the run's; None for the run's own.
+        best_of: The critic that chooses among several candidates of the agent; None for the agent alone.
+    """
+    by_id = {task.id: task for task in tasks}
+    episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
+    size = min(run.config.model.generation_batch, len(episodes))
+    played = sum(all(row[name] == value for name, value in label.items()) for row in read_rows(path))
+    done = whole_batches(path, played, size, len(episodes))
+    if done == len(episodes):
+        return
+    policy = load()
+    with (
+        closing(run.environment(tasks, size, simulator)) as env,
+        tqdm(total=len(episodes), initial=done, desc=" ".join(map(str, (stage, *label.values()))), unit="episode") as bar,
+    ):
+        for trajectories in play(policy, env, episodes[done:], run.seed, stage, best_of=best_of):
+            append_rows(path, ({**label, **_row(t, by_id[t.task_id])} for t in trajectories))
+            bar.update(len(trajectories))
 
 
 def splits(run: Run) -> dict[str, tuple[Task, ...]]:
@@ -77,12 +102,10 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _row(agent: str, split: str, trajectory: Trajectory, task: Task) -> Row:
+def _row(trajectory: Trajectory, task: Task) -> Row:
     metrics = trajectory.metrics
     replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
     return {
-        "agent": agent,
-        "split": split,
         "task_id": trajectory.task_id,
         "episode": trajectory.episode,
         "outcome": metrics["outcome"],
@@ -90,6 +113,7 @@ def _row(agent: str, split: str, trajectory: Trajectory, task: Task) -> Row:
         "tests_passed": metrics.get("tests_passed"),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
+        "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
         "leak": leak_fraction("\n".join(replies), task.hidden.reference, task.signature),
         "dialogue_history": trajectory.messages,
     }

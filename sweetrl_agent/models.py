@@ -64,6 +64,16 @@ def lora_config(model: ModelArguments) -> Any:
     return LoraConfig(r=model.lora_r, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM")
 
 
+def adapted(model: Any, arguments: ModelArguments) -> Any:
+    """The model with a new LoRA adapter, or as it is for full fine-tuning."""
+    config = lora_config(arguments)
+    if config is None:
+        return model
+    from peft import get_peft_model
+
+    return get_peft_model(model, config)
+
+
 def start_models(start: str, model: ModelArguments) -> dict[str, Any]:
     """What preference trainers start from: the start model, and as reference its frozen copy, or itself without the adapter."""
     return {
@@ -73,20 +83,34 @@ def start_models(start: str, model: ModelArguments) -> dict[str, Any]:
     }
 
 
-def load_policy(path: str, base: str, arguments: ModelArguments) -> Policy:
-    """The agent on a model folder, with the engine and the sampling of the arguments."""
-    prompt = system_prompt(arguments)
+def load_policy(path: str, base: str, arguments: ModelArguments, begins: str = "") -> Policy:
+    """The agent on a model folder, with the engine and the sampling of the arguments.
+
+    Args:
+        path: Folder or hub name of its model, or folder of its adapter.
+        base: Model that the adapter belongs to; has the tokenizer.
+        arguments: The agent's model.
+        begins: What its every message begins with.
+    """
     if arguments.engine == "vllm":
         from sweetrl_agent.policies.vllm import VLLMPolicy
 
-        return VLLMPolicy(path, base, arguments.max_new_tokens, arguments.temperature, system_prompt=prompt)
+        return VLLMPolicy(
+            path, base, arguments.max_new_tokens, arguments.temperature, system_prompt=system_prompt(arguments), begins=begins
+        )
+    return policy_on(load_model(path, base, arguments), load_tokenizer(base, arguments), arguments, begins)
+
+
+def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, begins: str = "") -> Policy:
+    """The agent on a model that is loaded, and may go on learning."""
     from sweetrl_agent.policies.transformers import TransformersPolicy
 
     return TransformersPolicy(
-        load_model(path, base, arguments),
-        load_tokenizer(base, arguments),
+        model,
+        tokenizer,
         max_new_tokens=arguments.max_new_tokens,
         temperature=arguments.temperature,
         batch_size=arguments.generation_batch,
-        system_prompt=prompt,
+        system_prompt=system_prompt(arguments),
+        begins=begins,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweetrl_agent.algorithms.sweet import load_critic, told_to_critic
+from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import evaluate_agent, splits, summarize
 from sweetrl_agent.files import Row, append_rows, read_rows, write_json
 from sweetrl_agent.report import write_report
@@ -16,9 +17,9 @@ AGENTS = ("start", "result")
 def evaluate(run: Run) -> None:
     """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
     if run.config.evaluation.eval_start:
-        evaluate_agent(run, "start", run.start_model)
-    evaluate_agent(run, "result", str(run.path("policy")))
-    _score_dialogues(run)
+        evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
+    evaluate_agent(run, "result", ALGORITHMS["sweet"].loader(run))
+    score_dialogues(run)
 
 
 def report(run: Run) -> None:
@@ -56,14 +57,15 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _score_dialogues(run: Run) -> None:
+def score_dialogues(run: Run) -> None:
+    """The critic's advantages of all agents' dialogues on the first test tasks -> turn_advantages.jsonl."""
     path = run.path("turn_advantages.jsonl")
     if path.exists():
         path.unlink()  # cheap to do again, and whole or absent when the stage is done
     shown = {task.id: task.hidden.reference for task in run.test[: run.config.evaluation.shown_dialogues]}
-    critic = load_critic(run)
-    for row in read_rows(run.path("evaluation.jsonl")):
-        if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-            told = told_to_critic(run, shown[row["task_id"]])
-            address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-            append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])
+    with open_critic(run) as critic:
+        for row in read_rows(run.path("evaluation.jsonl")):
+            if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
+                told = CRITICS["sweet"].told(run, shown[row["task_id"]])
+                address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
+                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

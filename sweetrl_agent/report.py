@@ -10,21 +10,18 @@ security policy lets nothing run but the report's own script.
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
 import webbrowser
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from sweetrl_agent.files import write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.figures import number, plain
-from sweetrl_agent.reporting.markup import Html, embedded_json, folded, join, missing, note, section, table, tag
-from sweetrl_agent.reporting.run_folder import ADVANTAGES, CONFIG, EVALUATION, MAX_CONFIG_CHARS, PAIRS, VERSIONS, RunFolder
+from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
+from sweetrl_agent.reporting.page import fill_page, resource, setup_section
+from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, PAIRS, RunFolder
 from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
 
 REPORT = "report.html"
@@ -46,17 +43,13 @@ def write_report(folder: Path) -> Path:
     dialogues = dialogues_data(run)
     agents = [*(score.agent for score in read_scores(run.results)), *(str(r.get("agent", "?")) for r in run.evaluation)]
     colours = agent_colours(agents)
-    script = _resource("report.js")
-    page = Template(_resource("page.html")).substitute(
-        title=join([run.name]),
-        policy=_policy(script),
-        style=_resource("report.css"),
-        facts=_facts(run),
-        sections=_sections(run, colours, len(dialogues["dialogues"])),
-        data=embedded_json({"curves": curves_data(run.metrics), "colours": colours, **dialogues}),
-        script=script,
+    page = fill_page(
+        run.name,
+        _facts(run),
+        _sections(run, colours, len(dialogues["dialogues"])),
+        {"curves": curves_data(run.metrics), "colours": colours, **dialogues},
     )
-    write_text(folder / REPORT, page.encode("utf-8", "replace").decode())  # a model may write half of a surrogate pair
+    write_text(folder / REPORT, page)
     return folder / REPORT
 
 
@@ -76,16 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _resource(name: str) -> str:
-    return files("sweetrl_agent.reporting").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(script: str) -> str:
-    """Nothing is loaded from anywhere, and only the report's own script runs, known by its hash."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-
-
 def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:
     """All sections, in the order of interest."""
     return join(
@@ -97,7 +80,7 @@ def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) ->
             _dialogues_section(run, num_dialogues),
             seconds_section(run),
             _pairs_section(run),
-            _setup_section(run),
+            setup_section(run),
             _troubles_section(run),
         ]
     )
@@ -123,25 +106,13 @@ def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     text += f", {left_out} are left out" if left_out else ""
     text += "; those with advantages first, then others in the same episodes, then further ones, splits taking turns."
     text += "" if run.advantages else f" No advantages: {run.trouble(ADVANTAGES)}"
-    return section("dialogues", "Dialogues", note(text), Html(_resource("viewer.html")))
+    return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
 
 
 def _pairs_section(run: RunFolder) -> Html:
     rows = [(name, _cell(value)) for name, value in run.pairs.items()]
     content = table(("About the pairs", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
     return section("pairs", "Preference pairs", content)
-
-
-def _setup_section(run: RunFolder) -> Html:
-    """Configuration and versions, closed until opened."""
-    config = run.config[:MAX_CONFIG_CHARS]
-    config += f"\n[{len(run.config) - len(config)} more characters]" if len(config) < len(run.config) else ""
-    parts = [folded(CONFIG, tag("pre", config)) if config else missing(run.trouble(CONFIG))]
-    packages = run.versions.get("packages")
-    rows = [(name, _cell(value)) for name, value in run.versions.items() if name != "packages"]
-    rows += [(name, _cell(value)) for name, value in (packages.items() if isinstance(packages, dict) else ())]
-    parts.append(folded(VERSIONS, table(("Of", "Version"), rows)) if rows else missing(run.trouble(VERSIONS)))
-    return section("setup", "Setup", *parts)
 
 
 def _troubles_section(run: RunFolder) -> Html:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks.rows import row_from_task
-from sweetrl_agent.policies.policy import Policy
+from sweetrl_agent.chat import Messages
+from sweetrl_agent.policies.policy import Policy, Utterance
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trajectory import Trajectory, Turn
 
@@ -20,13 +21,50 @@ class Episode:
     number: int = 0
 
 
+@dataclass(frozen=True)
+class BestOf:
+    """Every turn is the best of several candidates by a critic's credit (arXiv:2503.15478, Figure 3a).
+
+    A critic that is told the hidden information makes this an analysis of the critic and no agent that could be deployed.
+
+    Attributes:
+        num_candidates: N.
+        credit: Credit of candidates, from the dialogue, the hidden information and the candidates.
+    """
+
+    num_candidates: int
+    credit: Callable[[Messages, str, Sequence[str]], list[float]]
+
+    def generate(
+        self, policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[int], hidden: Sequence[str]
+    ) -> list[Utterance]:
+        """The next utterance of every dialogue. The first candidates of a seed are the same for every N."""
+        count = self.num_candidates
+        candidates = policy.generate(
+            [dialogue for dialogue in dialogues for _ in range(count)],
+            [derive_seed(seed, "candidate", i) for seed in seeds for i in range(count)],
+        )
+        chosen = []
+        for i, (dialogue, told) in enumerate(zip(dialogues, hidden, strict=True)):
+            own = candidates[i * count : (i + 1) * count]
+            credit = self.credit(dialogue, told, [utterance.text for utterance in own])
+            chosen.append(own[max(range(count), key=credit.__getitem__)])
+        return chosen
+
+
 def episodes_of(task_ids: Sequence[str], per_task: int) -> list[Episode]:
     """`per_task` episodes of every task, in the order of the tasks."""
     return [Episode(task_id, number) for task_id in task_ids for number in range(per_task)]
 
 
 def play(
-    policy: Policy, env: ColBenchVectorEnv, episodes: Sequence[Episode], seed: int, stage: str, keep_tasks: bool = False
+    policy: Policy,
+    env: ColBenchVectorEnv,
+    episodes: Sequence[Episode],
+    seed: int,
+    stage: str,
+    keep_tasks: bool = False,
+    best_of: BestOf | None = None,
 ) -> Iterator[list[Trajectory]]:
     """Play all episodes, as many at a time as `env` has sub-environments, and yield each batch when it is over.
 
@@ -40,13 +78,20 @@ def play(
         seed: Seed of the run.
         stage: Name that keeps apart the random numbers of, say, collection and evaluation.
         keep_tasks: Keep the whole task, hidden half included, in the trajectories.
+        best_of: How every turn is chosen among several; None for the agent's first.
     """
     for start in range(0, len(episodes), env.num_envs):
-        yield _play_batch(policy, env, episodes[start : start + env.num_envs], seed, stage, keep_tasks)
+        yield _play_batch(policy, env, episodes[start : start + env.num_envs], seed, stage, keep_tasks, best_of)
 
 
 def _play_batch(
-    policy: Policy, env: ColBenchVectorEnv, episodes: Sequence[Episode], seed: int, stage: str, keep_tasks: bool
+    policy: Policy,
+    env: ColBenchVectorEnv,
+    episodes: Sequence[Episode],
+    seed: int,
+    stage: str,
+    keep_tasks: bool,
+    best_of: BestOf | None,
 ) -> list[Trajectory]:
     count = len(episodes)
     is_used = [i < count for i in range(env.num_envs)]
@@ -61,7 +106,11 @@ def _play_batch(
     live = list(range(count))
     while live:
         messages = [envs[i].messages for i in live]
-        utterances = policy.generate(messages, [derive_seed(seeds[i], "turn", len(turns[i]) + 1) for i in live])
+        turn_seeds = [derive_seed(seeds[i], "turn", len(turns[i]) + 1) for i in live]
+        if best_of is None:
+            utterances = policy.generate(messages, turn_seeds)
+        else:
+            utterances = best_of.generate(policy, messages, turn_seeds, [envs[i].hidden_information for i in live])
         actions = [""] * env.num_envs
         for i, utterance in zip(live, utterances, strict=True):
             turns[i].append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))

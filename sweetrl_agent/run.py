@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import json
 import platform
+import resource
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
@@ -24,7 +28,7 @@ TEST_FRACTION = 5
 OUTPUTS = {
     "imitate": "start", "collect": "trajectories.jsonl", "pairs": "outcome_pairs.jsonl", "critic": "critic",
     "candidates": "candidates.jsonl", "rank": "scores.jsonl", "actor": "policy", "evaluate": "evaluation.jsonl",
-    "rft": "policy_rft", "mtdpo": "policy_mtdpo",
+    "rft": "rft", "mtdpo": "mtdpo", "reinforce": "reinforce",
 }  # fmt: skip
 
 
@@ -42,8 +46,8 @@ class Run:
         self.seed = config.run.seed
         settings = yaml.safe_dump(config.settings(), sort_keys=False)
         path = self.folder / "config.yaml"
-        seconds = self.folder / "seconds.json"
-        self.seconds: dict[str, float] = yaml.safe_load(seconds.read_text()) if seconds.exists() else {}
+        self.seconds: dict[str, float] = _read(self.folder / "seconds.json")
+        self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
         write_text(path, settings)
@@ -62,7 +66,8 @@ class Run:
             )
 
     def _has_begun(self, stage: str) -> bool:
-        return self.is_done(stage) or self.path(OUTPUTS[stage]).exists()
+        own = any(self.folder.glob(f"*/{OUTPUTS[stage]}"))  # of another critic or algorithm than SWEET-RL
+        return own or self.is_done(stage) or self.path(OUTPUTS[stage]).exists()
 
     def is_done(self, stage: str) -> bool:
         """True where the stage's files are whole."""
@@ -70,18 +75,25 @@ class Run:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage and mark it done when the block ends without an error.
+        """Time a stage, note its peak memory, and mark it done when the block ends without an error.
 
-        A stage that was killed and gone on with counts the time of its last part only.
+        A stage that was killed and gone on with counts its last part only.
         """
         start = time.monotonic()
+        forget_peak_memory()
         yield
+        self.peak_mib[name] = round(peak_memory_mib())
+        write_json(self.folder / "peak_mib.json", self.peak_mib)
         self.seconds[name] = round(time.monotonic() - start, 1)
         write_json(self.folder / "seconds.json", self.seconds)
 
     def path(self, name: str) -> Path:
         """A file or folder of the run."""
         return self.folder / name
+
+    def own(self, name: str, file: str) -> Path:
+        """A file or folder that each of several critics or algorithms has: SWEET-RL's own lies in the run folder itself."""
+        return self.path(file) if name == "sweet" else self.path(name) / file
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -98,13 +110,13 @@ class Run:
         kept = [row for row in read_rows(self.path("metrics.jsonl")) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 
-    def environment(self, tasks: tuple[Task, ...], num_envs: int) -> ColBenchVectorEnv:
-        """The vector environment of this run over some of its tasks, made for `rollouts.play`."""
+    def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
+        """The vector environment of this run over some of its tasks, made for `rollouts.play`; with another human where one is given."""
         return ColBenchVectorEnv(
             num_envs=num_envs,
             autoreset_mode="disabled",
             tasks=tasks,
-            simulator=self.config.task.simulator_spec(),
+            simulator=simulator or self.config.task.simulator_spec(),
             sandbox=self.config.task.sandbox,
             max_turns=self.config.task.max_turns,
         )
@@ -130,6 +142,28 @@ def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tup
         )
     limit = config.evaluation.eval_tasks or None
     return tasks, test[:limit], unseen[:limit]
+
+
+def forget_peak_memory() -> None:
+    """Let the next `peak_memory_mib` know of this moment on only. Where the kernel does not offer it (not Linux), of the process's life."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak_memory_mib() -> float:
+    """Most memory that this process held, in MiB: resident, and on the GPU where there is one."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        resident = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    except OSError:
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+    return resident + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else 0.0)
+
+
+def _read(path: Path) -> dict[str, float]:
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def versions() -> dict[str, Any]:

@@ -9,8 +9,9 @@ algorithm differ by several points. Both are given, by their names.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +174,33 @@ def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float
         middle = (low + high) // 2
         low, high = (low, middle) if power(difference, parts, seeds, middle) >= wanted else (middle + 1, high)
     return low
+
+
+def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> Scores:
+    """Table of one agent's episodes by seed, shape (S, T): means over a task's episodes; tasks void or missing for a seed are left out.
+
+    Args:
+        rows: By seed, rows of episodes with "task_id", "outcome" and the metric.
+        metric: Name of a number of theirs.
+    """
+    cells: dict[str, dict[int, list[float]]] = {}
+    for seed, own in rows.items():
+        for row in own:
+            if row["outcome"] != "void":
+                cells.setdefault(row["task_id"], {}).setdefault(seed, []).append(float(row[metric]))
+    kept = [by_seed for by_seed in cells.values() if len(by_seed) == len(rows)]
+    return np.array([[np.mean(by_seed[seed]) for by_seed in kept] for seed in rows], dtype=float).reshape(len(rows), len(kept))
+
+
+def score_of(scores: Scores) -> dict[str, Any]:
+    """Mean success of a table as results have it: "success", "ci95" over runs and tasks, "n" tasks, "seeds"."""
+    low, high = algorithm_interval(scores)
+    return {
+        "success": round(float(scores.mean()), 4),
+        "ci95": [round(max(0.0, low), 4), round(min(1.0, high), 4)],
+        "n": scores.shape[1],
+        "seeds": scores.shape[0],
+    }
 
 
 def _mean_squares(scores: Scores) -> tuple[float, float, float]:

@@ -91,14 +91,14 @@ def _unknown_settings(words: Sequence[str], parts: Sequence[type]) -> str:
 
 def stages() -> dict[str, Callable[[Run], None]]:
     """The stages in order."""
-    from sweetrl_agent import outcome
+    from sweetrl_agent import collection, outcome
     from sweetrl_agent.algorithms import sweet
     from sweetrl_agent.imitation_stage import imitate
 
     return {
         "imitate": imitate,
-        "collect": sweet.collect,
-        "pairs": sweet.pair_outcomes,
+        "collect": collection.collect,
+        "pairs": collection.pair_outcomes,
         "critic": sweet.train_critic,
         "candidates": sweet.sample_candidates,
         "rank": sweet.rank,

@@ -1,15 +1,20 @@
-"""The algorithms that can be compared: what each needs of the environment, the stages that are its own, and where its agent is.
+"""The algorithms that can be compared: what each needs of the environment, the stages that are its own, and how its agent is loaded.
 
 All of them share the start, the collected trajectories and their pairs. To add one, write a file whose `train(run)` reads files of
-the run folder and writes a model's folder, and add a line here.
+the run folder and writes a model's folder, and add a line here (CONTRIBUTING has an example).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from sweetrl_agent.algorithms import mtdpo, rft, sweet
+from colbench_gym.scoring.answer import ANSWER_MARKER
+from sweetrl_agent.algorithms import mtdpo, reinforce, rft, sweet
+from sweetrl_agent.algorithms.critics import CRITICS
+from sweetrl_agent.models import load_policy
+from sweetrl_agent.policies.policy import Policy
 from sweetrl_agent.run import Run
 
 Stage = Callable[[Run], None]
@@ -17,6 +22,8 @@ Stage = Callable[[Run], None]
 CAPABILITIES = {
     "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "acts": "action_masks",
 }  # fmt: skip
+#: Stages that come before an algorithm's own: those of every agent, of those that learn, and of those that learn from collected dialogues.
+START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
 
 
 @dataclass(frozen=True)
@@ -28,29 +35,55 @@ class Algorithm:
         stages: What it does beyond what is shared, in order, by names that are unique in a run folder.
         policy: Folder of its agent in the run folder; "" for the start itself.
         needs: Capabilities of the environment, of `CAPABILITIES`.
+        shared: Stages before its own: `START` or `COLLECTED`.
+        begins: What its agent's every message begins with; it goes on from there.
+        critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
     """
 
     title: str
     stages: dict[str, Stage] = field(default_factory=dict)
     policy: str = ""
     needs: frozenset[str] = frozenset()
+    shared: tuple[str, ...] = COLLECTED
+    begins: str = ""
+    critic: str = ""
 
-    def agent(self, run: Run) -> str:
-        """Folder or hub name of its agent's model."""
-        return str(run.path(self.policy)) if self.policy else run.start_model
+    def load(self, run: Run) -> Policy:
+        """Its agent."""
+        path = str(run.path(self.policy)) if self.policy else run.start_model
+        return load_policy(path, run.start_model, run.config.model, self.begins)
+
+    def loader(self, run: Run) -> Callable[[], Policy]:
+        """A function that loads its agent, for `evaluation.record`."""
+        return partial(self.load, run)
+
+
+def _by_critic(name: str) -> Algorithm:
+    """SWEET-RL with this critic: the stages that do not depend on the critic are shared with SWEET-RL."""
+    kind = CRITICS[name]
+    own = "" if name == sweet.SWEET else f" {name}"
+    stages: dict[str, Stage] = {f"critic{own}": partial(sweet.train_critic, critic=name)} if kind.train else {}
+    stages |= {"candidates": sweet.sample_candidates, f"rank{own}": partial(sweet.rank, critic=name)}
+    stages |= {f"actor{own}": partial(sweet.train_actor, critic=name)}
+    needs = {"hidden"} if kind.is_told else set()
+    title = kind.title if name == sweet.SWEET else f"SWEET-RL, {kind.title}"
+    return Algorithm(title, stages, f"{name}/policy" if own else "policy", frozenset(needs), critic=name)
 
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "zero_shot": Algorithm("Zero-shot"),
-    "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, rft.POLICY),
-    "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, mtdpo.POLICY),
-    "sweet": Algorithm(
-        "SWEET-RL",
-        {"critic": sweet.train_critic, "candidates": sweet.sample_candidates, "rank": sweet.rank, "actor": sweet.train_actor},
-        "policy",
-        frozenset({"hidden"}),
-    ),
+    "single_turn": Algorithm("Single turn (no questions)", shared=START, begins=f"{ANSWER_MARKER}\n"),
+    "zero_shot": Algorithm("Zero-shot", shared=START),
+    "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/policy"),
+    "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/policy"),
+    "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/policy", shared=START),
+    "sweet": _by_critic("sweet"),
+    **{name: _by_critic(name) for name in CRITICS if name != "sweet"},
 }
+
+
+def titles() -> dict[str, str]:
+    """Names of the algorithms for people."""
+    return {name: algorithm.title for name, algorithm in ALGORITHMS.items()}
 
 
 def missing_capabilities(name: str, environment: type) -> list[str]:

@@ -13,18 +13,18 @@ from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
 from colbench_gym.errors import TaskError
-from sweetrl_agent.algorithms.sweet import load_trajectories
 from sweetrl_agent.chat import system_message
+from sweetrl_agent.collection import load_trajectories
 from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
-POLICY = "policy_rft"
+POLICY = "rft/policy"
 
 
 def train(run: Run) -> None:
-    """trajectories.jsonl -> policy_rft/.
+    """trajectories.jsonl -> rft/policy/.
 
     Raises:
         TaskError: If no trajectory succeeded.

@@ -1,9 +1,10 @@
 """The trained critic at work: per-turn advantages of candidates and of whole dialogues.
 
-Two forms, which differ in the reference (arXiv:2503.15478, equation 3, against the released ranking script):
+Forms, of which two differ in the reference (arXiv:2503.15478, equation 3, against the released ranking script):
     paper: both the critic and the reference see the hidden information.
     released: the reference does not see it. Even an untrained critic ranks by this, through the pointwise information
         log pi(a | o, c) - log pi(a | o).
+    sum: the paper's without the mean over a turn's tokens, its ablation "w/o normalisation".
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message, system_message
-from sweetrl_agent.credit import FORMS, turn_advantages
+from sweetrl_agent.credit import FORMS, SUM, turn_advantages
 
 
 class AdvantageCritic:
-    """Scores agent turns by A(o_t, a_t, c): the mean log-ratio of the turn's tokens."""
+    """Scores agent turns by A(o_t, a_t, c): the mean (in the form "sum" the sum) of the log-ratios of the turn's tokens."""
 
     def __init__(self, model: Any, reference: Any | None, tokenizer: Any, form: str = "paper", instructions: str = "") -> None:
         """Wrap a trained critic.
@@ -29,11 +30,11 @@ class AdvantageCritic:
             model: The critic, a causal language model or one with a LoRA adapter.
             reference: The frozen start; None where `model` carries an adapter, which is then switched off.
             tokenizer: Tokenizer of both.
-            form: "paper" or "released".
+            form: "paper", "released", or "sum" (the ablation without 1/L).
             instructions: System prompt that the agent speaks under; the critic and its reference see it too.
         """
-        if form not in FORMS:
-            raise ValueError(f"`form` must be one of {FORMS}, got {form!r}.")
+        if form not in (*FORMS, SUM):
+            raise ValueError(f"`form` must be one of {(*FORMS, SUM)}, got {form!r}.")
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only where `model` has a LoRA adapter to switch off.")
         self.model, self.reference, self.tokenizer, self.form = model.eval(), reference, tokenizer, form
@@ -56,7 +57,9 @@ class AdvantageCritic:
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
             start = candidate_log_probs(reference, plain, candidates)
-        scores = {text: float((a - b).mean()) for text, a, b in zip(unique, critic, start, strict=True)}
+        ratios = [a - b for a, b in zip(critic, start, strict=True)]
+        credit = [ratio.sum() if self.form == SUM else ratio.mean() for ratio in ratios]
+        scores = {text: float(value) for text, value in zip(unique, credit, strict=True)}
         return [scores[text] for text in texts]
 
     @torch.inference_mode()
@@ -73,7 +76,9 @@ class AdvantageCritic:
             else:
                 start = _token_log_probs(reference, encoded.token_ids)[actions]
         ratios = (critic[actions] - start).tolist()
-        return turn_advantages(ratios, [encoded.turn_ids[i] for i in actions])
+        turn_ids = [encoded.turn_ids[i] for i in actions]
+        means = turn_advantages(ratios, turn_ids)
+        return [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)] if self.form == SUM else means
 
     def _as_agent(self, messages: Messages) -> Messages:
         return [*system_message(self.instructions), *messages]

@@ -56,6 +56,7 @@ class TransformersPolicy:
         top_p: float = 1.0,
         batch_size: int = 64,
         system_prompt: str = "",
+        begins: str = "",
     ) -> None:
         """Wrap a causal language model whose tokenizer has a chat template.
 
@@ -67,6 +68,7 @@ class TransformersPolicy:
             top_p: Nucleus; 1.0 samples from everything.
             batch_size: Dialogues decoded together.
             system_prompt: Instructions before every dialogue; empty for none.
+            begins: What every utterance begins with, put there and gone on from; empty for nothing.
         """
         if tokenizer.chat_template is None:
             raise ValueError(
@@ -76,13 +78,15 @@ class TransformersPolicy:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
         self.model, self.tokenizer = model, tokenizer
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
-        self.system_prompt = system_prompt
+        self.system_prompt, self.begins = system_prompt, begins
+        self.begin_ids: list[int] = tokenizer(begins, add_special_tokens=False)["input_ids"] if begins else []
         self.end_ids = _end_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
-        prompts = [encode_prompt([*system_message(self.system_prompt), *d], self.tokenizer) for d in dialogues]
+        instructions = system_message(self.system_prompt)
+        prompts = [encode_prompt([*instructions, *d], self.tokenizer) + self.begin_ids for d in dialogues]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         utterances: list[Utterance | None] = [None] * len(prompts)
         for start in range(0, len(order), self.batch_size):
@@ -113,8 +117,8 @@ class TransformersPolicy:
 
     def _utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
         length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
-        text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True).strip()
-        return Utterance(text, token_ids[:length], log_probs[:length])
+        text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
+        return Utterance((self.begins + text).strip(), token_ids[:length], log_probs[:length])
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -14,7 +14,14 @@ class VLLMPolicy:
     """Generates with vLLM's continuous batching and prefix cache; a LoRA folder is loaded on top of its base."""
 
     def __init__(
-        self, path: str, base: str, max_new_tokens: int, temperature: float, system_prompt: str = "", **engine: Any
+        self,
+        path: str,
+        base: str,
+        max_new_tokens: int,
+        temperature: float,
+        system_prompt: str = "",
+        begins: str = "",
+        **engine: Any,
     ) -> None:
         """Start the engine.
 
@@ -24,6 +31,7 @@ class VLLMPolicy:
             max_new_tokens: Tokens of one utterance at most.
             temperature: Sampling temperature.
             system_prompt: Instructions before every dialogue.
+            begins: What every utterance begins with, put there and gone on from.
             engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
 
         Raises:
@@ -41,15 +49,16 @@ class VLLMPolicy:
         self.lora = LoRARequest("actor", 1, path) if is_adapter else None
         self.tokenizer = self.llm.get_tokenizer()
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
+        self.begins = begins
+        self.begin_ids: list[int] = self.tokenizer(begins, add_special_tokens=False)["input_ids"] if begins else []
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
         from vllm import SamplingParams
 
         # Token ids, not text: a chat template already holds the begin token that vLLM would add once more.
-        prompts = [
-            {"prompt_token_ids": encode_prompt([*system_message(self.system_prompt), *d], self.tokenizer)} for d in dialogues
-        ]
+        instructions = system_message(self.system_prompt)
+        prompts = [{"prompt_token_ids": encode_prompt([*instructions, *d], self.tokenizer) + self.begin_ids} for d in dialogues]
         sampling = [
             SamplingParams(temperature=self.temperature, max_tokens=self.max_new_tokens, seed=seed % 2**31, logprobs=0)
             for seed in seeds
@@ -57,7 +66,7 @@ class VLLMPolicy:
         outputs = [output.outputs[0] for output in self.llm.generate(prompts, sampling, lora_request=self.lora, use_tqdm=False)]
         return [
             Utterance(
-                output.text.strip(),
+                (self.begins + output.text).strip(),
                 list(output.token_ids),
                 [entry[token].logprob for token, entry in zip(output.token_ids, output.logprobs, strict=True)],
             )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from sweetrl_agent.config import Config, ModelArguments
 from sweetrl_agent.files import Row
 
 CHECKPOINTS = "checkpoints"
+#: Metric that counts tokens through the model so far, both sides of a pair and the human's words included.
+TRAINED_TOKENS = "num_input_tokens_seen"
 #: Of what a trainer logs, what depends on the machine and not on the seed.
 _TIMINGS = ("runtime", "per_second", "flos", "train_loss")
 
@@ -81,6 +85,7 @@ def trainer_arguments(
         "bf16": on_gpu,
         "gradient_checkpointing": model.gradient_checkpointing,
         "dataloader_pin_memory": on_gpu,
+        "include_num_input_tokens_seen": "non_padding",
     }
 
 
@@ -117,18 +122,63 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     _drop_torn_checkpoints(checkpoints)
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
-    beside = folder.with_name(folder.name + ".part")
-    shutil.rmtree(beside, ignore_errors=True)
-    trainer.save_model(str(beside))
-    tokenizer.save_pretrained(str(beside))
-    (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-    return [
+    with _arriving(folder) as beside:
+        trainer.save_model(str(beside))
+        tokenizer.save_pretrained(str(beside))
+        (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
+    rows = [
         {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
         for entry in trainer.state.log_history
         if "loss" in entry
     ]
+    rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # the steps after the last logged one, too
+    return rows
+
+
+def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Put a finished model into `folder`, whole or not at all."""
+    with _arriving(folder) as beside:
+        model.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+
+
+@contextlib.contextmanager
+def _arriving(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` to be filled, which then takes its place."""
+    beside = folder.with_name(folder.name + ".part")
+    shutil.rmtree(beside, ignore_errors=True)
+    yield beside
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+
+
+class Checkpoint:
+    """Where a training loop of our own goes on from: weights, optimizer, steps done and metrics, in one file."""
+
+    def __init__(self, path: Path, model: Any, optimizer: torch.optim.Optimizer) -> None:
+        """Keep this model and optimizer in `path`."""
+        self.path, self.model, self.optimizer = path, model, optimizer
+
+    def load(self) -> tuple[int, list[Row]]:
+        """Restore what was saved; returns the steps done and their metrics, (0, []) where nothing was saved."""
+        if not self.path.exists():
+            return 0, []
+        saved = torch.load(self.path, weights_only=True, map_location=self.model.device)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        return int(saved["done"]), list(saved["metrics"])
+
+    def save(self, done: int, metrics: list[Row]) -> None:
+        """Replace the file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_name(self.path.name + ".part")
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "done": done, "metrics": metrics}
+        torch.save(state, part)
+        part.replace(self.path)
+
+    def remove(self) -> None:
+        """The finished model has arrived: nothing is to be gone on with."""
+        self.path.unlink(missing_ok=True)
 
 
 def _drop_torn_checkpoints(checkpoints: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from sweetrl_agent import compare, train
+from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.comparison import compare_scores, tables
 from sweetrl_agent.files import read_rows, write_rows
 
@@ -16,8 +18,14 @@ SETTINGS = {
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3,
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4,
     "critic_batch": 2, "critic_micro_batch": 2, "rft_batch": 4, "mtdpo_batch": 2, "sandbox": "embedded", "threads": 1,
+    "reinforce_tasks": 2, "reinforce_group": 2, "reinforce_iterations": 2,
 }  # fmt: skip
-ALGORITHMS = ("zero_shot", "rft", "mtdpo", "sweet")
+ALGORITHMS = tuple(ALL)
+CRITICS = ("sweet", "no_hidden", "value_head", "judge", "untrained")
+EXPERIMENTS = [
+    "--algorithms", *ALGORITHMS, "--critics", *CRITICS, "--seeds", "2", "--credit_tasks", "3", "--best_of", "1", "2",
+    "--best_of_tasks", "2", "--scaling", "4", "--simulators", "terse", "chatty", "--simulator_tasks", "2", "--against", "PAPER",
+]  # fmt: skip
 
 
 def _arguments(folder, **changes):
@@ -42,7 +50,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     for seed in (0, 1):
         _begin(folder, seed)
-    assert compare.main([*_arguments(folder), "--algorithms", *ALGORITHMS, "--seeds", "2"]) == 0
+    assert compare.main([*_arguments(folder), *EXPERIMENTS, "--workers", "2"]) == 0
     return folder
 
 
@@ -51,7 +59,7 @@ def test_every_algorithm_is_measured_on_the_same_tasks_and_seeds(finished):
     assert list(results["algorithms"]) == list(ALGORITHMS)
     for splits in results["algorithms"].values():
         assert {split: (score["n"], score["seeds"]) for split, score in splits.items()} == {"test": (4, 2), "unseen": (4, 2)}
-    assert len(results["paired"]) == 2 * 6
+    assert len(results["paired"]) == 2 * len(list(combinations(ALGORITHMS, 2)))
     for seed in (0, 1):
         rows = read_rows(finished / f"seed_{seed}" / "evaluation.jsonl")
         asked = {name: [(row["split"], row["task_id"]) for row in rows if row["agent"] == name] for name in ALGORITHMS}
@@ -59,25 +67,74 @@ def test_every_algorithm_is_measured_on_the_same_tasks_and_seeds(finished):
 
 
 def test_the_algorithms_start_alike_and_end_unlike(finished):
-    """One start for all of a seed; every algorithm's own training has moved its weights."""
+    """One start for all of a seed; an algorithm's own training has moved its weights, unless there was nothing to learn from."""
     folder = finished / "seed_0"
-    weights = {
-        name: (folder / name / "model.safetensors").read_bytes() for name in ("start", "policy_rft", "policy_mtdpo", "policy")
-    }
-    assert len(set(weights.values())) == 4
+    agents = [algorithm.policy for algorithm in ALL.values() if algorithm.policy]
+    weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("start", *agents)}
+    assert len(agents) == len(ALL) - 2
+    unmoved = [name for name in agents if weights[name] == weights["start"]]
+    assert unmoved == ["reinforce/policy"]  # no episode of this small a model succeeds, so none has an advantage
+    assert len({weights[name] for name in ("start", "rft/policy", "mtdpo/policy", "policy")}) == 4
 
 
 def test_the_ledger_counts_what_is_in_the_files(finished):
     ledger = json.loads((finished / "results.json").read_text())["ledger"]["1"]
     turns = sum(len(row["turns"]) for row in read_rows(finished / "seed_1" / "trajectories.jsonl"))
-    assert ledger["zero_shot"] == {"environment_turns": 0, "generated_tokens": 0, "candidates": 0, "seconds": 0}
-    assert [ledger[name]["environment_turns"] for name in ALGORITHMS] == [0, turns, turns, turns]
+    assert set(ledger["zero_shot"].values()) == {0}
+    assert [ledger[name]["environment_turns"] for name in ("rft", "mtdpo", "sweet", "judge")] == [turns] * 4
+    assert ledger["rft"]["simulator_calls"] == turns - 8 and ledger["rft"]["sandbox_runs"] == 8
     assert ledger["sweet"]["candidates"] == 4 * 3 and ledger["rft"]["candidates"] == 0
+    assert ledger["sweet"]["generated_tokens"] > ledger["rft"]["generated_tokens"] > 0
+    assert ledger["sweet"]["trained_tokens"] > ledger["untrained"]["trained_tokens"] > 0
+    assert ledger["reinforce"]["sandbox_runs"] == 2 * 2 * 2 <= ledger["reinforce"]["environment_turns"]
+    assert all(ledger[name]["peak_mib"] > 100 for name in ALGORITHMS if name not in ("zero_shot", "single_turn"))
+
+
+def test_the_experiments_are_in_the_results(finished):
+    results = json.loads((finished / "results.json").read_text())
+    credit = results["credit_accuracy"]
+    assert list(credit) == list(CRITICS)
+    assert all(-1 <= row["rank_correlation"]["mean"] <= 1 for by_split in credit.values() for row in by_split.values())
+    assert {(row["critic"], row["candidates"], row["n"], row["seeds"]) for row in results["best_of_n"]} == {
+        (critic, size, 2, 2) for critic in CRITICS for size in (1, 2)
+    }
+    assert {(row["algorithm"], row["trajectories"], row["n"]) for row in results["scaling"]} == {
+        (name, count, 4) for name in ALGORITHMS for count in (4, 8)
+    }
+    cells = results["simulators"]["cells"]
+    assert [(cell["simulator"], cell["algorithm"]) for cell in cells] == [
+        (s, a) for s in ("terse", "chatty") for a in ALGORITHMS
+    ]
+    for seed in (0, 1):
+        first = {row["n"]: row for row in results["best_of_n"] if row["critic"] == "sweet"}
+        assert first and (finished / f"seed_{seed}" / "log.txt").stat().st_size > 0
+
+
+def test_one_candidate_is_the_same_whoever_chooses(finished):
+    rows = [row for row in read_rows(finished / "seed_0" / "best_of_n.jsonl") if row["candidates"] == 1]
+    said = {critic: [row["dialogue_history"] for row in rows if row["agent"] == critic] for critic in CRITICS}
+    assert all(dialogues == said["sweet"] for dialogues in said.values()) and len(said["sweet"]) == 2
+
+
+def test_a_single_turn_agent_answers_at_once(finished):
+    rows = [row for row in read_rows(finished / "seed_0" / "evaluation.jsonl") if row["agent"] == "single_turn"]
+    assert rows and all((row["turns"], row["answered"]) == (1, 1) for row in rows)
+
+
+def test_the_reports_hold_every_part(finished):
+    html, markdown = ((finished / name).read_text() for name in ("report.html", "report.md"))
+    for title in (
+        "Success", "Paired differences", "Beside the paper", "Credit accuracy of critics", "Best of N per turn", "Data scaling",
+        "Audit of the simulated human", "What it cost",
+    ):  # fmt: skip
+        assert f"<h2>{title}" in html and f"## {title}" in markdown
+    assert "40.4%" in markdown and "http" not in html.replace("http-equiv", "")
+    assert html.count('class="lines"') == 2
 
 
 def test_what_is_done_is_not_done_again(finished, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")}
-    assert compare.main([*_arguments(finished), "--algorithms", *ALGORITHMS, "--seeds", "2"]) == 0
+    assert compare.main([*_arguments(finished), *EXPERIMENTS]) == 0
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == before
     assert "SWEET-RL - Multi-turn DPO" in capsys.readouterr().out
 
@@ -85,9 +142,13 @@ def test_what_is_done_is_not_done_again(finished, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--algorithms", "ppo"], "`algorithms` must be of ('zero_shot', "),
+        (["--algorithms", "ppo"], "`algorithms` must be of ('single_turn', "),
         (["--algorithms", "rft", "rft"], "`algorithms` must name each once"),
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
+        (["--critics", "oracle"], "`critics` must be of ('sweet', "),
+        (["--simulators", "shy"], "`simulators` takes levels ('terse', "),
+        (["--best_of", "0"], "`best_of` and `scaling` take positive numbers, got [0] and []."),
+        (["--against", "US"], "`against` must be 'PAPER' or empty, got 'US'."),
         (["--seed_count", "3"], "Unknown settings: seed_count."),
     ],
 )
@@ -114,7 +175,7 @@ def test_scores_are_means_of_the_episodes_and_void_tasks_are_left_out_for_all():
         _row("a", "x", 1), _row("a", "x", 0, episode=1), _row("a", "y", 1), _row("a", "z", 1),
         _row("b", "x", 1), _row("b", "x", 1, episode=1), _row("b", "y", 0), _row("b", "z", None, "void"),
     ]  # fmt: skip
-    found = tables({0: rows, 1: rows}, "test", "success")
+    found = tables({0: rows, 1: rows}, "test")["success"]
     assert {name: scores.tolist() for name, scores in found.items()} == {"a": [[0.5, 1.0]] * 2, "b": [[1.0, 0.0]] * 2}
 
 

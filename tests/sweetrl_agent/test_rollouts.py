@@ -113,7 +113,7 @@ def test_void_episodes_enter_neither_pairs_nor_means(run):
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
     by_id = {task.id: task for task in TASKS}
-    score = summarize([_row("start", "test", t, by_id[t.task_id]) for t in trajectories])
+    score = summarize([_row(t, by_id[t.task_id]) for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 

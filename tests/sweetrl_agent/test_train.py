@@ -48,11 +48,11 @@ def _run_all(folder, **changes):
 
 
 def _content(folder):
-    """Every file of a run but those that hold times."""
+    """Every file of a run but those that hold times and memory."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if not path.is_file() or name in ("seconds.json", "report.html"):
+        if not path.is_file() or name in ("seconds.json", "peak_mib.json", "report.html"):
             continue
         files[name] = path.read_bytes()
         if name == "results.json":
@@ -93,7 +93,7 @@ def copied(finished, tmp_path):
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
         "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "metrics.jsonl", "outcome_pairs.jsonl",
-        "pairs_summary.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "start",
+        "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "start",
         "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
     for model in ("start", "critic", "policy"):
@@ -106,7 +106,7 @@ def test_the_rows_have_their_fields(finished):
     expected = {
         "trajectories": (8, TRAJECTORY),
         "outcome_pairs": (4, ["task_id", "hidden", "chosen", "rejected", "chosen_score", "rejected_score"]),
-        "candidates": (18, [*address, "texts"]),
+        "candidates": (18, [*address, "texts", "num_tokens"]),
         "scores": (18, [*address, "advantages"]),
         "turn_advantages": (4, ["agent", "split", "task_id", "episode", "advantages"]),
     }

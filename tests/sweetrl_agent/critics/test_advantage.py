@@ -117,7 +117,7 @@ def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_toke
 
 
 def test_misuse_is_refused(make_tiny_model, tiny_tokenizer):
-    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released'\), got 'x'\.$"):
+    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released', 'sum'\), got 'x'\.$"):
         AdvantageCritic(make_tiny_model(), make_tiny_model(), tiny_tokenizer, "x")
     message = "`reference` may be None only where `model` has a LoRA adapter to switch off."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

@@ -1,0 +1,132 @@
+"""Settings of the compared algorithms, searched alike: the same number of trials each, on tasks that no comparison measures on.
+
+    PYTHONPATH=. python benchmarks/search.py --trials 8 --output runs/search
+
+The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. All
+share one start and one set of trajectories (training tasks without their last 300), and are measured on those 300. The result, best
+first, is appended to `search.jsonl` in the output folder, trial by trial; a trial that stands there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPACES: dict[str, dict[str, list[Any]]] = {
+    "rft": {
+        "rft_learning_rate": [1e-4, 3e-4, 1e-3],
+        "rft_epochs": [1, 2, 4, 8],
+        "rft_batch": [8, 32],
+    },
+    "mtdpo": {
+        "mtdpo_learning_rate": [5e-5, 1e-4, 2e-4, 4e-4],
+        "mtdpo_epochs": [1, 2, 4],
+        "mtdpo_nll": [0.01, 0.1, 0.3, 1.0],
+    },
+    "sweet": {
+        "critic_learning_rate": [3e-5, 1e-4, 3e-4],
+        "critic_epochs": [1, 2],
+        "form": ["paper", "released"],
+        "actor_learning_rate": [5e-5, 1e-4, 2e-4],
+        "actor_epochs": [1, 2],
+        "actor_nll": [0.3, 1.0],
+    },
+}
+HELD_OUT = ["--tasks", "embedded:train[:1850]", "--test_tasks", "embedded:train[1850:]", "--unseen_tasks", ""]
+
+
+def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
+    """Settings to try: the defaults, then different draws from the algorithm's space."""
+    rng = np.random.default_rng(0)
+    drawn: list[dict[str, Any]] = [{}]
+    while len(drawn) < count:
+        settings = {name: values[int(rng.integers(len(values)))] for name, values in SPACES[algorithm].items()}
+        if settings not in drawn:
+            drawn.append(settings)
+    return drawn
+
+
+def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
+    """The command line of `compare` for one trial."""
+    given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT]
+    return given + [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+
+
+def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any], log: Path) -> dict[str, Any]:
+    """Train and measure one trial in this process; its output goes into `log`."""
+    file = log.open("a")
+    os.dup2(file.fileno(), 1)
+    os.dup2(file.fileno(), 2)
+    from sweetrl_agent import compare
+    from sweetrl_agent.evaluation import summarize
+    from sweetrl_agent.files import read_rows
+    from sweetrl_agent.run import Run
+    from sweetrl_agent.train import prepare_process
+
+    prepare_process()
+    import torch
+
+    torch.set_num_threads(1)
+    folder = output / "-".join([algorithm, *(f"{name}={value}" for name, value in settings.items())])
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "seconds.json"):
+            shutil.copy(output / "shared" / name, folder / name)
+        os.symlink("../shared/start", folder / "start")
+    _, config = compare.parse(arguments(folder, seed, settings))
+    run = Run(config)
+    compare.run_steps(run, compare.algorithm_steps([algorithm]))
+    score = summarize([row for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == algorithm])
+    own = ("success", "tests_passed", "turns", "answered", "n")
+    return {
+        "algorithm": algorithm,
+        "settings": settings,
+        **{name: score[name] for name in own},
+        "ci95": score["ci95"]["success"],
+    }
+
+
+def main() -> None:
+    """Run what is missing and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--algorithms", nargs="+", default=list(SPACES), choices=list(SPACES))
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    from sweetrl_agent import compare
+    from sweetrl_agent.run import Run
+
+    _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
+    config.run.threads = 0
+    compare.run_steps(Run(config), compare.algorithm_steps(["rft"])[:3])
+    path = given.output / "search.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = [(row["algorithm"], row["settings"]) for row in rows]
+    left = [(name, s) for name in given.algorithms for s in trials(name, given.trials) if (name, s) not in done]
+    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(run_trial, given.output, given.seed, *trial, given.output / "log.txt") for trial in left]
+        for future in futures:
+            rows.append(future.result())
+            with path.open("a") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+            print(rows[-1], flush=True)
+    for row in sorted(rows, key=lambda row: (row["algorithm"], -row["success"])):
+        low, high = row["ci95"]
+        print(
+            f"{row['algorithm']:8} {row['success']:6.1%} ({low:.1%} to {high:.1%})  turns {row['turns']:.1f}  {row['settings']}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""The critics of the comparison: SWEET-RL's own, its ablations, and what else credits turns. What is done with them is in `sweet`.
+
+Each has its files in a folder of its own in the run folder, SWEET-RL's own in the run folder itself.
+
+Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the released ranking script computes before any training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from transformers import TrainingArguments, set_seed
+
+import sandboxes
+from colbench_gym.scoring.unit_tests import UnitTests
+from sweetrl_agent.collection import load_trajectories
+from sweetrl_agent.credit import SUM
+from sweetrl_agent.critics.advantage import AdvantageCritic
+from sweetrl_agent.critics.critic import Critic
+from sweetrl_agent.critics.heads import HeadCritic, TurnHead
+from sweetrl_agent.critics.judge import JudgeCritic
+from sweetrl_agent.critics.yardstick import ExactCritic
+from sweetrl_agent.files import read_rows
+from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
+from sweetrl_agent.run import Run
+from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.trainers.heads import HeadTrainer, Loss, pair_rows, success_rows
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+Opened = AbstractContextManager[Critic]
+
+
+@dataclass(frozen=True)
+class CriticKind:
+    """A way to credit turns.
+
+    Attributes:
+        title: Its name for people, as it stands in a table of ablations.
+        open: Loads the critic from its folder.
+        train: Writes that folder from the collected trajectories; None where nothing is trained.
+        is_told: True where it is told the hidden information (unless `critic_hidden` is off).
+    """
+
+    title: str
+    open: Callable[[Run, Path], Opened]
+    train: Callable[[Run, Path], None] | None = None
+    is_told: bool = True
+
+    def told(self, run: Run, reference: str) -> str:
+        """What it is told before a dialogue: the task's reference solution, or "" for nothing."""
+        return reference if self.is_told and run.config.critic.critic_hidden else ""
+
+
+def train_advantage(run: Run, folder: Path, form: str = "", is_told: bool = True) -> None:
+    """outcome_pairs.jsonl -> a critic of equations 2 and 3; `form` is the configured one unless given."""
+    config = run.config.critic
+    set_seed(run.seed)
+    is_told = is_told and config.critic_hidden
+    rows = [
+        {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        for row in read_rows(run.path("outcome_pairs.jsonl"))
+    ]
+    trainer = pair_trainer(
+        run.start_model, run.config.model, rows, _arguments(run, folder), form=form or config.form,
+        beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
+    )  # fmt: skip
+    run.add_metrics(_stage(folder), train_stage(trainer, trainer.processing_class, folder, _stage(folder)))
+
+
+def train_head(run: Run, folder: Path, loss: Loss) -> None:
+    """The same evidence -> a critic with a head: outcome pairs for "regression", all trajectories for "value"."""
+    config, model = run.config.critic, run.config.model
+    set_seed(run.seed)
+    tokenizer, instructions = load_tokenizer(run.start_model, model), system_prompt(model)
+    if loss == "regression":
+        rows = read_rows(run.path("outcome_pairs.jsonl"))
+        dataset = pair_rows(rows, tokenizer, instructions, config.critic_max_length)
+    else:
+        rows = [
+            {"messages": t.messages, "hidden": t.task_row["ground_truth"], "success": t.metrics["success"]}
+            for t in load_trajectories(run)
+            if not t.is_void
+        ]
+        dataset = success_rows(rows, tokenizer, instructions, config.critic_max_length)
+    trainer = HeadTrainer(
+        loss=loss,
+        beta=config.critic_beta,
+        model=TurnHead(adapted(load_model(run.start_model, run.start_model, model), model)),
+        args=TrainingArguments(**_arguments(run, folder), remove_unused_columns=False),
+        train_dataset=dataset,
+    )
+    run.add_metrics(_stage(folder), train_stage(trainer, tokenizer, folder, _stage(folder)))
+
+
+def _arguments(run: Run, folder: Path) -> dict[str, object]:
+    config = run.config.critic
+    return trainer_arguments(
+        folder, run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
+        config.critic_learning_rate, config.critic_epochs,
+    )  # fmt: skip
+
+
+def _stage(folder: Path) -> str:
+    """Name of the stage in logs: the critic's own folder tells critics apart."""
+    return "critic" if folder.parent.name not in CRITICS else f"critic {folder.parent.name}"
+
+
+@contextmanager
+def open_advantage(run: Run, folder: Path, form: str = "", is_trained: bool = True) -> Iterator[Critic]:
+    """A critic of log-ratios; an untrained one is the start itself, told the hidden information, against itself without."""
+    model, start = run.config.model, run.start_model
+    own = load_model(str(folder) if is_trained else start, start, model)
+    reference = None if model.lora and is_trained else load_model(start, start, model)
+    yield AdvantageCritic(own, reference, load_tokenizer(start, model), form or run.config.critic.form, system_prompt(model))
+
+
+@contextmanager
+def open_head(run: Run, folder: Path) -> Iterator[Critic]:
+    """A trained head on its body."""
+    model, start = run.config.model, run.start_model
+    scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
+    yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model))
+
+
+@contextmanager
+def open_judge(run: Run, folder: Path) -> Iterator[Critic]:
+    """The judge's model, which is the start unless `judge_model` names another."""
+    name = run.config.critic.judge_model or run.start_model
+    yield JudgeCritic(load_model(name, name, run.config.model), load_tokenizer(name, run.config.model))
+
+
+@contextmanager
+def open_exact(run: Run, folder: Path) -> Iterator[Critic]:
+    """The exact advantage, with a sandbox for answers."""
+    with sandboxes.make(run.config.task.sandbox) as sandbox:
+        tasks = (*run.train, *run.test, *run.unseen)
+        yield ExactCritic(tasks, UnitTests(sandbox), run.config.task.max_turns)
+
+
+CRITICS: dict[str, CriticKind] = {
+    "sweet": CriticKind("SWEET-RL", open_advantage, train_advantage),
+    "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression")),
+    "no_hidden": CriticKind(
+        "w/o train-time information", open_advantage, partial(train_advantage, is_told=False), is_told=False
+    ),
+    "no_normalisation": CriticKind("w/o normalisation", partial(open_advantage, form=SUM), partial(train_advantage, form=SUM)),
+    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value")),
+    "judge": CriticKind("LLM as judge", open_judge),
+    "untrained": CriticKind("untrained critic", partial(open_advantage, form="released", is_trained=False)),
+    "exact": CriticKind("exact advantage (yardstick)", open_exact),
+}
+
+
+def critic_folder(run: Run, name: str) -> Path:
+    """Where a critic's model is."""
+    return run.own(name, "critic")
+
+
+def open_critic(run: Run, name: str = "sweet") -> Opened:
+    """A critic of a run, ready to rank."""
+    return CRITICS[name].open(run, critic_folder(run, name))

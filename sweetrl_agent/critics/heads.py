@@ -1,0 +1,109 @@
+"""Critics with a head of their own, which SWEET-RL is compared with: a number read off a turn's hidden states.
+
+Two ways to teach it, both in `trainers.heads`:
+    regression: Bradley-Terry on the sum over turns, as SWEET-RL's own critic (its ablation "w/ regression head", Table 3).
+    value: does the dialogue succeed? Binary cross-entropy on every turn (the value function of Figure 3a).
+
+Source: arXiv:2503.15478, sections 5.1 and 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message
+
+HEAD = "head.safetensors"
+
+
+class TurnHead(nn.Module):
+    """A language model's body and a linear head on the mean hidden state of each agent turn."""
+
+    def __init__(self, model: Any) -> None:
+        """Put a head, zero at first, on a causal language model (which is trained with it)."""
+        super().__init__()
+        self.model, self.config = model, model.config
+        self.head = nn.Linear(model.config.hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.to(model.device)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, turn_ids: Tensor) -> Tensor:
+        """Score of every agent turn.
+
+        Args:
+            input_ids: Shape (B, L).
+            attention_mask: Shape (B, L).
+            turn_ids: Agent turn of each token, 1..T; 0 for others. Shape (B, L).
+
+        Returns:
+            Shape (B, T); 0 where a dialogue has fewer turns.
+        """
+        output = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True, use_cache=False, logits_to_keep=1
+        )
+        hidden = output.hidden_states[-1].float()
+        in_turn = nn.functional.one_hot(turn_ids)[:, :, 1:].to(hidden.dtype)  # (B, L, T)
+        counts = in_turn.sum(dim=1)
+        pooled = torch.einsum("blt,blh->bth", in_turn, hidden) / counts.clamp(min=1)[..., None]
+        scores: Tensor = self.head(pooled.to(self.head.weight.dtype))[..., 0]
+        return scores * (counts > 0)
+
+    def save(self, folder: Path) -> None:
+        """Write the body (or its adapter) and the head."""
+        self.model.save_pretrained(folder)
+        save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
+
+    def load_head(self, folder: Path) -> TurnHead:
+        """Read the head that `save` wrote; the body is the caller's."""
+        self.head.load_state_dict(load_file(folder / HEAD))
+        return self
+
+
+class HeadCritic:
+    """Scores candidate turns by a trained head."""
+
+    def __init__(self, scorer: TurnHead, tokenizer: Any, instructions: str = "", batch_size: int = 32) -> None:
+        """Wrap a trained head.
+
+        Args:
+            scorer: Body and head.
+            tokenizer: Their tokenizer.
+            instructions: System prompt that the agent speaks under.
+            batch_size: Candidates that are scored together.
+        """
+        self.scorer, self.tokenizer, self.instructions, self.batch_size = scorer.eval(), tokenizer, instructions, batch_size
+
+    @torch.inference_mode()
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """Scores of candidates for the next agent turn; see `Critic`."""
+        led = [*hint_message(hidden, self.instructions), *messages]
+        unique = list(dict.fromkeys(texts))
+        prompt = len(encode_prompt(led, self.tokenizer))
+        rows = [encode_dialogue([*led, {"role": "assistant", "content": text}], self.tokenizer).token_ids for text in unique]
+        scores: dict[str, float] = {}
+        for start in range(0, len(rows), self.batch_size):
+            part = rows[start : start + self.batch_size]
+            values = self._scores(part, [[0] * prompt + [1] * (len(ids) - prompt) for ids in part])[:, 0].tolist()
+            scores |= dict(zip(unique[start:], values, strict=False))
+        return [scores[text] for text in texts]
+
+    @torch.inference_mode()
+    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
+        """Score of every agent turn of a dialogue, in order."""
+        encoded = encode_dialogue([*hint_message(hidden, self.instructions), *messages], self.tokenizer)
+        return [float(x) for x in self._scores([encoded.token_ids], [encoded.turn_ids])[0].tolist()]
+
+    def _scores(self, rows: Sequence[list[int]], turn_ids: Sequence[list[int]]) -> Tensor:
+        width, device = max(map(len, rows)), self.scorer.head.weight.device
+        ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=device)
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=device)
+        turns = torch.tensor([row + [0] * (width - len(row)) for row in turn_ids], device=device)
+        scores: Tensor = self.scorer(ids, mask, turns)
+        return scores

@@ -1,0 +1,97 @@
+"""A language model as judge: which of two candidate turns helps more? Asked in both orders, and only a consistent verdict counts.
+
+No training. The judge sees the hidden information. It is asked about neighbours in a circle of the candidates, so that each is
+compared twice at a cost that grows with their number and not with its square; a candidate's credit is its wins less its losses.
+
+Source: arXiv:2503.15478, section 5.3 (the wording and the circle are ours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt
+
+QUESTION = """A colleague writes a Python function for a person and may ask them questions first. {hidden}
+
+What was said so far:
+{transcript}
+
+The colleague's next message could be one of these two.
+
+[A]
+{first}
+
+[B]
+{second}
+
+Which of the two brings the colleague nearer to handing in exactly the function that the person has in mind? A question helps if it
+brings to light something that the colleague does not know yet and that the function depends on. An answer helps only if it is right.
+Reply with the letter A or the letter B and nothing else."""
+HIDDEN = "The person has this function in mind, and the colleague cannot see it:\n{hidden}"
+_SPEAKERS = {"user": "Person", "assistant": "Colleague"}
+
+
+class JudgeCritic:
+    """Ranks candidates by a chat model's verdicts on pairs of them."""
+
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16) -> None:
+        """Wrap a judge.
+
+        Args:
+            model: A causal language model.
+            tokenizer: Its tokenizer, with a chat template.
+            batch_size: Questions that are answered together.
+        """
+        self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
+        letters = [
+            encode_dialogue([{"role": "user", "content": "?"}, {"role": "assistant", "content": x}], tokenizer) for x in "AB"
+        ]
+        self.letters = [next(t for t, turn in zip(e.token_ids, e.turn_ids, strict=True) if turn) for e in letters]
+        if self.letters[0] == self.letters[1]:
+            raise ValueError("The judge's tokenizer begins the replies 'A' and 'B' with the same token; use another model.")
+
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """Wins less losses of each candidate against its two neighbours, in [-2, 2]; see `Critic`."""
+        unique = list(dict.fromkeys(texts))
+        pairs = [(i, (i + 1) % len(unique)) for i in range(len(unique) if len(unique) > 2 else len(unique) - 1)]
+        asked = [question(messages, hidden, unique[a], unique[b]) for i, j in pairs for a, b in ((i, j), (j, i))]
+        prefers_first = self._prefers_first(asked)
+        credit = [0.0] * len(unique)
+        for (i, j), forward, backward in zip(pairs, prefers_first[::2], prefers_first[1::2], strict=True):
+            if forward != backward:  # the same candidate in both orders
+                credit[i] += 1.0 if forward else -1.0
+                credit[j] -= 1.0 if forward else -1.0
+        by_text = dict(zip(unique, credit, strict=True))
+        return [by_text[text] for text in texts]
+
+    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
+        """0 for every turn: a judge of pairs has no opinion on a turn by itself."""
+        return [0.0 for message in messages if message["role"] == "assistant"]
+
+    @torch.inference_mode()
+    def _prefers_first(self, questions: Sequence[str]) -> list[bool]:
+        prompts = [encode_prompt([{"role": "user", "content": text}], self.tokenizer) for text in questions]
+        verdicts: list[bool] = []
+        for start in range(0, len(prompts), self.batch_size):
+            part = prompts[start : start + self.batch_size]
+            width = max(map(len, part))
+            ids = torch.tensor([p + [0] * (width - len(p)) for p in part], device=self.model.device)
+            mask = torch.tensor([[1] * len(p) + [0] * (width - len(p)) for p in part], device=self.model.device)
+            logits = self.model(ids, attention_mask=mask, use_cache=False).logits
+            last = logits[torch.arange(len(part)), mask.sum(dim=1) - 1][:, self.letters]
+            verdicts += (last[:, 0] > last[:, 1]).tolist()
+        return verdicts
+
+
+def question(messages: Messages, hidden: str, first: str, second: str) -> str:
+    """What the judge is asked about two candidates; without the hidden information where it is ""."""
+    return QUESTION.format(
+        hidden=HIDDEN.format(hidden=hidden) if hidden else "",
+        transcript="\n".join(f"{_SPEAKERS.get(m['role'], m['role'])}: {m['content']}" for m in messages),
+        first=first,
+        second=second,
+    )

@@ -1,0 +1,54 @@
+"""Data scaling: what each algorithm reaches from the first n of a seed's trajectories (arXiv:2503.15478, Figure 3b)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sweetrl_agent.files import Row, read_rows, write_rows
+from sweetrl_agent.run import Run
+from sweetrl_agent.statistics import score_of, task_table
+
+
+def scaled_run(run: Run, trajectories: int) -> Run:
+    """A run in a folder of its own inside `run`'s, with the same start and the first trajectories, in whole tasks.
+
+    Raises:
+        ValueError: If the run has fewer trajectories.
+    """
+    config = run.config
+    per_task = config.collect.trajectories_per_task
+    rows = read_rows(run.path("trajectories.jsonl"))
+    if not per_task <= trajectories <= len(rows):
+        raise ValueError(f"`scaling` takes counts from {per_task} to {len(rows)} trajectories, got {trajectories}.")
+    num_tasks = trajectories // per_task
+    folder = run.path(f"scale_{trajectories}")
+    folder.mkdir(parents=True, exist_ok=True)
+    small = Run(
+        replace(config, run=replace(config.run, output=str(folder)), collect=replace(config.collect, num_tasks=num_tasks))
+    )
+    if not small.is_done("collect"):
+        if config.is_tiny and not small.path("start").exists():
+            os.symlink(os.path.relpath(run.path("start"), folder), small.path("start"))
+        with small.stage("imitate"), small.stage("collect"):
+            write_rows(small.path("trajectories.jsonl"), rows[: num_tasks * per_task])
+    return small
+
+
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:
+    """For every algorithm and count: "algorithm", "trajectories", "success" on the test split with "ci95", "n" tasks, "seeds"."""
+    found = []
+    for name in algorithms:
+        for count in (*counts, None):  # None: all of them, the comparison itself
+            rows = {
+                run.seed: [
+                    row
+                    for row in read_rows(run.path(f"scale_{count}/evaluation.jsonl" if count else "evaluation.jsonl"))
+                    if (row["agent"], row["split"]) == (name, "test")
+                ]
+                for run in runs
+            }
+            trajectories = count or len(read_rows(runs[0].path("trajectories.jsonl")))
+            found.append({"algorithm": name, "trajectories": trajectories, **score_of(task_table(rows, "success"))})
+    return found

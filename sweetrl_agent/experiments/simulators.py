@@ -1,0 +1,103 @@
+"""The audit of the simulated human: the same agents talk with other humans than the one they learnt from.
+
+A ranking of algorithms that holds for one simulator only says little about people. For every other human: success of every agent, how
+much the human says, how much of the hidden code it gives away, and whether the order of the algorithms stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.evaluation import record
+from sweetrl_agent.files import read_rows
+from sweetrl_agent.run import Run
+from sweetrl_agent.statistics import score_of, task_table
+
+ROWS = "simulators.jsonl"
+
+
+def simulator_spec(name: str) -> Any:
+    """A human by its name in the audit: a level of the scripted one, a name of `colbench_gym.simulators`, or JSON.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    from colbench_gym.simulators import make
+    from colbench_gym.simulators.scripted import LEVELS
+
+    if name in LEVELS:
+        return {"name": "scripted", "level": name}
+    try:
+        spec = json.loads(name) if name.lstrip().startswith("{") else name
+        make(spec).close()
+    except ValueError as error:
+        raise ValueError(
+            f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {name!r}: {error}"
+        ) from None
+    return spec
+
+
+def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:
+    """Episodes of every agent on the first test tasks with every human -> simulators.jsonl. Seeds are those of the evaluation."""
+    for simulator in simulators:
+        for name in algorithms:
+            label = {"simulator": simulator, "agent": name}
+            load = ALGORITHMS[name].loader(run)
+            record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=simulator_spec(simulator))
+
+
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str]) -> dict[str, Any]:
+    """How much the human matters.
+
+    Returns:
+        "cells": for every simulator and algorithm "success" with "ci95", "n", "seeds", "turns", "reply_chars" (mean length of a reply)
+        and "leak" (share of the hidden code that the human said). "rankings": for every simulator the algorithms, best first, and
+        Kendall's tau of their success with the first simulator's. "variance": shares of the variance of success (means by
+        algorithm, simulator and seed) that go with the algorithm, the simulator, the seed, the pairing of algorithm and simulator
+        (rankings that move), and the rest.
+    """
+    rows = {run.seed: read_rows(run.path(ROWS)) for run in runs}
+    cells, means = [], np.zeros((len(algorithms), len(simulators), len(runs)))
+    for j, simulator in enumerate(simulators):
+        for i, name in enumerate(algorithms):
+            own = {seed: [r for r in of if (r["agent"], r["simulator"]) == (name, simulator)] for seed, of in rows.items()}
+            scores = task_table(own, "success")
+            means[i, j] = scores.mean(axis=1)
+            others = {metric: round(float(task_table(own, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")}
+            cells.append({"simulator": simulator, "algorithm": name, **score_of(scores), **others})
+    by_simulator = means.mean(axis=2)
+    rankings = [
+        {
+            "simulator": simulator,
+            "best_first": [algorithms[i] for i in np.argsort(-by_simulator[:, j], kind="stable")],
+            "tau": None if len(algorithms) < 2 else _tau(by_simulator[:, 0], by_simulator[:, j]),
+        }
+        for j, simulator in enumerate(simulators)
+    ]
+    return {"cells": cells, "rankings": rankings, "variance": variance_shares(means)}
+
+
+def variance_shares(means: Any) -> dict[str, float]:
+    """Shares of the sum of squares of a table by algorithm, simulator and seed; they sum to 1 (all 0 where nothing varies)."""
+    centred = means - means.mean()
+    total = float((centred**2).sum())
+    effects = {}
+    for axis, name in enumerate(("algorithm", "simulator", "seed")):
+        others = tuple(a for a in range(3) if a != axis)
+        effects[name] = float((centred.mean(axis=others) ** 2).sum() * centred.size / centred.shape[axis])
+    pairs = centred.mean(axis=2)
+    both = float((pairs**2).sum() * centred.shape[2])
+    effects["algorithm x simulator"] = both - effects["algorithm"] - effects["simulator"]
+    effects["rest"] = total - both - effects["seed"]
+    return {name: round(value / total, 4) if total else 0.0 for name, value in effects.items()}
+
+
+def _tau(first: Any, other: Any) -> float | None:
+    tau = float(stats.kendalltau(first, other).statistic)
+    return None if np.isnan(tau) else round(tau, 4)

@@ -1,0 +1,246 @@
+"""The parts of a comparison's report, from its results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sweetrl_agent.reporting import paper
+from sweetrl_agent.reporting.figures import NOTHING, duration, percent, percent_interval, plain, points
+from sweetrl_agent.reporting.line_chart import Line
+from sweetrl_agent.reporting.parts import Chart, Part, Table
+
+Results = Mapping[str, Any]
+Names = Mapping[str, str]
+
+
+def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
+    """All parts that the results have something for, in the order of interest.
+
+    Args:
+        results: What results.json holds.
+        algorithms: Titles of algorithms.
+        critics: Titles of critics.
+        columns: What each column of the ledger counts.
+        is_against_paper: Put the paper's numbers beside ours.
+    """
+    made = [_scores(results, algorithms), _paired(results, algorithms)]
+    made += [_against(results, algorithms)] if is_against_paper else []
+    made += [_credit(results, critics)] if results.get("credit_accuracy") else []
+    made += [_best_of(results, critics)] if results.get("best_of_n") else []
+    made += [_scaling(results, algorithms)] if results.get("scaling") else []
+    made += [_simulators(results, algorithms)] if results.get("simulators") else []
+    return [*made, _ledger(results, algorithms, columns)]
+
+
+def _scores(results: Results, titles: Names) -> Part:
+    rows = [
+        (
+            titles.get(name, name),
+            split,
+            f"{score['n']} x {score['seeds']}",
+            percent(score["success"]),
+            percent_interval(score["ci95"]["success"]),
+            percent_interval(score["ci95_agents"]["success"]),
+            percent(score["tests_passed"]),
+            percent_interval(score["ci95"]["tests_passed"]),
+            " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
+        )
+        for name, splits in results["algorithms"].items()
+        for split, score in splits.items()
+    ]
+    head = (
+        "Algorithm", "Split", "Tasks x seeds", "Success", "95%, algorithm", "95%, these agents", "Tests passed", "95%, algorithm", "Success by seed",
+    )  # fmt: skip
+    text = (
+        "Success: every hidden test passes. 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
+        "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
+        "over tasks). In percent."
+    )
+    return Part("scores", "Success", [Table(head, rows)], notes=[text])
+
+
+def _paired(results: Results, titles: Names) -> Part:
+    rows = [
+        (
+            f"{titles.get(row['a'], row['a'])} less {titles.get(row['b'], row['b'])}",
+            row["split"],
+            points(row["difference"]),
+            f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]",
+            f"{row['p_holm']:.4f}",
+            str(row["seeds_ahead"]),
+            NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
+        )
+        for row in results["paired"]
+    ]
+    head = ("Difference", "Split", "Points of success", "95%", "p (Holm)", "Seeds ahead", "Tasks for power 0.8")
+    text = (
+        "On the same task and seed, so that what both share does not blur it. p: two-sided permutation test over tasks, of these agents, "
+        "corrected for all pairs of the split. The last column: tasks that as many seeds would need to show a difference of this size with "
+        "probability 0.8; a dash where no number of tasks would, because runs differ too much: more seeds would."
+    )
+    return Part("paired", "Paired differences", [Table(head, rows)], notes=[text])
+
+
+def _against(results: Results, titles: Names) -> Part:
+    rows = []
+    for name, (tests, success) in paper.BACKEND.items():
+        ours = results["algorithms"].get(name, {}).get("test")
+        rows.append(
+            (
+                titles.get(name, name),
+                f"{success:.1f}%",
+                f"{tests:.1f}%",
+                percent(ours["success"]) if ours else NOTHING,
+                percent_interval(ours["ci95"]["success"]) if ours else NOTHING,
+                percent(ours["tests_passed"]) if ours else NOTHING,
+            )
+        )
+    head = ("Algorithm", "Paper: success", "Paper: tests passed", "Here: success", "95%", "Here: tests passed")
+    notes = ["Not the same experiment; only the order of the algorithms can be compared. What differs:", *paper.DIFFERENCES]
+    return Part("against", "Beside the paper (arXiv:2503.15478, Tables 2 and 3)", [Table(head, rows)], notes=notes)
+
+
+def _credit(results: Results, titles: Names) -> Part:
+    rows = []
+    for critic, by_split in results["credit_accuracy"].items():
+        for split, row in by_split.items():
+            rho, accuracy = row.get("rank_correlation"), row.get("pair_accuracy")
+            if rho is None or accuracy is None:
+                continue
+            behind = rho.get("behind_sweet")
+            rows.append(
+                (
+                    titles.get(critic, critic),
+                    split,
+                    f"{row['n']} x {row['seeds']}",
+                    f"{rho['mean']:.3f}",
+                    _plain_interval(rho["ci95"]),
+                    NOTHING if behind is None else f"{behind['mean']:+.3f} {_plain_interval(behind['ci95'])}",
+                    f"{accuracy['mean']:.3f}",
+                    _plain_interval(accuracy["ci95"]),
+                )
+            )
+    head = (
+        "Critic",
+        "Split",
+        "Tasks x seeds",
+        "Rank correlation",
+        "95%",
+        "SWEET-RL's less this",
+        "Picks the better of two",
+        "95%",
+    )
+    text = (
+        "Credit of the same candidates against their exact advantage (sweetrl_agent/exact_credit.py). Rank correlation: Spearman's over all "
+        "candidates of a task's turns, chance 0. Picks the better of two: candidates of one turn, chance 0.5. Test tasks stand in no "
+        "training; unseen ones are of other families."
+    )
+    return Part("credit", "Credit accuracy of critics", [Table(head, rows)], notes=[text])
+
+
+def _best_of(results: Results, titles: Names) -> Part:
+    found = results["best_of_n"]
+    lines = _lines(found, "critic", "candidates", titles)
+    head, rows = _curve_table(found, "critic", "candidates", "Critic", titles)
+    text = "The start, every turn the critic's favourite of N. A critic that is told the hidden reference uses it at test time: no agent may."
+    chart = Chart("Success by candidates per turn", "candidates per turn (N)", lines, is_log=True)
+    return Part("best-of-n", "Best of N per turn (as Figure 3a)", [Table(head, rows)], [chart], [text])
+
+
+def _scaling(results: Results, titles: Names) -> Part:
+    found = results["scaling"]
+    lines = _lines(found, "algorithm", "trajectories", titles)
+    head, rows = _curve_table(found, "algorithm", "trajectories", "Algorithm", titles)
+    chart = Chart("Success by training trajectories", "trajectories", lines)
+    return Part(
+        "scaling",
+        "Data scaling (as Figure 3b)",
+        [Table(head, rows)],
+        [chart],
+        ["Same start; the first n trajectories of each seed."],
+    )
+
+
+def _simulators(results: Results, titles: Names) -> Part:
+    found = results["simulators"]
+    rows = [
+        (
+            cell["simulator"],
+            titles.get(cell["algorithm"], cell["algorithm"]),
+            f"{cell['n']} x {cell['seeds']}",
+            percent(cell["success"]),
+            percent_interval(cell["ci95"]),
+            f"{cell['turns']:.1f}",
+            f"{cell['reply_chars']:.0f}",
+            percent(cell["leak"]),
+        )
+        for cell in found["cells"]
+    ]
+    ranked = [
+        (
+            row["simulator"],
+            ", ".join(titles.get(name, name) for name in row["best_first"]),
+            NOTHING if row["tau"] is None else f"{row['tau']:.2f}",
+        )
+        for row in found["rankings"]
+    ]
+    shares = [(name, percent(share)) for name, share in found["variance"].items()]
+    cells = ("Human", "Algorithm", "Tasks x seeds", "Success", "95%", "Turns", "Characters of a reply", "Leak")
+    return Part(
+        "simulators",
+        "Audit of the simulated human",
+        [
+            Table(cells, rows, "The same agents with other humans"),
+            Table(("Human", "Best first", "Kendall's tau with the first"), ranked, "Order of the algorithms"),
+            Table(("Goes with", "Share of the variance"), shares, "Variance of success between algorithm, human and seed"),
+        ],
+        notes=["Leak: share of the hidden code's tokens that the human said in a dialogue."],
+    )
+
+
+def _ledger(results: Results, titles: Names, columns: Names) -> Part:
+    by_seed: Mapping[str, Mapping[str, Mapping[str, float]]] = results["ledger"]
+    rows = []
+    for name in results["algorithms"]:
+        costs = [of_seed[name] for of_seed in by_seed.values()]
+        means = {column: sum(cost[column] for cost in costs) / len(costs) for column in columns}
+        rows.append((titles.get(name, name), *(_cost(column, value) for column, value in means.items())))
+    head = ("Algorithm", *(column.replace("_", " ") for column in columns))
+    notes = [f"{column.replace('_', ' ')}: {text}." for column, text in columns.items()]
+    first = (
+        "Means over seeds. Evaluation, and the imitation that makes the tiny start, are not counted: they are the same for all."
+    )
+    return Part("ledger", "What it cost", [Table(head, rows)], notes=[first, " ".join(notes)])
+
+
+def _cost(column: str, value: float) -> str:
+    return duration(value) if column.endswith("seconds") else f"{value:,.0f}"
+
+
+def _lines(found: Sequence[Mapping[str, Any]], by: str, x: str, titles: Names) -> list[Line]:
+    names = dict.fromkeys(row[by] for row in found)
+    return [
+        Line(
+            titles.get(name, name),
+            [(float(row[x]), row["success"], (row["ci95"][0], row["ci95"][1])) for row in found if row[by] == name],
+        )
+        for name in names
+    ]
+
+
+def _curve_table(
+    found: Sequence[Mapping[str, Any]], by: str, x: str, title: str, titles: Names
+) -> tuple[list[str], list[list[str]]]:
+    xs = sorted({row[x] for row in found})
+    cells = {(row[by], row[x]): f"{percent(row['success'])} {percent_interval(row['ci95'])}" for row in found}
+    sizes = {f"{row['n']} x {row['seeds']}" for row in found}
+    rows = [
+        [titles.get(name, name), *(cells.get((name, value), NOTHING) for value in xs)]
+        for name in dict.fromkeys(r[by] for r in found)
+    ]
+    return [f"{title} (tasks x seeds: {', '.join(sorted(sizes))})", *(plain(float(value)) for value in xs)], rows
+
+
+def _plain_interval(bounds: Sequence[float]) -> str:
+    return f"[{bounds[0]:.3f}, {bounds[1]:.3f}]"

@@ -1,0 +1,65 @@
+"""A chart of lines with 95% intervals, drawn as SVG without a script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sweetrl_agent.reporting.markup import Html, join, tag
+
+WIDTH, HEIGHT = 460, 260
+LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 40
+NUM_COLOURS = 6
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: points (x, y, (low, high)), y in [0, 1]."""
+
+    name: str
+    points: Sequence[tuple[float, float, tuple[float, float]]]
+
+
+def line_chart(title: str, x_label: str, lines: Sequence[Line], is_log: bool = False) -> Html:
+    """A figure: y in percent from 0, x linear or by powers of two, a whisker at every point, a legend below."""
+    xs = sorted({x for line in lines for x, _, _ in line.points})
+    top = max((high for line in lines for _, _, (_, high) in line.points), default=1.0)
+    top = min(1.0, math.ceil(top * 10) / 10) or 1.0
+    place = {x: (math.log2(x) if is_log else x) for x in xs}
+    low, high = min(place.values(), default=0.0), max(place.values(), default=1.0)
+    span = (high - low) or 1.0
+
+    def x_of(x: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (place[x] - low) / span
+
+    def y_of(y: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(y, 0.0), top) / top
+
+    marks = [_grid(top * i / 4, y_of(top * i / 4)) for i in range(5)]
+    marks += [tag("text", f"{x:g}", x=f"{x_of(x):.1f}", y=str(HEIGHT - BOTTOM + 16), class_="x") for x in xs]
+    marks.append(tag("text", x_label, x=str((WIDTH + LEFT) / 2), y=str(HEIGHT - 6), class_="x"))
+    for number, line in enumerate(lines):
+        marks.append(_line(number, [(x_of(x), y_of(y), y_of(a), y_of(b)) for x, y, (a, b) in line.points]))
+    view = tag("svg", tag("title", title), *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="lines")
+    legend = [
+        tag("span", tag("i", ""), line.name, class_=f"colour-{i % NUM_COLOURS} dash-{i // NUM_COLOURS}")
+        for i, line in enumerate(lines)
+    ]
+    return tag("figure", tag("h3", title), view, tag("figcaption", *legend, class_="legend"), class_="chart")
+
+
+def _grid(value: float, y: float) -> Html:
+    line = tag("line", x1=str(LEFT), x2=str(WIDTH - RIGHT), y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
+    return join([line, tag("text", f"{100 * value:.0f}%", x=str(LEFT - 6), y=f"{y + 4:.1f}", class_="y")])
+
+
+def _line(number: int, points: Sequence[tuple[float, float, float, float]]) -> Html:
+    """Points are (x, y, low, high) in the picture."""
+    path = " ".join(f"{'L' if i else 'M'}{x:.1f} {y:.1f}" for i, (x, y, _, _) in enumerate(points))
+    whiskers = [
+        tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{low:.1f}", y2=f"{high:.1f}", class_="whisker")
+        for x, _, low, high in points
+    ]
+    dots = [tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="3.5") for x, y, _, _ in points]
+    return tag("g", tag("path", d=path), *whiskers, *dots, class_=f"colour-{number % NUM_COLOURS} dash-{number // NUM_COLOURS}")

@@ -1,0 +1,63 @@
+"""The page around a report's sections: one HTML file that loads nothing and runs nothing but its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from sweetrl_agent.reporting.figures import number, plain
+from sweetrl_agent.reporting.markup import Html, embedded_json, folded, join, missing, section, table, tag
+from sweetrl_agent.reporting.run_folder import CONFIG, MAX_CONFIG_CHARS, VERSIONS, RunFolder
+
+
+def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> str:
+    """The whole page.
+
+    Args:
+        title: Its title.
+        facts: The line below.
+        sections: Everything else.
+        data: What the script draws: "curves", "colours", "dialogues", "agents".
+    """
+    script = resource("report.js")
+    page = Template(resource("page.html")).substitute(
+        title=join([title]),
+        policy=_policy(script),
+        style=resource("report.css"),
+        facts=facts,
+        sections=sections,
+        data=embedded_json(data),
+        script=script,
+    )
+    return page.encode("utf-8", "replace").decode()  # a model may write half of a surrogate pair
+
+
+def resource(name: str) -> str:
+    """A file beside this module."""
+    return files("sweetrl_agent.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """Nothing is loaded from anywhere, and only the report's own script runs, known by its hash."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def setup_section(run: RunFolder) -> Html:
+    """Configuration and versions, closed until opened."""
+    config = run.config[:MAX_CONFIG_CHARS]
+    config += f"\n[{len(run.config) - len(config)} more characters]" if len(config) < len(run.config) else ""
+    parts = [folded(CONFIG, tag("pre", config)) if config else missing(run.trouble(CONFIG))]
+    packages = run.versions.get("packages")
+    rows = [(name, _cell(value)) for name, value in run.versions.items() if name != "packages"]
+    rows += [(name, _cell(value)) for name, value in (packages.items() if isinstance(packages, dict) else ())]
+    parts.append(folded(VERSIONS, table(("Of", "Version"), rows)) if rows else missing(run.trouble(VERSIONS)))
+    return section("setup", "Setup", *parts)
+
+
+def _cell(value: object) -> str:
+    figure = number(value)
+    return str(value) if figure is None else plain(figure, digits=6)

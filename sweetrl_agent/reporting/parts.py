@@ -1,0 +1,62 @@
+"""A report as data: parts with tables, charts and remarks, which are written as HTML and as Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sweetrl_agent.reporting.line_chart import Line, line_chart
+from sweetrl_agent.reporting.markup import Html, note, section, table, tag
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a head; the first cell names its row."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines with intervals over a numeric axis."""
+
+    title: str
+    x_label: str
+    lines: Sequence[Line]
+    is_log: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A titled part of a report."""
+
+    identifier: str
+    title: str
+    tables: Sequence[Table] = ()
+    charts: Sequence[Chart] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def html(self) -> Html:
+        """The part as a section of the page."""
+        charts = [line_chart(chart.title, chart.x_label, chart.lines, chart.is_log) for chart in self.charts]
+        tables = [
+            part
+            for t in self.tables
+            for part in (*([tag("h3", t.caption)] if t.caption else []), table(t.head, [list(row) for row in t.rows]))
+        ]
+        shown = [tag("div", *charts, class_="columns")] if charts else []
+        return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
+
+    def markdown(self) -> str:
+        """The part as Markdown; a chart's numbers stand in its table."""
+        blocks = [f"## {self.title}"]
+        for t in self.tables:
+            lines = [_row(t.head), _row(["---"] * len(t.head)), *(_row(row) for row in t.rows)]
+            blocks += [f"### {t.caption}", "\n".join(lines)] if t.caption else ["\n".join(lines)]
+        return "\n\n".join([*blocks, *self.notes])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

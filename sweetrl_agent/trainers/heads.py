@@ -1,0 +1,122 @@
+"""Training of critics with a head (`critics.heads`), on transformers' `Trainer`: TRL's reward trainer scores whole texts, not turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from datasets import Dataset
+from torch import Tensor
+from transformers import Trainer
+
+from sweetrl_agent.chat import encode_dialogue, hint_message
+from sweetrl_agent.critics.heads import TurnHead
+from sweetrl_agent.files import Row
+
+Loss = Literal["regression", "value"]
+
+
+def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, success: Tensor) -> Tensor:
+    """The loss of a batch of dialogues.
+
+    Args:
+        scores: Score of every turn, shape (B, T); 0 where a dialogue has fewer.
+        num_turns: Turns of each dialogue, shape (B,).
+        loss: "regression": rows are pairs, better dialogues first; -log sigmoid(beta (sum of scores - sum of scores)). "value":
+            binary cross-entropy of every turn's score with the dialogue's success, each turn alike.
+        beta: As in SWEET-RL's equation 2.
+        success: 1.0 for a success, shape (B,); for "value" only.
+    """
+    if loss == "regression":
+        chosen, rejected = scores.sum(dim=1).chunk(2)
+        return -F.logsigmoid(beta * (chosen - rejected)).mean()
+    is_turn = torch.arange(scores.shape[1], device=scores.device) < num_turns[:, None]
+    targets = success[:, None].expand_as(scores)
+    return F.binary_cross_entropy_with_logits(scores[is_turn], targets[is_turn])
+
+
+class HeadTrainer(Trainer):  # type: ignore[misc]
+    """`Trainer` over rows of `pair_rows` ("regression") or `success_rows` ("value")."""
+
+    def __init__(self, *, loss: Loss, beta: float, **kwargs: Any) -> None:
+        """As `Trainer`; the collator is ours."""
+        self.loss, self.beta = loss, beta
+        super().__init__(data_collator=_collate, **kwargs)
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
+        """`head_loss` of a batch."""
+        scores = model(inputs["input_ids"], inputs["attention_mask"], inputs["turn_ids"])
+        return head_loss(scores, inputs["turn_ids"].amax(dim=1), self.loss, self.beta, inputs["success"])
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Write body and head, for checkpoints too."""
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.accelerator.unwrap_model(self.model).save(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Read back what `save_model` wrote."""
+        from transformers import AutoModelForCausalLM
+
+        scorer: TurnHead = model or self.model
+        folder = Path(resume_from_checkpoint)
+        scorer.load_head(folder)
+        if (folder / "adapter_config.json").exists():
+            from peft import load_peft_weights, set_peft_model_state_dict
+
+            set_peft_model_state_dict(scorer.model, load_peft_weights(str(folder)))
+        else:
+            saved = AutoModelForCausalLM.from_pretrained(folder, dtype=scorer.model.dtype)
+            scorer.model.load_state_dict(saved.state_dict())
+
+
+def pair_rows(rows: list[Row], tokenizer: Any, instructions: str, max_length: int) -> Dataset:
+    """Rows of `pairs.outcome_pairs` as tokens; a pair with a side longer than `max_length` tokens is left out."""
+    encoded = [
+        {
+            "sides": [
+                _encode(row[side], row["hidden"], tokenizer, instructions, float(side == "chosen"))
+                for side in ("chosen", "rejected")
+            ]
+        }
+        for row in rows
+    ]
+    return _dataset([row for row in encoded if all(len(side["input_ids"]) <= max_length for side in row["sides"])], max_length)
+
+
+def success_rows(rows: list[Row], tokenizer: Any, instructions: str, max_length: int) -> Dataset:
+    """Dialogues ("messages", "hidden", "success") as tokens; longer ones than `max_length` are left out."""
+    encoded = [
+        {"sides": [_encode(row["messages"], row["hidden"], tokenizer, instructions, float(row["success"]))]} for row in rows
+    ]
+    return _dataset([row for row in encoded if len(row["sides"][0]["input_ids"]) <= max_length], max_length)
+
+
+def _dataset(rows: list[Row], max_length: int) -> Dataset:
+    if not rows:
+        raise ValueError(f"All dialogues are longer than `critic_max_length`={max_length} tokens; raise it.")
+    return Dataset.from_list(rows)
+
+
+def _encode(messages: list[Row], hidden: str, tokenizer: Any, instructions: str, success: float) -> Row:
+    dialogue = encode_dialogue([*hint_message(hidden, instructions), *messages], tokenizer)
+    return {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": success}
+
+
+def _collate(rows: list[Row]) -> dict[str, Tensor]:
+    """Pad; the first sides of all rows come first."""
+    sides = [row["sides"][i] for i in range(len(rows[0]["sides"])) for row in rows]
+    width = max(len(side["input_ids"]) for side in sides)
+
+    def padded(name: str) -> Tensor:
+        return torch.tensor([side[name] + [0] * (width - len(side[name])) for side in sides])
+
+    lengths = torch.tensor([len(side["input_ids"]) for side in sides])
+    return {
+        "input_ids": padded("input_ids"),
+        "turn_ids": padded("turn_ids"),
+        "attention_mask": (torch.arange(width) < lengths[:, None]).long(),
+        "success": torch.tensor([side["success"] for side in sides]),
+    }
