@@ -3,7 +3,7 @@
     PYTHONPATH=. python benchmarks/search.py --trials 8 --output runs/search
 
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. All
-share one start and one set of trajectories (training tasks without their last 300), and are measured on those 300. The result, best
+share one start, one set of trajectories and one of candidates (training tasks without their last 300), and are measured on those 300. The result, best
 first, is appended to `search.jsonl` in the output folder, trial by trial; a trial that stands there is not run again.
 """
 
@@ -33,8 +33,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
         "mtdpo_nll": [0.01, 0.1, 0.3, 1.0],
     },
     "sweet": {
-        "critic_learning_rate": [3e-5, 1e-4, 3e-4],
-        "critic_epochs": [1, 2],
+        "critic_learning_rate": [1e-5, 3e-5, 1e-4],
         "form": ["paper", "released"],
         "actor_learning_rate": [5e-5, 1e-4, 2e-4],
         "actor_epochs": [1, 2],
@@ -79,7 +78,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     folder = output / "-".join([algorithm, *(f"{name}={value}" for name, value in settings.items())])
     if not folder.exists():
         folder.mkdir(parents=True)
-        for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "seconds.json"):
+        for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "candidates.jsonl", "seconds.json"):
             shutil.copy(output / "shared" / name, folder / name)
         os.symlink("../shared/start", folder / "start")
     _, config = compare.parse(arguments(folder, seed, settings))
@@ -105,11 +104,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     from sweetrl_agent import compare
+    from sweetrl_agent.algorithms import sweet
     from sweetrl_agent.run import Run
 
     _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
-    config.run.threads = 0
-    compare.run_steps(Run(config), compare.algorithm_steps(["rft"])[:3])
+    compare.run_steps(Run(config), [*compare.algorithm_steps(["rft"])[:3], ("candidates", sweet.sample_candidates)])
     path = given.output / "search.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = [(row["algorithm"], row["settings"]) for row in rows]
