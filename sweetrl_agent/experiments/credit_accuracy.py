@@ -8,14 +8,16 @@ preference). Chance is 0 and 0.5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 from tqdm import tqdm
 
+from colbench_gym.scoring.answer import parse_message
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.evaluation import splits
 from sweetrl_agent.files import Row, read_rows, write_rows
@@ -23,7 +25,7 @@ from sweetrl_agent.models import load_policy
 from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.statistics import algorithm_interval
+from sweetrl_agent.statistics import agents_interval, algorithm_interval
 
 STATES, SCORES = "credit_states.jsonl", "credit_scores.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
@@ -73,20 +75,65 @@ def score(run: Run, critic: str) -> None:
 
 
 def accuracies(run: Run, critic: str) -> list[Row]:
-    """Numbers of every task: "split", "task_id", "rank_correlation", "pair_accuracy"; None where nothing differs."""
-    by_task: dict[tuple[str, str], list[tuple[list[float], list[float]]]] = {}
+    """Numbers of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None where there is nothing to be right about."""
+    by_task: dict[tuple[str, str], list[Turn]] = {}
     scores = read_rows(run.own(critic, SCORES))
     for state, scored in zip(read_rows(run.path(STATES)), scores, strict=True):
-        by_task.setdefault((state["split"], state["task_id"]), []).append((state["exact"], scored["credit"]))
+        is_answer = [parse_message(text).answer is not None for text in state["texts"]]
+        turn = Turn(np.array(state["exact"]), np.array(scored["credit"]), np.array(is_answer))
+        by_task.setdefault((state["split"], state["task_id"]), []).append(turn)
     return [
         {
             "split": split,
             "task_id": task_id,
-            "rank_correlation": rank_correlation(*map(np.concatenate, zip(*turns, strict=True))),
+            "rank_correlation": rank_correlation(
+                np.concatenate([turn.exact for turn in turns]), np.concatenate([turn.credit for turn in turns])
+            ),
             "pair_accuracy": pair_accuracy(turns),
+            **{kind: pair_accuracy(turns, pairs) for kind, pairs in KINDS.items()},
         }
         for (split, task_id), turns in by_task.items()
     ]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Candidates of one turn: exact advantage, a critic's credit, and which of them are answers. Arrays of shape (N,)."""
+
+    exact: Any
+    credit: Any
+    is_answer: Any
+
+    def unlike(self) -> Any:
+        """Pairs (better, worse) by exact advantage, shape (N, N)."""
+        return np.subtract.outer(self.exact, self.exact) > _SAME
+
+    def question_over_answer(self) -> Any:
+        """Of these the ones where a question is better than an answer, which is then wrong."""
+        return self.unlike() & np.logical_and.outer(~self.is_answer, self.is_answer)
+
+    def question_over_question(self) -> Any:
+        """Of these the ones of two questions."""
+        return self.unlike() & np.logical_and.outer(~self.is_answer, ~self.is_answer)
+
+    def answer_over_answer(self) -> Any:
+        """Of these the ones of two answers, a right one and a wrong one."""
+        return self.unlike() & np.logical_and.outer(self.is_answer, self.is_answer)
+
+    def answer_when_all_is_known(self) -> Any:
+        """Pairs of a right answer and a question where nothing is left to be asked; their exact advantage is the same, 0."""
+        is_known = float(self.exact.max()) < _SAME
+        is_right = self.is_answer & (np.abs(self.exact) < _SAME)
+        return np.logical_and.outer(is_right, ~self.is_answer) & is_known
+
+
+#: Kinds of pairs of one turn's candidates, for a closer look at what a critic knows.
+KINDS: dict[str, Callable[[Turn], Any]] = {
+    "question_over_wrong_answer": Turn.question_over_answer,
+    "useful_over_useless_question": Turn.question_over_question,
+    "right_over_wrong_answer": Turn.answer_over_answer,
+    "right_answer_when_all_is_known": Turn.answer_when_all_is_known,
+}
 
 
 def rank_correlation(exact: Any, credit: Any) -> float | None:
@@ -96,42 +143,49 @@ def rank_correlation(exact: Any, credit: Any) -> float | None:
     return 0.0 if np.ptp(credit) < _SAME else float(stats.spearmanr(exact, credit).statistic)
 
 
-def pair_accuracy(turns: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    """Fraction of unlike pairs of one turn's candidates whose better one has more credit; None without such a pair."""
+def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unlike) -> float | None:
+    """Fraction of pairs whose first candidate has more credit, half a point where the credit is equal; None without such a pair."""
     right, count = 0.0, 0
-    for exact, credit in turns:
-        difference = np.subtract.outer(np.array(exact), np.array(exact))
-        preference = np.subtract.outer(np.array(credit), np.array(credit))
-        better = difference > _SAME
-        right += float((preference[better] > 0).sum()) + 0.5 * float((preference[better] == 0).sum())
-        count += int(better.sum())
+    for turn in turns:
+        preference = np.subtract.outer(turn.credit, turn.credit)[pairs(turn)]
+        right += float((preference > 0).sum()) + 0.5 * float((preference == 0).sum())
+        count += preference.size
     return right / count if count else None
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str]) -> dict[str, dict[str, Row]]:
-    """Critic -> split -> both numbers, means over tasks and seeds, with 95% intervals over both, and their paired difference to SWEET-RL's.
+    """Critic -> split -> "n" tasks, "seeds", every number of `METRICS` and, in "kinds", of `KINDS`, each with "mean" and "ci95".
 
-    A task counts where every critic and seed has a number.
+    `METRICS` are means over tasks and seeds with intervals over both, of tasks that have a number for every critic and seed, and
+    "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so each task counts that has one for any
+    seed, "n" says how many, and the intervals hold for these critics (over tasks alone).
     """
-    cells: dict[tuple[str, str], dict[str, dict[int, dict[str, float]]]] = {}
-    for critic in critics:
-        for run in runs:
-            for row in accuracies(run, critic):
-                for metric in METRICS:
-                    if row[metric] is not None:
-                        by_critic = cells.setdefault((row["split"], metric), {})
-                        by_critic.setdefault(critic, {}).setdefault(run.seed, {})[row["task_id"]] = row[metric]
+    rows = {(critic, run.seed): accuracies(run, critic) for critic in critics for run in runs}
     found: dict[str, dict[str, Row]] = {critic: {} for critic in critics}
-    for (split, metric), by_critic in cells.items():
-        each = [set(tasks) for by_seed in by_critic.values() for tasks in by_seed.values()]
-        kept = sorted(set.intersection(*each))
-        tables = {
-            critic: np.array([[by_critic[critic][run.seed][task] for task in kept] for run in runs]) for critic in critics
-        }
-        for critic, scores in tables.items():
-            row = found[critic].setdefault(split, {"n": len(kept), "seeds": len(runs)})
-            row[metric] = {"mean": float(scores.mean()), "ci95": list(algorithm_interval(scores))}
-            if "sweet" in tables and critic != "sweet":
-                difference = tables["sweet"] - scores
-                row[metric]["behind_sweet"] = {"mean": float(difference.mean()), "ci95": list(algorithm_interval(difference))}
+    for split in dict.fromkeys(row["split"] for own in rows.values() for row in own):
+        cells = {key: {row["task_id"]: row for row in own if row["split"] == split} for key, own in rows.items()}
+        for metric in METRICS:
+            known = [{task for task, row in own.items() if row[metric] is not None} for own in cells.values()]
+            kept = sorted(set.intersection(*known))
+            tables = {c: np.array([[cells[c, run.seed][task][metric] for task in kept] for run in runs]) for c in critics}
+            for critic, scores in tables.items():
+                row = found[critic].setdefault(split, {"n": len(kept), "seeds": len(runs), "kinds": {}})
+                row[metric] = _number(scores, algorithm_interval(scores))
+                if "sweet" in tables and critic != "sweet":
+                    behind = tables["sweet"] - scores
+                    row[metric]["behind_sweet"] = _number(behind, algorithm_interval(behind))
+        for critic in critics:
+            for kind in KINDS:
+                by_task: dict[str, list[float]] = {}
+                for run in runs:
+                    for task, row in cells[critic, run.seed].items():
+                        if row[kind] is not None:
+                            by_task.setdefault(task, []).append(row[kind])
+                if by_task:
+                    means = np.array([[np.mean(values) for values in by_task.values()]])
+                    found[critic][split]["kinds"][kind] = {**_number(means, agents_interval(means)), "n": len(by_task)}
     return found
+
+
+def _number(scores: Any, interval: tuple[float, float]) -> Row:
+    return {"mean": round(float(scores.mean()), 4), "ci95": [round(bound, 4) for bound in interval]}

@@ -136,7 +136,25 @@ def _credit(results: Results, titles: Names) -> Part:
         "candidates of a task's turns, chance 0. Picks the better of two: candidates of one turn, chance 0.5. Test tasks stand in no "
         "training; unseen ones are of other families."
     )
-    return Part("credit", "Credit accuracy of critics", [Table(head, rows)], notes=[text])
+    kinds = list(
+        dict.fromkeys(kind for of in results["credit_accuracy"].values() for row in of.values() for kind in row["kinds"])
+    )
+    closer = [
+        (titles.get(critic, critic), split, *(_kind(row["kinds"].get(kind)) for kind in kinds))
+        for critic, by_split in results["credit_accuracy"].items()
+        for split, row in by_split.items()
+    ]
+    tables = [Table(head, rows), Table(("Critic", "Split", *(k.replace("_", " ") for k in kinds)), closer, "By kind of pair")]
+    about = (
+        "By kind of pair: the share in which the critic prefers the first, its 95% interval over tasks (for these critics), and the number of "
+        "tasks that have such a pair. Where all is known, the exact advantage of asking on is that of the right answer; an agent with ten "
+        "turns had better answer."
+    )
+    return Part("credit", "Credit accuracy of critics", tables, notes=[text, about])
+
+
+def _kind(row: Mapping[str, Any] | None) -> str:
+    return NOTHING if row is None else f"{row['mean']:.2f} [{row['ci95'][0]:.2f}, {row['ci95'][1]:.2f}] n={row['n']}"
 
 
 def _best_of(results: Results, titles: Names) -> Part:

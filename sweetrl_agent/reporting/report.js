@@ -191,6 +191,7 @@ class Viewer {
       const values = name === "agent" ? data.agents : [...present];
       values.forEach((value) => this.form.elements[name].add(new Option(value, value)));
     }
+    data.agents.forEach((agent) => this.form.elements.beside.add(new Option(agent, agent)));
     this.form.addEventListener("input", () => this.filter());
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.list.addEventListener("keydown", (event) => this.move(event));
@@ -226,8 +227,10 @@ class Viewer {
   show(dialogue) {
     this.selected = dialogue;
     for (const button of this.list.children) button.setAttribute("aria-current", String(button.dialogue === dialogue));
+    const beside = this.form.elements.beside.value;
     const sides = this.dialogues
       .filter((other) => ["split", "task", "episode"].every((name) => other[name] === dialogue[name]))
+      .filter((other) => other === dialogue || !beside || other.agent === beside)
       .sort((one, other) => data.agents.indexOf(one.agent) - data.agents.indexOf(other.agent));
     const sizes = sides.flatMap((side) => side.advantages || []).map((value) => Math.abs(value ?? 0));
     const largest = Math.max(0, ...sizes);

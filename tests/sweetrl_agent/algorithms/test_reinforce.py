@@ -1,0 +1,112 @@
+"""REINFORCE with a leave-one-out baseline: its credit, its loss against a slow loop, that it learns, and that it goes on after a kill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sweetrl_agent import compare
+from sweetrl_agent.algorithms import reinforce
+from sweetrl_agent.algorithms.reinforce import credit, leave_one_out
+from sweetrl_agent.chat import encode_dialogue
+from sweetrl_agent.files import read_rows
+from sweetrl_agent.run import Run
+from sweetrl_agent.trainers import policy_gradient
+from sweetrl_agent.trainers.policy_gradient import policy_gradient_loss
+from sweetrl_agent.trajectory import Trajectory, Turn
+
+DIALOGUES = [
+    [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},
+     {"role": "user", "content": "Yes."}, {"role": "assistant", "content": "I WANT TO ANSWER:\nround(sum(x), 2)"}],
+    [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "I WANT TO ANSWER:\nsum(x)"}],
+]  # fmt: skip
+
+
+def _trajectory(task, reward, turns):
+    return Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+
+
+def test_the_baseline_is_the_mean_of_the_others():
+    assert leave_one_out([1.0, 0.0, 0.0]) == [1.0, -0.5, -0.5]
+    assert leave_one_out([0.5]) == [0.0]
+    rows = [_trajectory("a", 1.0, 2), _trajectory("b", 1.0, 1), _trajectory("a", 0.0, 3), _trajectory("b", 1.0, 4)]
+    assert credit(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
+
+
+def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer):
+    model = make_tiny_model()
+    advantages = [[0.7, -0.2], [1.5]]
+    total, count = 0.0, 0
+    for messages, values in zip(DIALOGUES, advantages, strict=True):
+        encoded = encode_dialogue(messages, tiny_tokenizer)
+        logits = model(torch.tensor([encoded.token_ids])).logits[0].detach().double()
+        for i, turn in enumerate(encoded.turn_ids):
+            if turn:
+                log_probs = logits[i - 1] - torch.logsumexp(logits[i - 1], 0)
+                total -= values[turn - 1] * float(log_probs[encoded.token_ids[i]])
+                count += 1
+    encoded = [encode_dialogue(messages, tiny_tokenizer) for messages in DIALOGUES]
+    assert policy_gradient_loss(model, encoded, advantages).item() == pytest.approx(total / count, rel=1e-4)
+
+
+@pytest.fixture
+def make_run(tmp_path, tiny_model_folder, monkeypatch):
+    """Function: folder name -> a run on the tiny model that is rewarded for the letters of "sum" in what it says."""
+
+    def play(policy, env, episodes, seed, stage, **_):
+        for episode in episodes:
+            opening = [{"role": "user", "content": "I need it."}]
+            (said,) = policy.generate([opening], [hash((seed, stage, episode.task_id, episode.number)) % 2**60])
+            reward = float(np.mean([letter in "sum" for letter in said.text or " "]))
+            messages = [*opening, {"role": "assistant", "content": said.text}]
+            turn = Turn(said.text, said.token_ids, said.log_probs)
+            yield [Trajectory(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
+
+    monkeypatch.setattr(policy_gradient, "play", play)
+
+    def make(name, iterations):
+        _, config = compare.parse(
+            ["--output", str(tmp_path / name), "--model", str(tiny_model_folder), "--max_new_tokens", "6", "--sandbox", "embedded",
+             "--reinforce_iterations", str(iterations), "--reinforce_tasks", "4", "--reinforce_group", "4",
+             "--reinforce_learning_rate", "1e-2"]
+        )  # fmt: skip
+        return Run(config)
+
+    return make
+
+
+def test_it_learns_what_is_rewarded(make_run):
+    run = make_run("learns", 40)
+    reinforce.train(run)
+    rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "reinforce"]
+    success = [row["success"] for row in rows]
+    assert len(rows) == 40 and np.mean(success[-5:]) > np.mean(success[:5]) + 0.1
+    assert rows[-1]["episodes"] == 40 * 16 == rows[-1]["environment_turns"]
+    assert not run.path("reinforce/checkpoint.pt").exists()
+
+
+def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
+    whole, cut = make_run("whole", 4), make_run("cut", 4)
+    reinforce.train(whole)
+
+    class Killed(Exception):
+        """Stands for the kill."""
+
+    steps = []
+
+    def step(*arguments):
+        if len(steps) == 2:
+            raise Killed
+        steps.append(1)
+        return original(*arguments)
+
+    original = policy_gradient._Learner.step
+    monkeypatch.setattr(policy_gradient._Learner, "step", step)
+    with pytest.raises(Killed):
+        reinforce.train(cut)
+    monkeypatch.setattr(policy_gradient._Learner, "step", original)
+    reinforce.train(cut)
+    weights = [(run.path("reinforce/policy") / "model.safetensors").read_bytes() for run in (whole, cut)]
+    assert weights[0] == weights[1]
+    assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
