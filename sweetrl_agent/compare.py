@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,23 +147,23 @@ def _run_in_process(given: CompareArguments, config: Config) -> None:
     with (folder / "log.txt").open("a") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-        run_one(given, config, lambda text: print(text, file=says, flush=True))
+        run_one(given, config, partial(print, file=says, flush=True))
 
 
 def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] = print) -> None:
     """Everything that is asked for of one seed and not done yet."""
     import torch
 
+    from sweetrl_agent.experiments.scaling import scaled_run
     from sweetrl_agent.run import Run
 
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     run = Run(config)
     run_steps(run, [*algorithm_steps(given.algorithms), *experiment_steps(given)], say)
     for count in given.scaling:
-        from sweetrl_agent.experiments.scaling import scaled_run
-
         small = scaled_run(run, count)
-        run_steps(small, algorithm_steps(given.algorithms), lambda text, count=count: say(f"{text} ({count} trajectories)"))
+        say(f"seed {run.seed}: the first {count} trajectories")
+        run_steps(small, algorithm_steps(given.algorithms), say)
 
 
 def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
@@ -177,51 +178,45 @@ def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = prin
 def algorithm_steps(algorithms: Sequence[str]) -> list[Step]:
     """What is shared, then each algorithm's own stages, then its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.evaluation import evaluate_agent
     from sweetrl_agent.train import stages
 
     steps: list[Step] = []
     for name in algorithms:
         algorithm = ALGORITHMS[name]
         steps += [(stage, stages()[stage]) for stage in algorithm.shared]
-        steps += algorithm.stages.items()
-        steps.append((f"evaluate {name}", lambda run, name=name: evaluate_agent(run, name, ALGORITHMS[name].loader(run))))
+        steps += [*algorithm.stages.items(), (f"evaluate {name}", partial(_evaluate, name=name))]
     return steps
 
 
+def _evaluate(run: Run, name: str) -> None:
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+    from sweetrl_agent.evaluation import evaluate_agent
+
+    evaluate_agent(run, name, ALGORITHMS[name].loader(run))
+
+
 def experiment_steps(given: CompareArguments) -> list[Step]:
-    """What is measured of critics and agents beyond success."""
+    """What is measured of critics and agents beyond success. A step's name says what was asked for: asked otherwise, it is another."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.experiments import best_of_n, credit_accuracy, simulators
     from sweetrl_agent.outcome import score_dialogues
     from sweetrl_agent.train import stages
 
     steps: list[Step] = []
+    asked: dict[str, Any]
     if given.credit_tasks or given.best_of:
         for critic in given.critics:
             trained = [item for item in ALGORITHMS[critic].stages.items() if item[0].startswith("critic")]
             steps += [*((stage, stages()[stage]) for stage in ALGORITHMS[critic].shared), *trained]
-    if given.credit_tasks:
-        count = given.credit_tasks
-        steps.append((f"credit states {count}", lambda run: credit_accuracy.sample_states(run, count)))
-        steps += [
-            (f"credit {critic} {count}", lambda run, critic=critic: credit_accuracy.score(run, critic))
-            for critic in given.critics
-        ]
+    if count := given.credit_tasks:
+        steps.append((f"credit states {count}", partial(credit_accuracy.sample_states, num_tasks=count)))
+        steps += [(f"credit {critic} {count}", partial(credit_accuracy.score, critic=critic)) for critic in given.critics]
     if given.best_of:
-        sizes, count = given.best_of, given.best_of_tasks
-        steps += [
-            (
-                f"best of {sizes} by {critic} {count}",
-                lambda run, critic=critic: best_of_n.best_of_n(run, [critic], sizes, count),
-            )
-            for critic in given.critics
-        ]
+        asked = {"critics": given.critics, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
+        steps.append((f"best of n {list(asked.values())}", partial(best_of_n.best_of_n, **asked)))
     if given.simulators:
-        asked = f"simulators {given.simulators} {given.algorithms} {given.simulator_tasks}"
-        steps.append(
-            (asked, lambda run: simulators.talk_with_others(run, given.algorithms, given.simulators, given.simulator_tasks))
-        )
+        asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
+        steps.append((f"simulators {list(asked.values())}", partial(simulators.talk_with_others, **asked)))
     if "sweet" in given.algorithms:
         steps.append((f"advantages {given.algorithms}", score_dialogues))
     return steps

@@ -96,7 +96,7 @@ def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
 
 
 def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[Row] = []
     for a, b in combinations(success, 2):
         difference = success[b] - success[a]  # later ones, which should be better, minus earlier ones
         parts = components(difference) if min(difference.shape) >= 2 else Components(0.0, 0.0, 0.0)

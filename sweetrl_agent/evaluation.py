@@ -57,9 +57,10 @@ def record(
     if done == len(episodes):
         return
     policy = load()
+    said = " ".join(str(value) for value in label.values() if value not in stage.split())
     with (
         closing(run.environment(tasks, size, simulator)) as env,
-        tqdm(total=len(episodes), initial=done, desc=" ".join(map(str, (stage, *label.values()))), unit="episode") as bar,
+        tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar,
     ):
         for trajectories in play(policy, env, episodes[done:], run.seed, stage, best_of=best_of):
             append_rows(path, ({**label, **_row(t, by_id[t.task_id])} for t in trajectories))

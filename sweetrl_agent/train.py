@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str] | None) -> Any:
     return Config(*parse_parts(Config.PARTS, arguments, "python -m sweetrl_agent.train", __doc__))
 
 
-def parse_parts(parts: Sequence[type], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
+def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
     """Instances of dataclasses, one for each, from the command line and, with `--config`, a YAML file.
 
     Raises:
@@ -81,7 +81,7 @@ def parse_parts(parts: Sequence[type], arguments: Sequence[str] | None, program:
     return found
 
 
-def _unknown_settings(words: Sequence[str], parts: Sequence[type]) -> str:
+def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
     """What to say of words on the command line or keys of the configuration that are no settings."""
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
     known = [setting.name for part in parts for setting in fields(part)]

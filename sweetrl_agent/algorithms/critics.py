@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainingArguments, set_seed
 
@@ -96,7 +97,7 @@ def train_head(run: Run, folder: Path, loss: Loss) -> None:
     run.add_metrics(_stage(folder), train_stage(trainer, tokenizer, folder, _stage(folder)))
 
 
-def _arguments(run: Run, folder: Path) -> dict[str, object]:
+def _arguments(run: Run, folder: Path) -> dict[str, Any]:
     config = run.config.critic
     return trainer_arguments(
         folder, run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,

@@ -7,11 +7,12 @@ test time, which no agent may: the curves say what a critic knows, not what an a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.chat import Messages
+from sweetrl_agent.critics.critic import Critic
 from sweetrl_agent.evaluation import record
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.policies.policy import Policy, Utterance
@@ -40,15 +41,18 @@ class RememberingPolicy:
 
 
 def best_of_n(run: Run, critics: Sequence[str], sizes: Sequence[int], num_tasks: int) -> None:
-    """Episodes on the first test tasks for every critic and N -> best_of_n.jsonl."""
+    """Episodes on the first test tasks, a critic's favourite of N at every turn, for every critic and N -> best_of_n.jsonl."""
     start = cache(lambda: RememberingPolicy(ALGORITHMS["zero_shot"].load(run)))
     for critic in critics:
         with open_critic(run, critic) as judged_by:
-            kind = CRITICS[critic]
+            credit = partial(_credit, run, judged_by, CRITICS[critic])
             for size in sizes:
-                best_of = BestOf(size, lambda said, hidden, texts: judged_by.rank(said, kind.told(run, hidden), texts))  # noqa: B023
                 label = {"agent": critic, "candidates": size}
-                record(run, run.path(ROWS), label, run.test[:num_tasks], start, "best of", best_of=best_of)
+                record(run, run.path(ROWS), label, run.test[:num_tasks], start, "best of", best_of=BestOf(size, credit))
+
+
+def _credit(run: Run, critic: Critic, kind: CriticKind, dialogue: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+    return critic.rank(dialogue, kind.told(run, hidden), texts)
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int]) -> list[Row]:

@@ -34,52 +34,69 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
 
 
 def _scores(results: Results, titles: Names) -> Part:
-    rows = [
-        (
-            titles.get(name, name),
-            split,
-            f"{score['n']} x {score['seeds']}",
-            percent(score["success"]),
-            percent_interval(score["ci95"]["success"]),
-            percent_interval(score["ci95_agents"]["success"]),
-            percent(score["tests_passed"]),
-            percent_interval(score["ci95"]["tests_passed"]),
-            " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
-        )
-        for name, splits in results["algorithms"].items()
-        for split, score in splits.items()
-    ]
+    splits = dict.fromkeys(split for of in results["algorithms"].values() for split in of)
     head = (
-        "Algorithm", "Split", "Tasks x seeds", "Success", "95%, algorithm", "95%, these agents", "Tests passed", "95%, algorithm", "Success by seed",
-    )  # fmt: skip
+        "Algorithm",
+        "Success",
+        "95%, algorithm",
+        "95%, these agents",
+        "Tests passed",
+        "95%, algorithm",
+        "Success by seed",
+        "Tasks x seeds",
+    )
+    tables = [
+        Table(
+            head,
+            [_score(titles.get(name, name), of[split]) for name, of in results["algorithms"].items() if split in of],
+            split,
+        )
+        for split in splits
+    ]
     text = (
         "Success: every hidden test passes. 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
         "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
         "over tasks). In percent."
     )
-    return Part("scores", "Success", [Table(head, rows)], notes=[text])
+    return Part("scores", "Success", tables, notes=[text])
+
+
+def _score(title: str, score: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        title,
+        percent(score["success"]),
+        percent_interval(score["ci95"]["success"]),
+        percent_interval(score["ci95_agents"]["success"]),
+        percent(score["tests_passed"]),
+        percent_interval(score["ci95"]["tests_passed"]),
+        " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
+        f"{score['n']} x {score['seeds']}",
+    )
 
 
 def _paired(results: Results, titles: Names) -> Part:
-    rows = [
-        (
-            f"{titles.get(row['a'], row['a'])} less {titles.get(row['b'], row['b'])}",
-            row["split"],
-            points(row["difference"]),
-            f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]",
-            f"{row['p_holm']:.4f}",
-            str(row["seeds_ahead"]),
-            NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
-        )
-        for row in results["paired"]
+    head = ("Difference", "Points of success", "95%", "p (Holm)", "Seeds ahead", "Tasks for power 0.8")
+    splits = dict.fromkeys(row["split"] for row in results["paired"])
+    tables = [
+        Table(head, [_pair(row, titles) for row in results["paired"] if row["split"] == split], split) for split in splits
     ]
-    head = ("Difference", "Split", "Points of success", "95%", "p (Holm)", "Seeds ahead", "Tasks for power 0.8")
     text = (
         "On the same task and seed, so that what both share does not blur it. p: two-sided permutation test over tasks, of these agents, "
         "corrected for all pairs of the split. The last column: tasks that as many seeds would need to show a difference of this size with "
         "probability 0.8; a dash where no number of tasks would, because runs differ too much: more seeds would."
     )
-    return Part("paired", "Paired differences", [Table(head, rows)], notes=[text])
+    return Part("paired", "Paired differences", tables, notes=[text])
+
+
+def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
+    return (
+        f"{titles.get(row['a'], row['a'])} less {titles.get(row['b'], row['b'])}",
+        points(row["difference"]),
+        f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]",
+        f"{row['p_holm']:.4f}",
+        str(row["seeds_ahead"]),
+        NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
+    )
 
 
 def _against(results: Results, titles: Names) -> Part:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sweetrl_agent.reporting.line_chart import Line, line_chart
-from sweetrl_agent.reporting.markup import Html, note, section, table, tag
+from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
+
+MAX_OPEN_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,13 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+
+    def html(self) -> Html:
+        """The table; a long one is closed until the reader opens it."""
+        body = table(self.head, self.rows)
+        if len(self.rows) > MAX_OPEN_ROWS:
+            return folded(f"{self.caption} ({len(self.rows)} rows)".lstrip(), body)
+        return join([tag("h3", self.caption), body]) if self.caption else body
 
 
 @dataclass(frozen=True)
@@ -41,11 +50,7 @@ class Part:
     def html(self) -> Html:
         """The part as a section of the page."""
         charts = [line_chart(chart.title, chart.x_label, chart.lines, chart.is_log) for chart in self.charts]
-        tables = [
-            part
-            for t in self.tables
-            for part in (*([tag("h3", t.caption)] if t.caption else []), table(t.head, [list(row) for row in t.rows]))
-        ]
+        tables = [t.html() for t in self.tables]
         shown = [tag("div", *charts, class_="columns")] if charts else []
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
 

@@ -100,12 +100,13 @@ def validate_trainer_arguments(config: Config, folder: Path) -> None:
     from sweetrl_agent.trainers.critic import SweetCriticConfig
 
     critic, actor, model = config.critic, config.actor, config.model
-    for batch, micro, rate, epochs, kind, extra in (
+    each: tuple[tuple[int, int, float, float, type[DPOConfig], dict[str, Any]], ...] = (
         (critic.critic_batch, critic.critic_micro_batch, critic.critic_learning_rate, critic.critic_epochs, SweetCriticConfig,
          {"form": critic.form, "nll_coef": critic.critic_nll}),
         (actor.actor_batch, actor.actor_micro_batch, actor.actor_learning_rate, actor.actor_epochs, DPOConfig,
          {"loss_type": [actor.actor_loss, "sft"], "loss_weights": [1.0, actor.actor_nll]}),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for batch, micro, rate, epochs, kind, extra in each:
         kind(**trainer_arguments(folder, config.run.seed, model, batch, micro, rate, epochs), **extra)
 
 
