@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
@@ -105,12 +106,8 @@ def _play_batch(
     rewards = [0.0] * count
     live = list(range(count))
     while live:
-        messages = [envs[i].messages for i in live]
         turn_seeds = [derive_seed(seeds[i], "turn", len(turns[i]) + 1) for i in live]
-        if best_of is None:
-            utterances = policy.generate(messages, turn_seeds)
-        else:
-            utterances = best_of.generate(policy, messages, turn_seeds, [envs[i].hidden_information for i in live])
+        utterances = _speak(policy, [envs[i] for i in live], turn_seeds, best_of)
         actions = [""] * env.num_envs
         for i, utterance in zip(live, utterances, strict=True):
             turns[i].append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
@@ -131,3 +128,11 @@ def _play_batch(
         )
         for i, episode in enumerate(episodes)
     ]
+
+
+def _speak(policy: Policy, envs: Sequence[BackendEnv], seeds: Sequence[int], best_of: BestOf | None) -> list[Utterance]:
+    """What the agent says in each of these dialogues; only a critic's choice is told what is hidden."""
+    messages = [env.messages for env in envs]
+    if best_of is None:
+        return policy.generate(messages, seeds)
+    return best_of.generate(policy, messages, seeds, [env.hidden_information for env in envs])

@@ -63,5 +63,6 @@ def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int])
         for size in sizes:
             of_cell = {seed: [r for r in own if (r["agent"], r["candidates"]) == (critic, size)] for seed, own in rows.items()}
             scores = task_table(of_cell, "success")
-            found.append({"critic": critic, "candidates": size, **score_of(scores)})
+            if scores.size:  # else every episode of some seed is void
+                found.append({"critic": critic, "candidates": size, **score_of(scores)})
     return found

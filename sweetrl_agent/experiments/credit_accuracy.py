@@ -170,6 +170,8 @@ def summarize(runs: Sequence[Run], critics: Sequence[str]) -> dict[str, dict[str
             tables = {c: np.array([[cells[c, run.seed][task][metric] for task in kept] for run in runs]) for c in critics}
             for critic, scores in tables.items():
                 row = found[critic].setdefault(split, {"n": len(kept), "seeds": len(runs), "kinds": {}})
+                if not kept:
+                    continue
                 row[metric] = _number(scores, algorithm_interval(scores))
                 if "sweet" in tables and critic != "sweet":
                     behind = tables["sweet"] - scores

@@ -50,5 +50,7 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[i
                 for run in runs
             }
             trajectories = count or len(read_rows(runs[0].path("trajectories.jsonl")))
-            found.append({"algorithm": name, "trajectories": trajectories, **score_of(task_table(rows, "success"))})
+            scores = task_table(rows, "success")
+            if scores.size:  # else every episode of some seed is void
+                found.append({"algorithm": name, "trajectories": trajectories, **score_of(scores)})
     return found

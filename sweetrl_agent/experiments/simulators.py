@@ -7,7 +7,7 @@ much the human says, how much of the hidden code it gives away, and whether the 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy import stats
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import record
-from sweetrl_agent.files import read_rows
+from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.statistics import score_of, task_table
 
@@ -60,27 +60,36 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
         and "leak" (share of the hidden code that the human said). "rankings": for every simulator the algorithms, best first, and
         Kendall's tau of their success with the first simulator's. "variance": shares of the variance of success (means by
         algorithm, simulator and seed) that go with the algorithm, the simulator, the seed, the pairing of algorithm and simulator
-        (rankings that move), and the rest.
+        (rankings that move), and the rest. "void": humans that failed in every episode of some agent and seed, left out.
     """
     rows = {run.seed: read_rows(run.path(ROWS)) for run in runs}
-    cells, means = [], np.zeros((len(algorithms), len(simulators), len(runs)))
-    for j, simulator in enumerate(simulators):
-        for i, name in enumerate(algorithms):
-            own = {seed: [r for r in of if (r["agent"], r["simulator"]) == (name, simulator)] for seed, of in rows.items()}
-            scores = task_table(own, "success")
-            means[i, j] = scores.mean(axis=1)
-            others = {metric: round(float(task_table(own, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")}
-            cells.append({"simulator": simulator, "algorithm": name, **score_of(scores), **others})
-    by_simulator = means.mean(axis=2)
+    tables = {simulator: [_own(rows, simulator, name) for name in algorithms] for simulator in simulators}
+    heard = [s for s in simulators if all(task_table(own, "success").size for own in tables[s])]
+    cells = [
+        {"simulator": simulator, "algorithm": name, **_cell(own)}
+        for simulator in heard
+        for name, own in zip(algorithms, tables[simulator], strict=True)
+    ]
+    means = np.array([[task_table(own, "success").mean(axis=1) for own in tables[simulator]] for simulator in heard])
     rankings = [
         {
             "simulator": simulator,
-            "best_first": [algorithms[i] for i in np.argsort(-by_simulator[:, j], kind="stable")],
-            "tau": None if len(algorithms) < 2 else _tau(by_simulator[:, 0], by_simulator[:, j]),
+            "best_first": [algorithms[i] for i in np.argsort(-of.mean(axis=1), kind="stable")],
+            "tau": _tau(means[0].mean(axis=1), of.mean(axis=1)),
         }
-        for j, simulator in enumerate(simulators)
+        for simulator, of in zip(heard, means, strict=True)
     ]
-    return {"cells": cells, "rankings": rankings, "variance": variance_shares(means)}
+    shares = variance_shares(means.swapaxes(0, 1)) if heard else {}
+    return {"cells": cells, "rankings": rankings, "variance": shares, "void": [s for s in simulators if s not in heard]}
+
+
+def _own(rows: Mapping[int, Sequence[Row]], simulator: str, name: str) -> dict[int, list[Row]]:
+    return {seed: [r for r in of if (r["agent"], r["simulator"]) == (name, simulator)] for seed, of in rows.items()}
+
+
+def _cell(own: dict[int, list[Row]]) -> Row:
+    others = {metric: round(float(task_table(own, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")}
+    return {**score_of(task_table(own, "success")), **others}
 
 
 def variance_shares(means: Any) -> dict[str, float]:
@@ -99,5 +108,8 @@ def variance_shares(means: Any) -> dict[str, float]:
 
 
 def _tau(first: Any, other: Any) -> float | None:
+    """Kendall's tau; None where there is no order to agree on."""
+    if len(first) < 2:
+        return None
     tau = float(stats.kendalltau(first, other).statistic)
     return None if np.isnan(tau) else round(tau, 4)

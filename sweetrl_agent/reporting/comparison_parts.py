@@ -119,25 +119,9 @@ def _against(results: Results, titles: Names) -> Part:
 
 
 def _credit(results: Results, titles: Names) -> Part:
-    rows = []
-    for critic, by_split in results["credit_accuracy"].items():
-        for split, row in by_split.items():
-            rho, accuracy = row.get("rank_correlation"), row.get("pair_accuracy")
-            if rho is None or accuracy is None:
-                continue
-            behind = rho.get("behind_sweet")
-            rows.append(
-                (
-                    titles.get(critic, critic),
-                    split,
-                    f"{row['n']} x {row['seeds']}",
-                    f"{rho['mean']:.3f}",
-                    _plain_interval(rho["ci95"]),
-                    NOTHING if behind is None else f"{behind['mean']:+.3f} {_plain_interval(behind['ci95'])}",
-                    f"{accuracy['mean']:.3f}",
-                    _plain_interval(accuracy["ci95"]),
-                )
-            )
+    found = results["credit_accuracy"]
+    cells = [(titles.get(critic, critic), split, row) for critic, of in found.items() for split, row in of.items()]
+    kinds = list(dict.fromkeys(kind for _, _, row in cells for kind in row["kinds"]))
     head = (
         "Critic",
         "Split",
@@ -148,26 +132,38 @@ def _credit(results: Results, titles: Names) -> Part:
         "Picks the better of two",
         "95%",
     )
+    closer = [(title, split, *(_kind(row["kinds"].get(kind)) for kind in kinds)) for title, split, row in cells]
+    measured = [_accuracy(*cell) for cell in cells if "rank_correlation" in cell[2] and "pair_accuracy" in cell[2]]
+    tables = [
+        *([Table(head, measured)] if measured else []),
+        Table(("Critic", "Split", *(kind.replace("_", " ") for kind in kinds)), closer, "By kind of pair"),
+    ]
     text = (
         "Credit of the same candidates against their exact advantage (sweetrl_agent/exact_credit.py). Rank correlation: Spearman's over all "
         "candidates of a task's turns, chance 0. Picks the better of two: candidates of one turn, chance 0.5. Test tasks stand in no "
         "training; unseen ones are of other families."
     )
-    kinds = list(
-        dict.fromkeys(kind for of in results["credit_accuracy"].values() for row in of.values() for kind in row["kinds"])
-    )
-    closer = [
-        (titles.get(critic, critic), split, *(_kind(row["kinds"].get(kind)) for kind in kinds))
-        for critic, by_split in results["credit_accuracy"].items()
-        for split, row in by_split.items()
-    ]
-    tables = [Table(head, rows), Table(("Critic", "Split", *(k.replace("_", " ") for k in kinds)), closer, "By kind of pair")]
     about = (
         "By kind of pair: the share in which the critic prefers the first, its 95% interval over tasks (for these critics), and the number of "
         "tasks that have such a pair. Where all is known, the exact advantage of asking on is that of the right answer; an agent with ten "
         "turns had better answer."
     )
     return Part("credit", "Credit accuracy of critics", tables, notes=[text, about])
+
+
+def _accuracy(title: str, split: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    rho, accuracy = row["rank_correlation"], row["pair_accuracy"]
+    behind = rho.get("behind_sweet")
+    return (
+        title,
+        split,
+        f"{row['n']} x {row['seeds']}",
+        f"{rho['mean']:.3f}",
+        _plain_interval(rho["ci95"]),
+        NOTHING if behind is None else f"{behind['mean']:+.3f} {_plain_interval(behind['ci95'])}",
+        f"{accuracy['mean']:.3f}",
+        _plain_interval(accuracy["ci95"]),
+    )
 
 
 def _kind(row: Mapping[str, Any] | None) -> str:
