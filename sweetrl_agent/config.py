@@ -21,7 +21,7 @@ STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor"
 #: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
 _FIRST_STAGE = {
     "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "form": "critic", "judge_model": "rank",
-    "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank",
+    "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
     "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate", "rft_": "rft", "mtdpo_": "mtdpo",
@@ -165,6 +165,9 @@ class ActorArguments:
     num_states: int = option(400, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
+    pair_quantile: float = option(
+        0.5, "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper."
+    )
     actor_loss: str = option(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
@@ -278,6 +281,8 @@ class Config:
             for name in names.split():
                 if settings[name] < least:
                     raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
+        if not 0 < self.actor.pair_quantile <= 0.5:
+            raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {self.actor.pair_quantile}.")
         if self.collect.min_best > 1:
             raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {self.collect.min_best}.")
 

@@ -47,14 +47,24 @@ def outcome_pairs(trajectories: Sequence[Trajectory], min_best: float = 1.0) -> 
     return rows
 
 
-def turn_pairs(scores: Sequence[float], num_pairs: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Random (chosen, rejected) indices: one from the better half of the candidates, one from the worse.
+def turn_pairs(
+    scores: Sequence[float], num_pairs: int, rng: np.random.Generator, quantile: float = 0.5
+) -> list[tuple[int, int]]:
+    """Random (chosen, rejected) indices: one from the best `quantile` of the candidates, one from the worst.
 
     Ties are broken at random, so equal scores carry no preference for the order of sampling.
 
-    Source: arXiv:2503.15478, section 4.3; the released code draws 4 pairs per turn.
+    Args:
+        scores: Credit of each candidate.
+        num_pairs: Pairs to draw.
+        rng: Where chance comes from.
+        quantile: Share of the candidates on either side, at most 0.5; at least one candidate is.
+
+    Source: arXiv:2503.15478, section 4.3, where it is 0.5; the released code draws 4 pairs per turn.
     """
     order = sorted(rng.permutation(len(scores)), key=lambda i: -scores[i])
-    half = len(order) // 2
-    better, worse = order[:half], order[len(order) - half :]
-    return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)] if half else []
+    count = max(int(len(order) * quantile), 1)
+    if len(order) < 2:
+        return []
+    better, worse = order[:count], order[-count:]
+    return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)]

@@ -76,6 +76,7 @@ def sample_candidates(run: Run) -> None:
 
 def rank(run: Run, critic: str = SWEET) -> None:
     """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
+    config = run.config.actor
     by_episode = {(t.task_id, t.episode): t for t in load_trajectories(run)}
     scores, pairs = [], []
     with open_critic(run, critic) as judged_by:
@@ -87,7 +88,7 @@ def rank(run: Run, critic: str = SWEET) -> None:
             address = {"task_id": row["task_id"], "episode": row["episode"], "turn": row["turn"]}
             scores.append({**address, "advantages": advantages})
             rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-            for better, worse in turn_pairs(advantages, run.config.actor.pairs_per_turn, rng):
+            for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
                 if row["texts"][better] != row["texts"][worse]:  # equal texts have no preference and no gradient
                     pairs.append({**address, "prompt": prompt, "chosen": row["texts"][better], "rejected": row["texts"][worse]})
     write_rows(run.own(critic, "scores.jsonl"), scores)

@@ -9,7 +9,9 @@ import torch
 from transformers import TrainingArguments
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
+from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
+from sweetrl_agent.models import adapted, load_model
 from sweetrl_agent.trainers.heads import HeadTrainer, head_loss, pair_rows, success_rows
 
 GOOD = [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},
@@ -91,6 +93,22 @@ def test_it_learns_which_dialogue_is_better_and_survives_its_folder(loss, make_t
     resumed.train(resume_from_checkpoint=True)
     assert torch.equal(resumed.model.head.weight, scorer.head.weight)
     assert all(torch.equal(a, b) for a, b in zip(resumed.model.parameters(), scorer.parameters(), strict=True))
+
+
+def test_with_an_adapter_only_the_adapter_and_the_head_are_saved(tiny_model_folder, tiny_tokenizer, tmp_path):
+    arguments = ModelArguments(lora=True, lora_r=2)
+    scorer = TurnHead(adapted(load_model(str(tiny_model_folder), "", arguments), arguments))
+    with torch.no_grad():
+        for name, parameter in scorer.named_parameters():
+            if "lora_B" in name or "head.weight" in name:
+                parameter.normal_(std=0.5)
+    scorer.save(tmp_path / "critic")
+    assert {"adapter_model.safetensors", "head.safetensors"} <= {path.name for path in (tmp_path / "critic").iterdir()}
+    assert not (tmp_path / "critic" / "model.safetensors").exists()
+    again = TurnHead(load_model(str(tmp_path / "critic"), str(tiny_model_folder), arguments)).load_head(tmp_path / "critic")
+    texts = ["Round it?", "Why?"]
+    one, two = (HeadCritic(critic, tiny_tokenizer).rank(GOOD[:1], "c", texts) for critic in (scorer, again))
+    assert one == pytest.approx(two, abs=1e-5) and one[0] != pytest.approx(one[1], abs=1e-3)
 
 
 def test_dialogues_that_are_all_too_long_are_refused(tiny_tokenizer):
