@@ -36,8 +36,8 @@ class Demonstrator:
     """
 
     questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
-    hinted_fraction: float = 0.55
-    exercise_fraction: float = 0.3
+    hinted_fraction: float = 0.33
+    exercise_fraction: float = 0.35
 
     def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """A dialogue or a writing exercise on an embedded task, as chat messages."""
