@@ -18,6 +18,7 @@ from torch import Tensor
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message, system_message
 from sweetrl_agent.credit import FORMS, SUM, turn_advantages
+from sweetrl_agent.padding import is_token, right_padded
 
 
 class AdvantageCritic:
@@ -115,10 +116,10 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
         return [value.cpu() for value in firsts]
     cache = output.past_key_values
     cache.batch_repeat_interleave(count)
-    padded = torch.tensor([ids[:-1] + [0] * (width - len(ids)) for ids in candidates], device=device)
-    is_token = torch.tensor([[1] * (len(ids) - 1) + [0] * (width - len(ids)) for ids in candidates], device=device)
-    mask = torch.cat([is_token.new_ones(count, len(prompt)), is_token], dim=1)
-    logits = model(padded, attention_mask=mask, past_key_values=cache, use_cache=True).logits
+    read = [ids[:-1] for ids in candidates]
+    own = is_token(read, device)
+    mask = torch.cat([own.new_ones(count, len(prompt)), own], dim=1)
+    logits = model(right_padded(read, device), attention_mask=mask, past_key_values=cache, use_cache=True).logits
     log_probs = torch.log_softmax(logits.float(), dim=-1)
     return [torch.cat([firsts[i], log_probs[i, range(len(ids) - 1), ids[1:]]]).cpu() for i, ids in enumerate(candidates)]
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.padding import is_token, right_padded
 
 HEAD = "head.safetensors"
 
@@ -101,9 +102,6 @@ class HeadCritic:
         return [float(x) for x in self._scores([encoded.token_ids], [encoded.turn_ids])[0].tolist()]
 
     def _scores(self, rows: Sequence[list[int]], turn_ids: Sequence[list[int]]) -> Tensor:
-        width, device = max(map(len, rows)), self.scorer.head.weight.device
-        ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=device)
-        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=device)
-        turns = torch.tensor([row + [0] * (width - len(row)) for row in turn_ids], device=device)
-        scores: Tensor = self.scorer(ids, mask, turns)
+        device = self.scorer.head.weight.device
+        scores: Tensor = self.scorer(right_padded(rows, device), is_token(rows, device), right_padded(turn_ids, device))
         return scores

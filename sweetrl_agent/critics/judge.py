@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt
+from sweetrl_agent.padding import is_token, right_padded
 
 QUESTION = """A colleague writes a Python function for a person and may ask them questions first. {hidden}
 
@@ -78,10 +79,8 @@ class JudgeCritic:
         verdicts: list[bool] = []
         for start in range(0, len(prompts), self.batch_size):
             part = prompts[start : start + self.batch_size]
-            width = max(map(len, part))
-            ids = torch.tensor([p + [0] * (width - len(p)) for p in part], device=self.model.device)
-            mask = torch.tensor([[1] * len(p) + [0] * (width - len(p)) for p in part], device=self.model.device)
-            logits = self.model(ids, attention_mask=mask, use_cache=False).logits
+            mask = is_token(part, self.model.device)
+            logits = self.model(right_padded(part, self.model.device), attention_mask=mask, use_cache=False).logits
             last = logits[torch.arange(len(part)), mask.sum(dim=1) - 1][:, self.letters]
             verdicts += (last[:, 0] > last[:, 1]).tolist()
         return verdicts

@@ -14,6 +14,7 @@ from transformers import Trainer
 from sweetrl_agent.chat import encode_dialogue, hint_message
 from sweetrl_agent.critics.heads import TurnHead
 from sweetrl_agent.files import Row
+from sweetrl_agent.padding import is_token, right_padded
 
 Loss = Literal["regression", "value"]
 
@@ -108,15 +109,10 @@ def _encode(messages: list[Row], hidden: str, tokenizer: Any, instructions: str,
 def _collate(rows: list[Row]) -> dict[str, Tensor]:
     """Pad; the first sides of all rows come first."""
     sides = [row["sides"][i] for i in range(len(rows[0]["sides"])) for row in rows]
-    width = max(len(side["input_ids"]) for side in sides)
-
-    def padded(name: str) -> Tensor:
-        return torch.tensor([side[name] + [0] * (width - len(side[name])) for side in sides])
-
-    lengths = torch.tensor([len(side["input_ids"]) for side in sides])
+    ids = [side["input_ids"] for side in sides]
     return {
-        "input_ids": padded("input_ids"),
-        "turn_ids": padded("turn_ids"),
-        "attention_mask": (torch.arange(width) < lengths[:, None]).long(),
+        "input_ids": right_padded(ids),
+        "turn_ids": right_padded([side["turn_ids"] for side in sides]),
+        "attention_mask": is_token(ids),
         "success": torch.tensor([side["success"] for side in sides]),
     }

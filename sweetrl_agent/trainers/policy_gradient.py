@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from sweetrl_agent.chat import EncodedDialogue, encode_dialogue, system_message
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, policy_on, system_prompt
+from sweetrl_agent.padding import is_token, right_padded
 from sweetrl_agent.rollouts import Episode, episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, save_model
@@ -118,14 +119,9 @@ def policy_gradient_loss(model: Any, dialogues: Sequence[EncodedDialogue], advan
 
     Source: the policy gradient with actions that are whole utterances; arXiv:2503.15478, Lemma B.2.
     """
-    width, device = max(len(e.token_ids) for e in dialogues), model.device
-
-    def padded(rows: list[list[int]]) -> Tensor:
-        return torch.tensor([row + [0] * (width - len(row)) for row in rows], device=device)
-
-    ids, turns = padded([e.token_ids for e in dialogues]), padded([e.turn_ids for e in dialogues])[:, 1:]
-    mask = padded([[1] * len(e.token_ids) for e in dialogues])
-    logits = model(ids, attention_mask=mask, use_cache=False).logits[:, :-1]
+    device, rows = model.device, [dialogue.token_ids for dialogue in dialogues]
+    ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)[:, 1:]
+    logits = model(ids, attention_mask=is_token(rows, device), use_cache=False).logits[:, :-1]
     is_action = turns > 0
     log_probs = torch.log_softmax(logits[is_action].float(), dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
     by_turn = torch.zeros(len(dialogues), int(turns.max()) + 1, device=device)
