@@ -12,6 +12,7 @@ from sweetrl_agent.algorithms.reinforce import credit, leave_one_out
 from sweetrl_agent.chat import encode_dialogue
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
+from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers import policy_gradient
 from sweetrl_agent.trainers.policy_gradient import policy_gradient_loss
 from sweetrl_agent.trajectory import Trajectory, Turn
@@ -52,13 +53,13 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer):
 
 @pytest.fixture
 def make_run(tmp_path, tiny_model_folder, monkeypatch):
-    """Function: folder name -> a run on the tiny model that is rewarded for the letters of "sum" in what it says."""
+    """Function: folder name -> a run on the tiny model that is rewarded for plain letters in what it says."""
 
     def play(policy, env, episodes, seed, stage, **_):
         for episode in episodes:
             opening = [{"role": "user", "content": "I need it."}]
-            (said,) = policy.generate([opening], [hash((seed, stage, episode.task_id, episode.number)) % 2**60])
-            reward = float(np.mean([letter in "sum" for letter in said.text or " "]))
+            (said,) = policy.generate([opening], [derive_seed(seed, stage, episode.task_id, episode.number)])
+            reward = float(np.mean([letter.isascii() for letter in said.text or "\u2026"]))
             messages = [*opening, {"role": "assistant", "content": said.text}]
             turn = Turn(said.text, said.token_ids, said.log_probs)
             yield [Trajectory(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
