@@ -17,6 +17,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config import Config, ModelArguments
 from sweetrl_agent.files import Row
+from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 
 CHECKPOINTS = "checkpoints"
 #: Metric that counts tokens through the model so far, both sides of a pair and the human's words included.
@@ -116,6 +117,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     Returns:
         The stage's training metrics, one row per logged step.
     """
+    score_labelled_tokens_only(trainer)
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
