@@ -32,7 +32,7 @@ _FIRST_STAGE_OF_PREFIX = {
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
     0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
-    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues rft_learning_rate rft_epochs mtdpo_learning_rate "
+    "actor_learning_rate actor_beta actor_ld_alpha actor_nll actor_epochs eval_tasks shown_dialogues rft_learning_rate rft_epochs mtdpo_learning_rate "
     "mtdpo_beta mtdpo_nll mtdpo_epochs reinforce_learning_rate",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
@@ -173,6 +173,9 @@ class ActorArguments:
     )
     actor_learning_rate: float = option(5e-5, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
+    actor_ld_alpha: float = option(
+        1.0, "Weight of the longer turn's tokens beyond the length of the shorter; 1.0 in the paper (LD-DPO, arXiv:2409.06411)."
+    )
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     actor_micro_batch: int = option(8, "Pairs in a forward pass.")
