@@ -44,10 +44,10 @@ def pair_outcomes(run: Run) -> None:
     rows = outcome_pairs(trajectories, run.config.collect.min_best)
     if not rows:
         best = max((float(t.metrics["tests_passed"]) for t in trajectories if not t.is_void), default=0.0)
+        lower = "Lower `--min_best` and go on in this folder, or start" if run.config.collect.min_best > 0 else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {run.config.collect.min_best:.0%} of its tests and a worse one (the best passes "
-            f"{best:.0%}), so there is nothing to learn from. Lower `--min_best` and go on in this folder, or start another run "
-            "with more tasks, more imitation, or a better model."
+            f"{best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more imitation, or a better model."
         )
     write_rows(run.path("outcome_pairs.jsonl"), rows)
     write_json(run.path("pairs_summary.json"), _summary(trajectories, rows))

@@ -29,11 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing of the comparison, report and print it; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
+    from sweetrl_agent.files import locked
 
     try:
         given, config = parse(arguments)
         check(given, config)
-        results = run_all(given, config)
+        if config.run.dry_run:
+            return plan(given, config)
+        with locked(Path(config.run.output)):
+            results = run_all(given, config)
     except (ColBenchError, ValueError) as error:
         return refuse(error)
     from sweetrl_agent.algorithms.critics import CRITICS
@@ -79,14 +83,19 @@ def check(given: CompareArguments, config: Config) -> None:
     for name in given.algorithms:
         if missing := missing_capabilities(name, BackendEnv):
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
-    for setting in ("seeds", "workers"):
-        if getattr(given, setting) < 1:
-            raise ValueError(f"`{setting}` must be at least 1, got {getattr(given, setting)}.")
-    if min([1, *given.best_of, *given.scaling]) < 1:
-        raise ValueError(f"`best_of` and `scaling` take positive numbers, got {given.best_of} and {given.scaling}.")
+    for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
+        if getattr(given, setting) < least:
+            raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
+    if min([1, *given.best_of]) < 1:
+        raise ValueError(f"`best_of` takes positive numbers, got {given.best_of}.")
+    per_task, most = config.collect.trajectories_per_task, config.collect.num_tasks * config.collect.trajectories_per_task
+    if not all(per_task <= count <= (most or count) for count in given.scaling):
+        raise ValueError(f"`scaling` takes counts from {per_task} to {most or 'all'} trajectories, got {given.scaling}.")
+    if config.run.stage != "all":
+        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
     for simulator in given.simulators:
         simulator_spec(simulator)
-    if given.against not in ("", "PAPER"):
+    if given.against.upper() not in ("", "PAPER"):
         raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
     needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
     if needs_exact and not config.task.tasks.startswith("embedded:"):
@@ -94,6 +103,23 @@ def check(given: CompareArguments, config: Config) -> None:
             f"{needs_exact[0]!r} needs the exact advantage, which only embedded tasks have, got `tasks`={config.task.tasks!r}; "
             "leave out 'exact' and give `--credit_tasks 0`."
         )
+
+
+def plan(given: CompareArguments, config: Config) -> int:
+    """Print what would be done; runs nothing. Returns the exit status."""
+    import json
+
+    from sweetrl_agent.algorithms.registry import scaled
+
+    steps = dict([*algorithm_steps(given.algorithms), *experiment_steps(given)])
+    for seed in range(config.run.seed, config.run.seed + given.seeds):
+        done = Path(config.run.output) / f"seed_{seed}" / "seconds.json"
+        known = json.loads(done.read_text()) if done.exists() else {}
+        print(f"seed {seed}: {', '.join(name for name in steps if name not in known) or 'nothing is left to do'}")
+    for count in given.scaling:
+        print(f"and of the first {count} trajectories of each: {', '.join(scaled(given.algorithms))}")
+    print("The settings are valid; nothing was run.")
+    return 0
 
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
@@ -113,8 +139,25 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     else:
         _run_side_by_side(given, configs)
     results = all_results(given, [Run(one) for one in configs])
+    _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
     return results
+
+
+def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
+    """Rename the files of an earlier, larger question before they are written anew."""
+    import json
+
+    if not (out / "results.json").exists():
+        return
+    before = json.loads((out / "results.json").read_text())
+    lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
+    lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
+    if lost:
+        for name in ("results.json", "report.html", "report.md"):
+            if (out / name).exists():
+                (out / name).replace(out / f"earlier_{name}")
+        print(f"This shows less than the last report ({', '.join(lost)} left out), which is kept as earlier_report.html.")
 
 
 def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> None:
@@ -154,6 +197,7 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     """Everything that is asked for of one seed and not done yet."""
     import torch
 
+    from sweetrl_agent.algorithms.registry import scaled
     from sweetrl_agent.experiments.scaling import scaled_run
     from sweetrl_agent.run import Run
 
@@ -163,7 +207,7 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     for count in given.scaling:
         small = scaled_run(run, count)
         say(f"seed {run.seed}: the first {count} trajectories")
-        run_steps(small, algorithm_steps(given.algorithms), say)
+        run_steps(small, algorithm_steps(scaled(given.algorithms)), say)
 
 
 def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
@@ -210,16 +254,23 @@ def experiment_steps(given: CompareArguments) -> list[Step]:
             steps += [*((stage, stages()[stage]) for stage in ALGORITHMS[critic].shared), *trained]
     if count := given.credit_tasks:
         steps.append((f"credit states {count}", partial(credit_accuracy.sample_states, num_tasks=count)))
-        steps += [(f"credit {critic} {count}", partial(credit_accuracy.score, critic=critic)) for critic in given.critics]
+        steps += [
+            (f"credit {critic} {count}", partial(credit_accuracy.score, critic=critic, num_tasks=count))
+            for critic in given.critics
+        ]
     if given.best_of:
         asked = {"critics": given.critics, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
-        steps.append((f"best of n {list(asked.values())}", partial(best_of_n.best_of_n, **asked)))
+        steps.append((f"best of n ({_said(asked)})", partial(best_of_n.best_of_n, **asked)))
     if given.simulators:
         asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
-        steps.append((f"simulators {list(asked.values())}", partial(simulators.talk_with_others, **asked)))
+        steps.append((f"simulators ({_said(asked)})", partial(simulators.talk_with_others, **asked)))
     if "sweet" in given.algorithms:
-        steps.append((f"advantages {given.algorithms}", score_dialogues))
+        steps.append((f"advantages ({', '.join(given.algorithms)})", score_dialogues))
     return steps
+
+
+def _said(asked: dict[str, Any]) -> str:
+    return "; ".join(" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in asked.values())
 
 
 if __name__ == "__main__":

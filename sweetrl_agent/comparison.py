@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sweetrl_agent.algorithms.registry import scaled
 from sweetrl_agent.config import CompareArguments
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.ledger import ledger
-from sweetrl_agent.run import Run
+from sweetrl_agent.run import Run, versions
 from sweetrl_agent.statistics import (
     Components,
     Scores,
@@ -22,6 +23,7 @@ from sweetrl_agent.statistics import (
     components,
     holm,
     permutation_p,
+    score_interval,
     tasks_needed,
 )
 
@@ -83,12 +85,12 @@ def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
                 "seeds": success.shape[0],
                 "by_seed": [_round(x) for x in success.mean(axis=1)],
                 "ci95": {
-                    "success": _interval(algorithm_interval(success)),
-                    "tests_passed": _interval(algorithm_interval(tests)),
+                    "success": _interval(score_interval(success)),
+                    "tests_passed": _interval(score_interval(tests)),
                 },
                 "ci95_agents": {
-                    "success": _interval(agents_interval(success)),
-                    "tests_passed": _interval(agents_interval(tests)),
+                    "success": _interval(score_interval(success, agents_interval)),
+                    "tests_passed": _interval(score_interval(tests, agents_interval)),
                 },
             }
         paired += _paired(by_metric["success"], split)
@@ -108,6 +110,7 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
                 "difference": _round(difference.mean()),
                 "ci95": _interval(algorithm_interval(difference), low=-1.0),
                 "p": permutation_p(difference),
+                "seeds": len(difference),
                 "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
                 "tasks_for_80": tasks_needed(float(difference.mean()), parts, len(difference)),
             }
@@ -129,15 +132,16 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
                 f"{f'{low:.1%} to {high:.1%}':>17} {score['tests_passed']:13.1%}"
             )
     lines.append(
-        f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)':>9} {'seeds ahead':>12}"
+        f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
     )
     for row in results["paired"]:
         low, high = (100 * x for x in row["ci95"])
         pair = f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"
         lines.append(
-            f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:9.4f} "
+            f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:10.4f} "
             f"{row['seeds_ahead']:12}"
         )
+    lines.append("\n* of these very agents; the intervals hold for the algorithms, and are wide with two or three seeds")
     return "\n".join(lines)
 
 
@@ -147,15 +151,20 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         run.seed: [row for name in given.algorithms for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == name]
         for run in runs
     }
-    results = {**compare_scores(evaluations), "ledger": {run.seed: ledger(run, given.algorithms) for run in runs}}
+    results = {
+        **compare_scores(evaluations),
+        "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
+        "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
+        "versions": versions(),
+    }
     if given.credit_tasks:
-        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics)
+        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
     if given.best_of:
         results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of)
     if given.scaling:
-        results["scaling"] = scaling.summarize(runs, given.algorithms, given.scaling)
+        results["scaling"] = scaling.summarize(runs, scaled(given.algorithms), given.scaling)
     if given.simulators:
-        results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators)
+        results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators, given.simulator_tasks)
     return results
 
 

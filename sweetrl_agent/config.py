@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,14 @@ _FIRST_STAGE = {
     "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
-    "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate", "rft_": "rft", "mtdpo_": "mtdpo",
-    "reinforce_": "reinforce",
+    "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate",
 }  # fmt: skip
 
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
     0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
-    "actor_learning_rate actor_beta actor_ld_alpha actor_nll actor_epochs eval_tasks shown_dialogues rft_learning_rate rft_epochs mtdpo_learning_rate "
-    "mtdpo_beta mtdpo_nll mtdpo_epochs reinforce_learning_rate",
+    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
@@ -55,7 +53,9 @@ def list_option(default: Sequence[Any], text: str) -> Any:
 
 
 def first_stage(name: str) -> str:
-    """The first stage whose files a setting shapes."""
+    """The first stage whose files a setting shapes. A setting of a baseline begins with the baseline's name, which is its stage's."""
+    if name in {setting.name for setting in fields(BaselineArguments)}:
+        return name.partition("_")[0]
     by_prefix = (stage for prefix, stage in _FIRST_STAGE_OF_PREFIX.items() if name.startswith(prefix))
     return _FIRST_STAGE.get(name) or next(by_prefix, STAGES[0])
 
@@ -136,7 +136,8 @@ class CollectArguments:
     num_tasks: int = option(600, "Training tasks used; 0 for all. 5,000 in the paper.")
     trajectories_per_task: int = option(3, "Episodes of each; 3 in the paper.")
     min_best: float = option(
-        1.0, "Tests passed that the best trajectory of a task must reach for pairs; 1.0 in the released code."
+        1.0,
+        "Fraction of tests that the best trajectory of a task must pass for pairs, and any for rejection fine-tuning; 1.0 in the released code.",
     )
 
 
@@ -173,9 +174,6 @@ class ActorArguments:
     )
     actor_learning_rate: float = option(5e-5, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
-    actor_ld_alpha: float = option(
-        1.0, "Weight of the longer turn's tokens beyond the length of the shorter; 1.0 in the paper (LD-DPO, arXiv:2409.06411)."
-    )
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     actor_micro_batch: int = option(8, "Pairs in a forward pass.")
@@ -222,7 +220,8 @@ class CompareArguments:
     seeds: int = option(5, "Runs of each algorithm, with seeds from `seed` on.")
     workers: int = option(1, "Seeds that run side by side, each with its share of the CPU's cores.")
     critics: list[str] = list_option(
-        ("sweet", "untrained"), "Critics for credit accuracy and best-of-N; those that need training and have none are trained."
+        ("sweet", "untrained"),
+        "Critics for credit accuracy and best-of-N: sweet, or a name of an algorithm that is SWEET-RL with another critic.",
     )
     credit_tasks: int = option(40, "Tasks of each split for credit accuracy (embedded tasks only); 0 leaves it out.")
     best_of: list[int] = list_option((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; none leaves it out.")
@@ -284,6 +283,11 @@ class Config:
             for name in names.split():
                 if settings[name] < least:
                     raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
+        for setting in fields(BaselineArguments):
+            if settings[setting.name] < 0:
+                raise ValueError(f"`{setting.name}` must be at least 0, got {settings[setting.name]}.")
+        if settings["seed"] < 0:
+            raise ValueError(f"`seed` must be at least 0, got {settings['seed']}.")
         if not 0 < self.actor.pair_quantile <= 0.5:
             raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {self.actor.pair_quantile}.")
         if self.collect.min_best > 1:

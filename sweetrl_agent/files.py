@@ -6,9 +6,11 @@ all that a kill can leave behind, is dropped on reading and cut off before the n
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,27 @@ def _complete_bytes(path: Path) -> int:
 
 def _line(row: Row) -> str:
     return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is no error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; it is made if it is not there.
+
+    Raises:
+        ValueError: If another process holds it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {error.strerror}.") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"Another process is at work in {str(folder)!r}; wait until it ends, or give another `--output`."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -28,7 +28,6 @@ TEST_FRACTION = 5
 OUTPUTS = {
     "imitate": "start", "collect": "trajectories.jsonl", "pairs": "outcome_pairs.jsonl", "critic": "critic",
     "candidates": "candidates.jsonl", "rank": "scores.jsonl", "actor": "policy", "evaluate": "evaluation.jsonl",
-    "rft": "rft", "mtdpo": "mtdpo", "reinforce": "reinforce",
 }  # fmt: skip
 
 
@@ -66,8 +65,9 @@ class Run:
             )
 
     def _has_begun(self, stage: str) -> bool:
-        own = any(self.folder.glob(f"*/{OUTPUTS[stage]}"))  # of another critic or algorithm than SWEET-RL
-        return own or self.is_done(stage) or self.path(OUTPUTS[stage]).exists()
+        output = OUTPUTS.get(stage, stage)  # a baseline's stage and folder have its name
+        own = any(self.folder.glob(f"*/{output}"))  # of another critic than SWEET-RL's
+        return own or self.is_done(stage) or self.path(output).exists()
 
     def is_done(self, stage: str) -> bool:
         """True where the stage's files are whole."""

@@ -9,13 +9,15 @@ algorithm differ by several points. Both are given, by their names.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from colbench_gym.scoring.intervals import wilson
 
 Scores = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -95,6 +97,16 @@ def agents_interval(scores: Scores, seed: int = 0) -> Interval:
         (by_task,), np.mean, n_resamples=_RESAMPLES, confidence_level=LEVEL, method="percentile", random_state=seed
     )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def score_interval(scores: Scores, of: Callable[[Scores], Interval] = algorithm_interval) -> Interval:
+    """95% interval of a mean of scores in [0, 1], by `of`; where none or all of the tasks were passed, Wilson's over the tasks.
+
+    Without any variation the others would claim certainty.
+    """
+    if scores.size and np.ptp(scores) == 0 and scores.flat[0] in (0.0, 1.0):
+        return wilson(float(scores.flat[0]), scores.shape[1])
+    return of(scores)
 
 
 def permutation_p(differences: Scores, seed: int = 0) -> float:
@@ -194,7 +206,7 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
 
 def score_of(scores: Scores) -> dict[str, Any]:
     """Mean success of a table as results have it: "success", "ci95" over runs and tasks, "n" tasks, "seeds"."""
-    low, high = algorithm_interval(scores)
+    low, high = score_interval(scores)
     return {
         "success": round(float(scores.mean()), 4),
         "ci95": [round(max(0.0, low), 4), round(min(1.0, high), 4)],

@@ -6,12 +6,14 @@ defaults, the command line overrides. Kill it at any moment and start it again w
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,21 +26,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from colbench_gym.errors import ColBenchError
     from colbench_gym.simulators import make
 
-    try:
-        config = parse(arguments)
-        make(config.task.simulator_spec()).close()
-        from sweetrl_agent.run import Run
+    with contextlib.ExitStack() as held:
+        try:
+            config = parse(arguments)
+            make(config.task.simulator_spec()).close()
+            from sweetrl_agent.files import locked
+            from sweetrl_agent.run import Run
 
-        if config.run.dry_run:
-            return dry_run(config)
-        run = Run(config)
-        check_order(run, config.run.stage)
-    except (ColBenchError, ValueError) as error:
-        return refuse(error)
-    try:
-        run_stages(run, config.run.stage)
-    except ColBenchError as error:
-        return refuse(error)
+            if config.run.dry_run:
+                return dry_run(config)
+            held.enter_context(locked(Path(config.run.output)))
+            run = Run(config)
+            check_order(run, config.run.stage)
+        except (ColBenchError, ValueError) as error:
+            return refuse(error)
+        try:
+            run_stages(run, config.run.stage)
+        except ColBenchError as error:
+            return refuse(error)
     return 0
 
 
@@ -140,8 +145,6 @@ def run_stages(run: Run, wanted: str) -> None:
 
 def dry_run(config: Any) -> int:
     """Check everything that can be checked without weights, and print the plan."""
-    from pathlib import Path
-
     import sandboxes
     from sweetrl_agent.run import load_splits
     from sweetrl_agent.trainers.running import validate_trainer_arguments

@@ -6,7 +6,7 @@ the run folder and writes a model's folder, and add a line here (CONTRIBUTING ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -84,6 +84,11 @@ ALGORITHMS: dict[str, Algorithm] = {
 def titles() -> dict[str, str]:
     """Names of the algorithms for people."""
     return {name: algorithm.title for name, algorithm in ALGORITHMS.items()}
+
+
+def scaled(algorithms: Sequence[str]) -> list[str]:
+    """Those of the algorithms that learn from collected trajectories, and so can learn from fewer."""
+    return [name for name in algorithms if "collect" in ALGORITHMS[name].shared]
 
 
 def missing_capabilities(name: str, environment: type) -> list[str]:

@@ -1,7 +1,7 @@
 """Rejection fine-tuning (arXiv:2503.15478, section 5.1; also STaR, filtered behaviour cloning): imitate one's own successes.
 
 1. Collect k trajectories per task with the start policy (shared with the other algorithms).
-2. Keep those that pass all tests.
+2. Keep those that pass all tests (or `min_best` of them).
 3. Maximise the likelihood of the agent's turns in them; the human's words are read and never imitated.
 """
 

@@ -112,7 +112,6 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
             beta=config.actor_beta,
             loss_type=[config.actor_loss, "sft"],
             loss_weights=[1.0, config.actor_nll],
-            ld_alpha=config.actor_ld_alpha if config.actor_ld_alpha < 1 else None,
             max_length=config.actor_max_length,
         ),
         train_dataset=Dataset.from_list([_preference(row, run) for row in read_rows(run.own(critic, "turn_pairs.jsonl"))]),

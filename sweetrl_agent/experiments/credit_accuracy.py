@@ -27,13 +27,13 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.statistics import agents_interval, algorithm_interval
 
-STATES, SCORES = "credit_states.jsonl", "credit_scores.jsonl"
+STATES, SCORES = "credit_states_{}.jsonl", "credit_scores_{}.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
 _SAME = 1e-9
 
 
 def sample_states(run: Run, num_tasks: int) -> None:
-    """Turns of the start on the first held-out tasks of each split, with candidates and their exact advantages -> credit_states.jsonl."""
+    """Turns of the start on the first held-out tasks of each split, with candidates and their exact advantages -> credit_states_N.jsonl."""
     policy = load_policy(run.start_model, run.start_model, run.config.model)
     rows: list[Row] = []
     for split, tasks in splits(run).items():
@@ -59,26 +59,26 @@ def sample_states(run: Run, num_tasks: int) -> None:
     with open_critic(run, "exact") as exact:
         for row in tqdm(rows, desc="exact advantages", unit="turn"):
             row["exact"] = exact.rank(row["messages"], row["reference"], row["texts"])
-    write_rows(run.path(STATES), rows)
+    write_rows(run.path(STATES.format(num_tasks)), rows)
 
 
-def score(run: Run, critic: str) -> None:
-    """A critic's credit of the same candidates -> the critic's credit_scores.jsonl."""
+def score(run: Run, critic: str, num_tasks: int) -> None:
+    """A critic's credit of the same candidates -> the critic's credit_scores_N.jsonl."""
     with open_critic(run, critic) as judged_by:
         write_rows(
-            run.own(critic, SCORES),
+            run.own(critic, SCORES.format(num_tasks)),
             [
                 {"credit": judged_by.rank(row["messages"], CRITICS[critic].told(run, row["reference"]), row["texts"])}
-                for row in tqdm(read_rows(run.path(STATES)), desc=f"credit of {critic}", unit="turn")
+                for row in tqdm(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
 
 
-def accuracies(run: Run, critic: str) -> list[Row]:
+def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
     """Numbers of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None where there is nothing to be right about."""
     by_task: dict[tuple[str, str], list[Turn]] = {}
-    scores = read_rows(run.own(critic, SCORES))
-    for state, scored in zip(read_rows(run.path(STATES)), scores, strict=True):
+    scores = read_rows(run.own(critic, SCORES.format(num_tasks)))
+    for state, scored in zip(read_rows(run.path(STATES.format(num_tasks))), scores, strict=True):
         is_answer = [parse_message(text).answer is not None for text in state["texts"]]
         turn = Turn(np.array(state["exact"]), np.array(scored["credit"]), np.array(is_answer))
         by_task.setdefault((state["split"], state["task_id"]), []).append(turn)
@@ -153,14 +153,14 @@ def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unl
     return right / count if count else None
 
 
-def summarize(runs: Sequence[Run], critics: Sequence[str]) -> dict[str, dict[str, Row]]:
+def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> dict[str, dict[str, Row]]:
     """Critic -> split -> "n" tasks, "seeds", every number of `METRICS` and, in "kinds", of `KINDS`, each with "mean" and "ci95".
 
     `METRICS` are means over tasks and seeds with intervals over both, of tasks that have a number for every critic and seed, and
     "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so each task counts that has one for any
     seed, "n" says how many, and the intervals hold for these critics (over tasks alone).
     """
-    rows = {(critic, run.seed): accuracies(run, critic) for critic in critics for run in runs}
+    rows = {(critic, run.seed): accuracies(run, critic, num_tasks) for critic in critics for run in runs}
     found: dict[str, dict[str, Row]] = {critic: {} for critic in critics}
     for split in dict.fromkeys(row["split"] for own in rows.values() for row in own):
         cells = {key: {row["task_id"]: row for row in own if row["split"] == split} for key, own in rows.items()}
@@ -190,4 +190,4 @@ def summarize(runs: Sequence[Run], critics: Sequence[str]) -> dict[str, dict[str
 
 
 def _number(scores: Any, interval: tuple[float, float]) -> Row:
-    return {"mean": round(float(scores.mean()), 4), "ci95": [round(bound, 4) for bound in interval]}
+    return {"mean": round(float(scores.mean()), 4), "ci95": [round(min(max(bound, -1.0), 1.0), 4) for bound in interval]}

@@ -52,8 +52,8 @@ def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[s
             record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=simulator_spec(simulator))
 
 
-def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str]) -> dict[str, Any]:
-    """How much the human matters.
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> dict[str, Any]:
+    """How much the human matters. The first human is the run's own, from the evaluation on the same tasks.
 
     Returns:
         "cells": for every simulator and algorithm "success" with "ci95", "n", "seeds", "turns", "reply_chars" (mean length of a reply)
@@ -62,7 +62,9 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
         algorithm, simulator and seed) that go with the algorithm, the simulator, the seed, the pairing of algorithm and simulator
         (rankings that move), and the rest. "void": humans that failed in every episode of some agent and seed, left out.
     """
-    rows = {run.seed: read_rows(run.path(ROWS)) for run in runs}
+    own_human = f"{runs[0].config.task.simulator} (of the training)"
+    rows = {run.seed: [*_own_rows(run, own_human, num_tasks), *read_rows(run.path(ROWS))] for run in runs}
+    simulators = [own_human, *simulators]
     tables = {simulator: [_own(rows, simulator, name) for name in algorithms] for simulator in simulators}
     heard = [s for s in simulators if all(task_table(own, "success").size for own in tables[s])]
     cells = [
@@ -81,6 +83,13 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
     ]
     shares = variance_shares(means.swapaxes(0, 1)) if heard else {}
     return {"cells": cells, "rankings": rankings, "variance": shares, "void": [s for s in simulators if s not in heard]}
+
+
+def _own_rows(run: Run, simulator: str, num_tasks: int) -> list[Row]:
+    """The evaluation's rows on the audit's tasks."""
+    tasks = {task.id for task in run.test[:num_tasks]}
+    rows = read_rows(run.path("evaluation.jsonl"))
+    return [{**row, "simulator": simulator} for row in rows if row["split"] == "test" and row["task_id"] in tasks]
 
 
 def _own(rows: Mapping[int, Sequence[Row]], simulator: str, name: str) -> dict[int, list[Row]]:

@@ -30,7 +30,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
     made += [_best_of(results, critics)] if results.get("best_of_n") else []
     made += [_scaling(results, algorithms)] if results.get("scaling") else []
     made += [_simulators(results, algorithms)] if results.get("simulators") else []
-    return [*made, _ledger(results, algorithms, columns)]
+    return [*made, _ledger(results, algorithms, columns), _settings(results)]
 
 
 def _scores(results: Results, titles: Names) -> Part:
@@ -65,25 +65,27 @@ def _score(title: str, score: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         title,
         percent(score["success"]),
-        percent_interval(score["ci95"]["success"]),
+        percent_interval(score["ci95"]["success"]) if score["seeds"] > 1 else NOTHING,
         percent_interval(score["ci95_agents"]["success"]),
         percent(score["tests_passed"]),
-        percent_interval(score["ci95"]["tests_passed"]),
+        percent_interval(score["ci95"]["tests_passed"]) if score["seeds"] > 1 else NOTHING,
         " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
         f"{score['n']} x {score['seeds']}",
     )
 
 
 def _paired(results: Results, titles: Names) -> Part:
-    head = ("Difference", "Points of success", "95%", "p (Holm)", "Seeds ahead", "Tasks for power 0.8")
+    head = ("Difference", "Points of success", "95%, algorithm", "p (Holm), these agents", "Seeds ahead", "Tasks for power 0.8")
     splits = dict.fromkeys(row["split"] for row in results["paired"])
     tables = [
         Table(head, [_pair(row, titles) for row in results["paired"] if row["split"] == split], split) for split in splits
     ]
     text = (
-        "On the same task and seed, so that what both share does not blur it. p: two-sided permutation test over tasks, of these agents, "
-        "corrected for all pairs of the split. The last column: tasks that as many seeds would need to show a difference of this size with "
-        "probability 0.8; a dash where no number of tasks would, because runs differ too much: more seeds would."
+        "On the same task and seed, so that what both share does not blur it. The interval holds for the algorithms (other runs, other "
+        "tasks) and is wide with two or three seeds, for little is known then of how runs differ. p: two-sided permutation test over tasks, "
+        "corrected for all pairs of the split; it holds for these very agents, so it may be small where the interval is wide. The last "
+        "column: tasks that as many seeds would need to show a difference of this size with probability 0.8; a dash where no number of "
+        "tasks would do with so few seeds, or where there is no difference."
     )
     return Part("paired", "Paired differences", tables, notes=[text])
 
@@ -94,7 +96,7 @@ def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
         points(row["difference"]),
         f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]",
         f"{row['p_holm']:.4f}",
-        str(row["seeds_ahead"]),
+        f"{row['seeds_ahead']} of {row['seeds']}",
         NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
     )
 
@@ -211,7 +213,7 @@ def _simulators(results: Results, titles: Names) -> Part:
     ranked = [
         (
             row["simulator"],
-            ", ".join(titles.get(name, name) for name in row["best_first"]),
+            " > ".join(titles.get(name, name) for name in row["best_first"]),
             NOTHING if row["tau"] is None else f"{row['tau']:.2f}",
         )
         for row in found["rankings"]
@@ -243,6 +245,13 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
         "Means over seeds. Evaluation, and the imitation that makes the tiny start, are not counted: they are the same for all."
     )
     return Part("ledger", "What it cost", [Table(head, rows)], notes=[first, " ".join(notes)])
+
+
+def _settings(results: Results) -> Part:
+    packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
+    others = {name: value for name, value in results["versions"].items() if name != "packages"}
+    rows = [(name, str(value)) for name, value in {**results["settings"], **others, **packages}.items()]
+    return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 
 
 def _cost(column: str, value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.comparison import compare_scores, tables
-from sweetrl_agent.files import read_rows, write_rows
+from sweetrl_agent.files import locked, read_rows, write_rows
 
 SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
@@ -99,11 +100,12 @@ def test_the_experiments_are_in_the_results(finished):
         (critic, size, 2, 2) for critic in CRITICS for size in (1, 2)
     }
     assert {(row["algorithm"], row["trajectories"], row["n"]) for row in results["scaling"]} == {
-        (name, count, 4) for name in ALGORITHMS for count in (4, 8)
+        (name, count, 4) for name in ALGORITHMS for count in (4, 8) if name not in ("single_turn", "zero_shot", "reinforce")
     }
     cells = results["simulators"]["cells"]
-    assert [(cell["simulator"], cell["algorithm"]) for cell in cells] == [
-        (s, a) for s in ("terse", "chatty") for a in ALGORITHMS
+    humans = ("scripted (of the training)", "terse", "chatty")
+    assert [(cell["simulator"], cell["algorithm"], cell["n"]) for cell in cells] == [
+        (s, a, 2) for s in humans for a in ALGORITHMS
     ]
     for seed in (0, 1):
         first = {row["n"]: row for row in results["best_of_n"] if row["critic"] == "sweet"}
@@ -147,7 +149,11 @@ def test_what_is_done_is_not_done_again(finished, capsys):
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
         (["--critics", "oracle"], "`critics` must be of ('sweet', "),
         (["--simulators", "shy"], "`simulators` takes levels ('terse', "),
-        (["--best_of", "0"], "`best_of` and `scaling` take positive numbers, got [0] and []."),
+        (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),
+        (["--scaling", "9"], "`scaling` takes counts from 2 to 8 trajectories, got [9]."),
+        (["--credit_tasks", "-1"], "`credit_tasks` must be at least 0, got -1."),
+        (["--stage", "actor"], "`stage` is the main job's"),
+        (["--rft_epochs", "-1"], "`rft_epochs` must be at least 0, got -1.0."),
         (["--against", "US"], "`against` must be 'PAPER' or empty, got 'US'."),
         (["--seed_count", "3"], "Unknown settings: seed_count."),
     ],
@@ -156,6 +162,38 @@ def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, capsys, change
     assert compare.main([*_arguments(tmp_path / "run"), *changes]) == 2
     assert f"error: {message}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_says_what_is_left_and_runs_nothing(finished, tmp_path, capsys):
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    more = [word.replace("terse", "normal") for word in EXPERIMENTS]
+    assert compare.main([*_arguments(finished), *more, "--dry_run"]) == 0
+    assert "seed 1: simulators (single_turn zero_shot" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+    assert compare.main([*_arguments(tmp_path / "new"), "--dry_run", "--seeds", "1"]) == 0
+    assert "seed 0: imitate, evaluate zero_shot, collect, pairs, rft, " in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_path, capsys):
+    folder = tmp_path / "copy"
+    shutil.copytree(finished, folder, symlinks=True)
+    report = (folder / "report.html").read_text()
+    assert compare.main([*_arguments(folder), "--algorithms", "zero_shot", "rft", "--seeds", "1", "--credit_tasks", "0"]) == 0
+    assert "best_of_n" in capsys.readouterr().out
+    assert (folder / "earlier_report.html").read_text() == report
+    assert list(json.loads((folder / "results.json").read_text())["algorithms"]) == ["zero_shot", "rft"]
+
+
+def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):
+    with locked(tmp_path):
+        assert compare.main(_arguments(tmp_path)) == 2
+        assert "error: Another process is at work in" in capsys.readouterr().err
+        assert train.main(_arguments(tmp_path)) == 2
+        assert "error: Another process is at work in" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert compare.main(_arguments(tmp_path / "file")) == 2
+    assert "error: `output` must name a folder that can be written" in capsys.readouterr().err
 
 
 def test_an_algorithm_that_needs_what_is_not_there_is_refused(monkeypatch):

@@ -18,6 +18,7 @@ from sweetrl_agent.statistics import (
     pass_hat_k,
     permutation_p,
     power,
+    score_interval,
     tasks_needed,
 )
 
@@ -120,3 +121,11 @@ def test_pass_rates_count_all_choices_of_k_episodes(successes, episodes, k):
 def test_degenerate_tables_have_an_interval():
     assert algorithm_interval(np.ones((5, 10))) == (1.0, 1.0)
     assert algorithm_interval(np.array([[0.0, 1.0, 1.0, 0.0]])) == agents_interval(np.array([[0.0, 1.0, 1.0, 0.0]]))
+
+
+def test_no_success_at_all_is_no_certainty():
+    none, all_ = np.zeros((2, 40)), np.ones((1, 40))
+    assert score_interval(none) == pytest.approx((0.0, 0.0876), abs=1e-3)  # Wilson's, 0 of 40
+    assert score_interval(all_, agents_interval) == pytest.approx((0.9124, 1.0), abs=1e-3)
+    mixed = np.array([[0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    assert score_interval(mixed) == algorithm_interval(mixed)

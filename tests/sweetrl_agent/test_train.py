@@ -200,8 +200,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
-        "learn from. Lower `--min_best` and go on in this folder, or start another run with more tasks, more imitation, or a "
-        "better model.\n"
+        "learn from. Start another run with more tasks, more imitation, or a better model.\n"
     )
 
 
