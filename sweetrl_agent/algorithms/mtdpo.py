@@ -17,11 +17,11 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
-POLICY = "mtdpo/policy"
+POLICY = "mtdpo/agent"
 
 
 def train(run: Run) -> None:
-    """outcome_pairs.jsonl -> mtdpo/policy/."""
+    """outcome_pairs.jsonl -> mtdpo/agent/."""
     config, folder = run.config.baselines, run.path(POLICY)
     set_seed(run.seed)
     rows = [

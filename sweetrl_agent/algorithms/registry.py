@@ -73,9 +73,9 @@ def _by_critic(name: str) -> Algorithm:
 ALGORITHMS: dict[str, Algorithm] = {
     "single_turn": Algorithm("Single turn (no questions)", shared=START, begins=f"{ANSWER_MARKER}\n"),
     "zero_shot": Algorithm("Zero-shot", shared=START),
-    "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/policy"),
-    "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/policy"),
-    "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/policy", shared=START),
+    "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/agent"),
+    "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
+    "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
     "sweet": _by_critic("sweet"),
     **{name: _by_critic(name) for name in CRITICS if name != "sweet"},
 }

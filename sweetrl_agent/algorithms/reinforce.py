@@ -36,7 +36,7 @@ def credit(trajectories: Sequence[Trajectory]) -> list[list[float]]:
 
 
 def train(run: Run) -> None:
-    """Episodes on the training tasks -> reinforce/policy/."""
+    """Episodes on the training tasks -> reinforce/agent/."""
     config = run.config.baselines
     train_on_policy(
         run,

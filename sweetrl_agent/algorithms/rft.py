@@ -20,11 +20,11 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
-POLICY = "rft/policy"
+POLICY = "rft/agent"
 
 
 def train(run: Run) -> None:
-    """trajectories.jsonl -> rft/policy/.
+    """trajectories.jsonl -> rft/agent/.
 
     Raises:
         TaskError: If no trajectory succeeded.

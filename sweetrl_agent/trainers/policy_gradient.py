@@ -49,7 +49,7 @@ class OnPolicy:
 
 
 def train_on_policy(run: Run, name: str, credit: Credit, settings: OnPolicy) -> None:
-    """Train the start on episodes of its own -> name/policy/. Goes on after the last whole iteration.
+    """Train the start on episodes of its own -> name/agent/. Goes on after the last whole iteration.
 
     Args:
         run: The run; its training tasks take turns.
@@ -74,7 +74,7 @@ def train_on_policy(run: Run, name: str, credit: Credit, settings: OnPolicy) -> 
             checkpoint.save(iteration + 1, metrics)
             bar.update()
     run.add_metrics(name, metrics)
-    save_model(learner.model, learner.tokenizer, run.path(f"{name}/policy"))
+    save_model(learner.model, learner.tokenizer, run.path(f"{name}/agent"))
     checkpoint.remove()
 
 

@@ -74,8 +74,8 @@ def test_the_algorithms_start_alike_and_end_unlike(finished):
     weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("start", *agents)}
     assert len(agents) == len(ALL) - 2
     unmoved = [name for name in agents if weights[name] == weights["start"]]
-    assert unmoved == ["reinforce/policy"]  # no episode of this small a model succeeds, so none has an advantage
-    assert len({weights[name] for name in ("start", "rft/policy", "mtdpo/policy", "policy")}) == 4
+    assert unmoved == ["reinforce/agent"]  # no episode of this small a model succeeds, so none has an advantage
+    assert len({weights[name] for name in ("start", "rft/agent", "mtdpo/agent", "policy")}) == 4
 
 
 def test_the_ledger_counts_what_is_in_the_files(finished):
@@ -173,6 +173,15 @@ def test_a_dry_run_says_what_is_left_and_runs_nothing(finished, tmp_path, capsys
     assert compare.main([*_arguments(tmp_path / "new"), "--dry_run", "--seeds", "1"]) == 0
     assert "seed 0: imitate, evaluate zero_shot, collect, pairs, rft, " in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
+
+
+def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
+    folder = tmp_path / "run"
+    _begin(folder, 0)
+    asked = ["--algorithms", "rft", "--seeds", "1", "--credit_tasks", "0"]
+    assert compare.main([*_arguments(folder), *asked]) == 0
+    assert compare.main([*_arguments(folder), *asked, "--actor_epochs", "2", "--mtdpo_epochs", "2"]) == 0
+    assert compare.main([*_arguments(folder), *asked, "--rft_epochs", "3"]) == 2
 
 
 def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_path, capsys):

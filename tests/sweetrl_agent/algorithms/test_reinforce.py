@@ -108,6 +108,6 @@ def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
         reinforce.train(cut)
     monkeypatch.setattr(policy_gradient._Learner, "step", original)
     reinforce.train(cut)
-    weights = [(run.path("reinforce/policy") / "model.safetensors").read_bytes() for run in (whole, cut)]
+    weights = [(run.path("reinforce/agent") / "model.safetensors").read_bytes() for run in (whole, cut)]
     assert weights[0] == weights[1]
     assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))
