@@ -32,6 +32,7 @@ from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, pair_rows, success_rows
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
+SWEET = "sweet"
 Opened = AbstractContextManager[Critic]
 
 
@@ -41,14 +42,14 @@ class CriticKind:
 
     Attributes:
         title: Its name for people, as it stands in a table of ablations.
-        open: Loads the critic from its folder.
+        open: Loads the critic, by its name, from its folder.
         train: Writes that folder from the collected trajectories; None where nothing is trained.
         is_told: True where it is told the hidden information (unless `critic_hidden` is off).
     """
 
     title: str
-    open: Callable[[Run, Path], Opened]
-    train: Callable[[Run, Path], None] | None = None
+    open: Callable[[Run, str], Opened]
+    train: Callable[[Run, str], None] | None = None
     is_told: bool = True
 
     def told(self, run: Run, reference: str) -> str:
@@ -56,7 +57,7 @@ class CriticKind:
         return reference if self.is_told and run.config.critic.critic_hidden else ""
 
 
-def train_advantage(run: Run, folder: Path, form: str = "", is_told: bool = True) -> None:
+def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -> None:
     """outcome_pairs.jsonl -> a critic of equations 2 and 3; `form` is the configured one unless given."""
     config = run.config.critic
     set_seed(run.seed)
@@ -66,13 +67,13 @@ def train_advantage(run: Run, folder: Path, form: str = "", is_told: bool = True
         for row in read_rows(run.path("outcome_pairs.jsonl"))
     ]
     trainer = pair_trainer(
-        run.start_model, run.config.model, rows, _arguments(run, folder), form=form or config.form,
+        run.start_model, run.config.model, rows, _arguments(run, name), form=form or config.form,
         beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
     )  # fmt: skip
-    run.add_metrics(_stage(folder), train_stage(trainer, trainer.processing_class, folder, _stage(folder)))
+    _train(run, name, trainer, trainer.processing_class)
 
 
-def train_head(run: Run, folder: Path, loss: Loss) -> None:
+def train_head(run: Run, name: str, loss: Loss) -> None:
     """The same evidence -> a critic with a head: outcome pairs for "regression", all trajectories for "value"."""
     config, model = run.config.critic, run.config.model
     set_seed(run.seed)
@@ -91,51 +92,51 @@ def train_head(run: Run, folder: Path, loss: Loss) -> None:
         loss=loss,
         beta=config.critic_beta,
         model=TurnHead(adapted(load_model(run.start_model, run.start_model, model), model)),
-        args=TrainingArguments(**_arguments(run, folder), remove_unused_columns=False),
+        args=TrainingArguments(**_arguments(run, name), remove_unused_columns=False),
         train_dataset=dataset,
     )
-    run.add_metrics(_stage(folder), train_stage(trainer, tokenizer, folder, _stage(folder)))
+    _train(run, name, trainer, tokenizer)
 
 
-def _arguments(run: Run, folder: Path) -> dict[str, Any]:
+def _arguments(run: Run, name: str) -> dict[str, Any]:
     config = run.config.critic
     return trainer_arguments(
-        folder, run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
+        critic_folder(run, name), run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
         config.critic_learning_rate, config.critic_epochs,
     )  # fmt: skip
 
 
-def _stage(folder: Path) -> str:
-    """Name of the stage in logs: the critic's own folder tells critics apart."""
-    return "critic" if folder.parent.name not in CRITICS else f"critic {folder.parent.name}"
+def _train(run: Run, name: str, trainer: Any, tokenizer: Any) -> None:
+    stage = stage_name("critic", name)
+    run.add_metrics(stage, train_stage(trainer, tokenizer, critic_folder(run, name), stage))
 
 
 @contextmanager
-def open_advantage(run: Run, folder: Path, form: str = "", is_trained: bool = True) -> Iterator[Critic]:
+def open_advantage(run: Run, name: str, form: str = "", is_trained: bool = True) -> Iterator[Critic]:
     """A critic of log-ratios; an untrained one is the start itself, told the hidden information, against itself without."""
     model, start = run.config.model, run.start_model
-    own = load_model(str(folder) if is_trained else start, start, model)
+    own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
     yield AdvantageCritic(own, reference, load_tokenizer(start, model), form or run.config.critic.form, system_prompt(model))
 
 
 @contextmanager
-def open_head(run: Run, folder: Path) -> Iterator[Critic]:
+def open_head(run: Run, name: str) -> Iterator[Critic]:
     """A trained head on its body."""
-    model, start = run.config.model, run.start_model
+    model, start, folder = run.config.model, run.start_model, critic_folder(run, name)
     scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
     yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model))
 
 
 @contextmanager
-def open_judge(run: Run, folder: Path) -> Iterator[Critic]:
+def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """The judge's model, which is the start unless `judge_model` names another."""
-    name = run.config.critic.judge_model or run.start_model
-    yield JudgeCritic(load_model(name, name, run.config.model), load_tokenizer(name, run.config.model))
+    judge = run.config.critic.judge_model or run.start_model
+    yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
 
 
 @contextmanager
-def open_exact(run: Run, folder: Path) -> Iterator[Critic]:
+def open_exact(run: Run, name: str) -> Iterator[Critic]:
     """The exact advantage, with a sandbox for answers."""
     with sandboxes.make(run.config.task.sandbox) as sandbox:
         tasks = (*run.train, *run.test, *run.unseen)
@@ -143,7 +144,7 @@ def open_exact(run: Run, folder: Path) -> Iterator[Critic]:
 
 
 CRITICS: dict[str, CriticKind] = {
-    "sweet": CriticKind("SWEET-RL", open_advantage, train_advantage),
+    SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage),
     "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression")),
     "no_hidden": CriticKind(
         "w/o train-time information", open_advantage, partial(train_advantage, is_told=False), is_told=False
@@ -161,6 +162,11 @@ def critic_folder(run: Run, name: str) -> Path:
     return run.own(name, "critic")
 
 
-def open_critic(run: Run, name: str = "sweet") -> Opened:
+def stage_name(stage: str, name: str) -> str:
+    """Name of a stage that each critic has: SWEET-RL's own have no addition."""
+    return stage if name == SWEET else f"{stage} {name}"
+
+
+def open_critic(run: Run, name: str = SWEET) -> Opened:
     """A critic of a run, ready to rank."""
-    return CRITICS[name].open(run, critic_folder(run, name))
+    return CRITICS[name].open(run, name)

@@ -12,7 +12,7 @@ from functools import partial
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from sweetrl_agent.algorithms import mtdpo, reinforce, rft, sweet
-from sweetrl_agent.algorithms.critics import CRITICS
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET, stage_name
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.policies.policy import Policy
 from sweetrl_agent.run import Run
@@ -61,13 +61,12 @@ class Algorithm:
 def _by_critic(name: str) -> Algorithm:
     """SWEET-RL with this critic: the stages that do not depend on the critic are shared with SWEET-RL."""
     kind = CRITICS[name]
-    own = "" if name == sweet.SWEET else f" {name}"
-    stages: dict[str, Stage] = {f"critic{own}": partial(sweet.train_critic, critic=name)} if kind.train else {}
-    stages |= {"candidates": sweet.sample_candidates, f"rank{own}": partial(sweet.rank, critic=name)}
-    stages |= {f"actor{own}": partial(sweet.train_actor, critic=name)}
+    stages: dict[str, Stage] = {stage_name("critic", name): partial(sweet.train_critic, critic=name)} if kind.train else {}
+    stages |= {"candidates": sweet.sample_candidates, stage_name("rank", name): partial(sweet.rank, critic=name)}
+    stages |= {stage_name("actor", name): partial(sweet.train_actor, critic=name)}
     needs = {"hidden"} if kind.is_told else set()
-    title = kind.title if name == sweet.SWEET else f"SWEET-RL, {kind.title}"
-    return Algorithm(title, stages, f"{name}/policy" if own else "policy", frozenset(needs), critic=name)
+    title = kind.title if name == SWEET else f"SWEET-RL, {kind.title}"
+    return Algorithm(title, stages, "policy" if name == SWEET else f"{name}/policy", frozenset(needs), critic=name)
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -76,8 +75,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/agent"),
     "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
     "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
-    "sweet": _by_critic("sweet"),
-    **{name: _by_critic(name) for name in CRITICS if name != "sweet"},
+    SWEET: _by_critic(SWEET),
+    **{name: _by_critic(name) for name in CRITICS if name != SWEET},
 }
 
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig, DPOTrainer
 
-from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import load_trajectories
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_rows
@@ -30,7 +30,6 @@ from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 
-SWEET = "sweet"
 #: States whose candidates are sampled and saved together.
 STATES_PER_BATCH = 16
 
@@ -39,7 +38,7 @@ def train_critic(run: Run, critic: str = SWEET) -> None:
     """outcome_pairs.jsonl (or trajectories.jsonl) -> the critic's folder."""
     train = CRITICS[critic].train
     if train is not None:
-        train(run, critic_folder(run, critic))
+        train(run, critic)
 
 
 def sample_candidates(run: Run) -> None:
@@ -98,7 +97,7 @@ def rank(run: Run, critic: str = SWEET) -> None:
 def train_actor(run: Run, critic: str = SWEET) -> None:
     """turn_pairs.jsonl -> policy/."""
     config, folder = run.config.actor, run.own(critic, "policy")
-    stage = "actor" if critic == SWEET else f"actor {critic}"
+    stage = stage_name("actor", critic)
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
     arguments = trainer_arguments(

@@ -39,18 +39,15 @@ def scaled_run(run: Run, trajectories: int) -> Run:
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:
     """For every algorithm and count: "algorithm", "trajectories", "success" on the test split with "ci95", "n" tasks, "seeds"."""
     found = []
-    for name in algorithms:
-        for count in (*counts, None):  # None: all of them, the comparison itself
-            rows = {
-                run.seed: [
-                    row
-                    for row in read_rows(run.path(f"scale_{count}/evaluation.jsonl" if count else "evaluation.jsonl"))
-                    if (row["agent"], row["split"]) == (name, "test")
-                ]
-                for run in runs
-            }
-            trajectories = count or len(read_rows(runs[0].path("trajectories.jsonl")))
-            scores = task_table(rows, "success")
+    collected = len(read_rows(runs[0].path("trajectories.jsonl")))
+    by_count = {count: [run.path(f"scale_{count}") for run in runs] for count in counts} | {
+        collected: [run.folder for run in runs]
+    }
+    for count, folders in by_count.items():
+        rows = {run.seed: read_rows(folder / "evaluation.jsonl") for run, folder in zip(runs, folders, strict=True)}
+        for name in algorithms:
+            own = {seed: [r for r in of if (r["agent"], r["split"]) == (name, "test")] for seed, of in rows.items()}
+            scores = task_table(own, "success")
             if scores.size:  # else every episode of some seed is void
-                found.append({"algorithm": name, "trajectories": trajectories, **score_of(scores)})
+                found.append({"algorithm": name, "trajectories": count, **score_of(scores)})
     return found

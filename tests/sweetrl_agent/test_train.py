@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sweetrl_agent.chat import HINT
-from sweetrl_agent.config import STAGES
+from sweetrl_agent.config import STAGES, RunArguments
 from sweetrl_agent.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main
 
@@ -68,8 +68,8 @@ def _assert_same(folder, other):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("runs") / "finished"
+    """The folder of a finished run, by the name that it has unless another is given."""
+    folder = tmp_path_factory.mktemp("runs") / Path(RunArguments.output).name
     _run_all(folder)
     return folder
 
@@ -99,6 +99,10 @@ def test_a_run_leaves_its_files(finished):
     for model in ("start", "critic", "policy"):
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (finished / model).iterdir()}
     assert list(json.loads((finished / "seconds.json").read_text())) == list(STAGES)
+
+
+def test_metrics_stand_under_the_names_of_the_stages(finished):
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} == {"imitation", "critic", "actor"}
 
 
 def test_the_rows_have_their_fields(finished):
