@@ -1,6 +1,6 @@
 """Settings of the compared algorithms, searched alike: the same number of trials each, on tasks that no comparison measures on.
 
-    PYTHONPATH=. python benchmarks/search.py --trials 8 --output runs/search
+    PYTHONPATH=. python benchmarks/search.py --trials 10 --output runs/search
 
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. All
 share one start, one set of trajectories and one of candidates (training tasks without their last 300), and are measured on those 300. The result, best
@@ -34,12 +34,13 @@ SPACES: dict[str, dict[str, list[Any]]] = {
         "mtdpo_beta": [0.1, 1.0],
     },
     "sweet": {
-        "critic_learning_rate": [3e-5, 1e-4],
+        "critic_learning_rate": [3e-5, 1e-4, 3e-4],
+        "critic_epochs": [1, 2],
         "form": ["paper", "released"],
         "pair_quantile": [0.1, 0.2, 0.5],
-        "actor_learning_rate": [3e-5, 5e-5, 1e-4],
+        "actor_learning_rate": [5e-5, 1e-4],
         "actor_epochs": [1, 2],
-        "actor_nll": [0.3, 1.0],
+        "actor_nll": [0.3, 1.0, 3.0],
     },
 }
 HELD_OUT = ["--tasks", "embedded:train[:1850]", "--test_tasks", "embedded:train[1850:]", "--unseen_tasks", ""]
@@ -99,7 +100,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
 def main() -> None:
     """Run what is missing and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--algorithms", nargs="+", default=list(SPACES), choices=list(SPACES))

@@ -69,21 +69,33 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     Raises:
         ValueError: If a setting is unknown, or the file is missing or no YAML.
     """
-    import yaml
     from trl import TrlParser
 
     parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
-    try:
-        *found, unknown = parser.parse_args_and_config(
-            None if arguments is None else list(arguments), return_remaining_strings=True, fail_with_unknown_args=False
-        )
-    except FileNotFoundError as error:
-        raise ValueError(f"`config` names no file: {error.filename!r}.") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"`config` is not YAML: {error}") from None
-    if unknown:
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it.")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
+    unknown = parser.set_defaults_with_config(**_read_settings(parser.parse_known_args(words)[0].config))
+    *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
+    if unknown := [*unknown, *left]:
         raise ValueError(_unknown_settings(unknown, parts))
     return found
+
+
+def _read_settings(path: str | None) -> dict[str, Any]:
+    import yaml
+
+    if path is None:
+        return {}
+    try:
+        settings = yaml.safe_load(Path(path).read_text())
+    except FileNotFoundError:
+        raise ValueError(f"`config` names no file: {path!r}.") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"`config` is not YAML: {error}") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
+    return settings
 
 
 def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
