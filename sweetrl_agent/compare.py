@@ -69,10 +69,22 @@ def check(given: CompareArguments, config: Config) -> None:
     Raises:
         ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
     """
+    from sweetrl_agent.experiments.simulators import simulator_spec
+
+    _check_names(given, config)
+    _check_numbers(given, config)
+    if config.run.stage != "all":
+        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
+    for simulator in given.simulators:
+        simulator_spec(simulator)
+    if given.against.upper() not in ("", "PAPER"):
+        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
+
+
+def _check_names(given: CompareArguments, config: Config) -> None:
     from colbench_gym.envs.backend import BackendEnv
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
-    from sweetrl_agent.experiments.simulators import simulator_spec
 
     for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
         for name in names:
@@ -83,6 +95,15 @@ def check(given: CompareArguments, config: Config) -> None:
     for name in given.algorithms:
         if missing := missing_capabilities(name, BackendEnv):
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
+    needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
+    if needs_exact and not config.task.tasks.startswith("embedded:"):
+        raise ValueError(
+            f"{needs_exact[0]!r} needs the exact advantage, which only embedded tasks have, got `tasks`={config.task.tasks!r}; "
+            "leave out 'exact' and give `--credit_tasks 0`."
+        )
+
+
+def _check_numbers(given: CompareArguments, config: Config) -> None:
     for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
         if getattr(given, setting) < least:
             raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
@@ -91,18 +112,6 @@ def check(given: CompareArguments, config: Config) -> None:
     per_task, most = config.collect.trajectories_per_task, config.collect.num_tasks * config.collect.trajectories_per_task
     if not all(per_task <= count <= (most or count) for count in given.scaling):
         raise ValueError(f"`scaling` takes counts from {per_task} to {most or 'all'} trajectories, got {given.scaling}.")
-    if config.run.stage != "all":
-        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
-    for simulator in given.simulators:
-        simulator_spec(simulator)
-    if given.against.upper() not in ("", "PAPER"):
-        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
-    needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
-    if needs_exact and not config.task.tasks.startswith("embedded:"):
-        raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which only embedded tasks have, got `tasks`={config.task.tasks!r}; "
-            "leave out 'exact' and give `--credit_tasks 0`."
-        )
 
 
 def plan(given: CompareArguments, config: Config) -> int:
@@ -112,10 +121,10 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.algorithms.registry import scaled
 
     steps = dict([*algorithm_steps(given.algorithms), *experiment_steps(given)])
-    for seed in range(config.run.seed, config.run.seed + given.seeds):
-        done = Path(config.run.output) / f"seed_{seed}" / "seconds.json"
+    for one in _seeds(given, config):
+        done = Path(one.run.output) / "seconds.json"
         known = json.loads(done.read_text()) if done.exists() else {}
-        print(f"seed {seed}: {', '.join(name for name in steps if name not in known) or 'nothing is left to do'}")
+        print(f"seed {one.run.seed}: {', '.join(name for name in steps if name not in known) or 'nothing is left to do'}")
     for count in given.scaling:
         print(f"and of the first {count} trajectories of each: {', '.join(scaled(given.algorithms))}")
     print("The settings are valid; nothing was run.")
@@ -124,24 +133,32 @@ def plan(given: CompareArguments, config: Config) -> int:
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     """Run what is missing for every seed -> results.json of the whole comparison."""
+    from colbench_gym.errors import ColBenchError
     from sweetrl_agent.comparison import all_results
     from sweetrl_agent.files import write_json
     from sweetrl_agent.run import Run
 
-    out = Path(config.run.output)
-    configs = [
-        replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
-        for seed in range(config.run.seed, config.run.seed + given.seeds)
-    ]
-    if given.workers == 1:
-        for one in configs:
-            run_one(given, one)
-    else:
-        _run_side_by_side(given, configs)
+    out, configs = Path(config.run.output), _seeds(given, config)
+    failed = _run_in_turn(given, configs) if given.workers == 1 else _run_side_by_side(given, configs)
+    if failed:
+        said = "; ".join(f"seed {seed}: {error}" for seed, error in sorted(failed.items()))
+        raise ColBenchError(
+            f"{len(failed)} of {len(configs)} seeds could not be done, and leaving them out would flatter the algorithms; what the others "
+            f"made is kept. {said}"
+        )
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
     return results
+
+
+def _seeds(given: CompareArguments, config: Config) -> list[Config]:
+    """The configuration of every seed, with a folder of its own."""
+    out = Path(config.run.output)
+    return [
+        replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
+        for seed in range(config.run.seed, config.run.seed + given.seeds)
+    ]
 
 
 def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
@@ -160,11 +177,27 @@ def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
         print(f"This shows less than the last report ({', '.join(lost)} left out), which is kept as earlier_report.html.")
 
 
-def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> None:
-    """A process per seed, `workers` at a time; each writes what it says into `log.txt` of its folder."""
+def _run_in_turn(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
+    """One seed after the other -> seed: why it could not be done, for those that could not."""
+    from colbench_gym.errors import ColBenchError
+
+    failed: dict[int, Exception] = {}
+    for one in configs:
+        try:
+            run_one(given, one)
+        except ColBenchError as error:
+            failed[one.run.seed] = error
+    return failed
+
+
+def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
+    """The same with a process per seed, `workers` at a time; each writes what it says into `log.txt` of its folder."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
+    from colbench_gym.errors import ColBenchError
+
+    failed: dict[int, Exception] = {}
     threads = max(1, (os.cpu_count() or 1) // given.workers)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
@@ -173,10 +206,14 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> Non
         }
         try:
             for future in as_completed(futures):
-                future.result()
+                if isinstance(error := future.exception(), ColBenchError):
+                    failed[futures[future].run.seed] = error
+                elif error:
+                    raise error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    return failed
 
 
 def _run_in_process(given: CompareArguments, config: Config) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from sweetrl_agent.algorithms.registry import scaled
 from sweetrl_agent.config import CompareArguments
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators
@@ -24,6 +22,7 @@ from sweetrl_agent.statistics import (
     holm,
     permutation_p,
     score_interval,
+    task_table,
     tasks_needed,
 )
 
@@ -37,28 +36,18 @@ def tables(evaluations: Evaluations, split: str) -> dict[str, dict[str, Scores]]
 
     A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
     """
-    cells: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
-    void: set[str] = set()
-    names: dict[str, None] = {}
-    tasks: dict[str, None] = {}
-    for seed, rows in evaluations.items():
-        for row in rows:
-            if row["split"] != split:
-                continue
-            names[row["agent"]] = tasks[row["task_id"]] = None
-            if row["outcome"] == "void":
-                void.add(row["task_id"])
-            else:
-                cells[row["agent"], seed, row["task_id"]].append(row)
-    kept = [
-        task for task in tasks if task not in void and all(cells[name, seed, task] for name in names for seed in evaluations)
-    ]
-
-    def table_of(metric: str, name: str) -> Scores:
-        means = [[np.mean([row[metric] for row in cells[name, seed, task]]) for task in kept] for seed in evaluations]
-        return np.array(means, dtype=float)
-
-    return {metric: {name: table_of(metric, name) for name in names if kept} for metric in METRICS}
+    rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
+    names = dict.fromkeys(row["agent"] for _, row in rows)
+    played: dict[tuple[str, int], set[str]] = {(name, seed): set() for name in names for seed in evaluations}
+    for seed, row in rows:
+        played[row["agent"], seed].add(row["task_id"])
+    void = {row["task_id"] for _, row in rows if row["outcome"] == "void"}
+    kept = set.intersection(*played.values()) - void
+    by_name: dict[str, dict[int, list[Row]]] = {name: {seed: [] for seed in evaluations} for name in names}
+    for seed, row in rows:
+        if row["task_id"] in kept:
+            by_name[row["agent"]][seed].append(row)
+    return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in METRICS}
 
 
 def compare_scores(evaluations: Evaluations) -> dict[str, Any]:

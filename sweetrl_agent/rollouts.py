@@ -9,7 +9,7 @@ from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
-from sweetrl_agent.policies.policy import Policy, Utterance
+from sweetrl_agent.policies.policy import Policy, Utterance, sample_each
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trajectory import Trajectory, Turn
 
@@ -40,16 +40,11 @@ class BestOf:
         self, policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[int], hidden: Sequence[str]
     ) -> list[Utterance]:
         """The next utterance of every dialogue. The first candidates of a seed are the same for every N."""
-        count = self.num_candidates
-        candidates = policy.generate(
-            [dialogue for dialogue in dialogues for _ in range(count)],
-            [derive_seed(seed, "candidate", i) for seed in seeds for i in range(count)],
-        )
+        own_seeds = [[derive_seed(seed, "candidate", i) for i in range(self.num_candidates)] for seed in seeds]
         chosen = []
-        for i, (dialogue, told) in enumerate(zip(dialogues, hidden, strict=True)):
-            own = candidates[i * count : (i + 1) * count]
+        for dialogue, told, own in zip(dialogues, hidden, sample_each(policy, dialogues, own_seeds), strict=True):
             credit = self.credit(dialogue, told, [utterance.text for utterance in own])
-            chosen.append(own[max(range(count), key=credit.__getitem__)])
+            chosen.append(own[max(range(len(own)), key=credit.__getitem__)])
         return chosen
 
 

@@ -191,6 +191,8 @@ def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float
 def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> Scores:
     """Table of one agent's episodes by seed, shape (S, T): means over a task's episodes; tasks void or missing for a seed are left out.
 
+    Columns are in the order of the tasks' ids, so that tables of the same tasks fit together.
+
     Args:
         rows: By seed, rows of episodes with "task_id", "outcome" and the metric.
         metric: Name of a number of theirs.
@@ -200,7 +202,7 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
         for row in own:
             if row["outcome"] != "void":
                 cells.setdefault(row["task_id"], {}).setdefault(seed, []).append(float(row[metric]))
-    kept = [by_seed for by_seed in cells.values() if len(by_seed) == len(rows)]
+    kept = [cells[task] for task in sorted(cells) if len(cells[task]) == len(rows)]
     return np.array([[np.mean(by_seed[seed]) for by_seed in kept] for seed in rows], dtype=float).reshape(len(rows), len(kept))
 
 

@@ -72,7 +72,9 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     from trl import TrlParser
 
     parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
-    parser.add_argument("--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it.")
+    parser.add_argument(
+        "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
+    )
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
     unknown = parser.set_defaults_with_config(**_read_settings(parser.parse_known_args(words)[0].config))

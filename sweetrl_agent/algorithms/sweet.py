@@ -25,6 +25,7 @@ from sweetrl_agent.collection import load_trajectories
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_rows
 from sweetrl_agent.models import load_policy, load_tokenizer, start_models, system_prompt
 from sweetrl_agent.pairs import turn_pairs
+from sweetrl_agent.policies.policy import sample_each
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -52,23 +53,20 @@ def sample_candidates(run: Run) -> None:
     with tqdm(total=len(states), initial=done, desc="candidates", unit="turn") as bar:
         for start in range(done, len(states), STATES_PER_BATCH):
             batch = states[start : start + STATES_PER_BATCH]
-            dialogues = [t.prefix(turn) for t, turn in batch for _ in range(config.num_candidates)]
             seeds = [
-                derive_seed(run.seed, "candidates", t.task_id, t.episode, turn, i)
+                [derive_seed(run.seed, "candidates", t.task_id, t.episode, turn, i) for i in range(config.num_candidates)]
                 for t, turn in batch
-                for i in range(config.num_candidates)
             ]
-            said = policy.generate(dialogues, seeds)
-            texts, lengths = [u.text for u in said], [len(u.token_ids) for u in said]
+            said = sample_each(policy, [t.prefix(turn) for t, turn in batch], seeds)
             append_rows(path, (
                 {
                     "task_id": t.task_id,
                     "episode": t.episode,
                     "turn": turn,
-                    "texts": texts[i * config.num_candidates : (i + 1) * config.num_candidates],
-                    "num_tokens": lengths[i * config.num_candidates : (i + 1) * config.num_candidates],
+                    "texts": [utterance.text for utterance in own],
+                    "num_tokens": [len(utterance.token_ids) for utterance in own],
                 }
-                for i, (t, turn) in enumerate(batch)
+                for (t, turn), own in zip(batch, said, strict=True)
             ))  # fmt: skip
             bar.update(len(batch))
 

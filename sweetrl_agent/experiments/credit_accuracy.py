@@ -22,10 +22,11 @@ from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.evaluation import splits
 from sweetrl_agent.files import Row, read_rows, write_rows
 from sweetrl_agent.models import load_policy
+from sweetrl_agent.policies.policy import sample_each
 from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.statistics import agents_interval, algorithm_interval
+from sweetrl_agent.statistics import Scores, agents_interval, algorithm_interval
 
 STATES, SCORES = "credit_states_{}.jsonl", "credit_scores_{}.jsonl"
 METRICS = ("rank_correlation", "pair_accuracy")
@@ -43,8 +44,8 @@ def sample_states(run: Run, num_tasks: int) -> None:
             played = [t for batch in play(policy, env, episodes_of(list(by_id), 1), run.seed, f"credit {split}") for t in batch]
         states = [(t, turn) for t in played if not t.is_void for turn in range(1, len(t.turns) + 1)]
         count = run.config.actor.num_candidates
-        seeds = [derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for t, turn in states for i in range(count)]
-        said = [u.text for u in policy.generate([t.prefix(turn) for t, turn in states for _ in range(count)], seeds)]
+        seeds = [[derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for i in range(count)] for t, turn in states]
+        said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         rows += [
             {
                 "split": split,
@@ -52,9 +53,9 @@ def sample_states(run: Run, num_tasks: int) -> None:
                 "turn": turn,
                 "messages": t.prefix(turn),
                 "reference": by_id[t.task_id].hidden.reference,
-                "texts": said[i * count : (i + 1) * count],
+                "texts": [utterance.text for utterance in own],
             }
-            for i, (t, turn) in enumerate(states)
+            for (t, turn), own in zip(states, said, strict=True)
         ]
     with open_critic(run, "exact") as exact:
         for row in tqdm(rows, desc="exact advantages", unit="turn"):
@@ -164,28 +165,48 @@ def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> di
     found: dict[str, dict[str, Row]] = {critic: {} for critic in critics}
     for split in dict.fromkeys(row["split"] for own in rows.values() for row in own):
         cells = {key: {row["task_id"]: row for row in own if row["split"] == split} for key, own in rows.items()}
-        for metric in METRICS:
-            known = [{task for task, row in own.items() if row[metric] is not None} for own in cells.values()]
-            kept = sorted(set.intersection(*known))
-            tables = {c: np.array([[cells[c, run.seed][task][metric] for task in kept] for run in runs]) for c in critics}
-            for critic, scores in tables.items():
-                row = found[critic].setdefault(split, {"n": len(kept), "seeds": len(runs), "kinds": {}})
-                if not kept:
-                    continue
-                row[metric] = _number(scores, algorithm_interval(scores))
-                if "sweet" in tables and critic != "sweet":
-                    behind = tables["sweet"] - scores
-                    row[metric]["behind_sweet"] = _number(behind, algorithm_interval(behind))
+        tables = {metric: _tables(cells, metric) for metric in METRICS}
         for critic in critics:
-            for kind in KINDS:
-                by_task: dict[str, list[float]] = {}
-                for run in runs:
-                    for task, row in cells[critic, run.seed].items():
-                        if row[kind] is not None:
-                            by_task.setdefault(task, []).append(row[kind])
-                if by_task:
-                    means = np.array([[np.mean(values) for values in by_task.values()]])
-                    found[critic][split]["kinds"][kind] = {**_number(means, agents_interval(means)), "n": len(by_task)}
+            found[critic][split] = {
+                "n": tables[METRICS[0]][critic].shape[1],
+                "seeds": len(runs),
+                **{metric: _beside_sweet(of, critic) for metric, of in tables.items() if of[critic].size},
+                "kinds": _kinds([own for (name, _), own in cells.items() if name == critic]),
+            }
+    return found
+
+
+def _tables(cells: dict[tuple[str, int], dict[str, Row]], metric: str) -> dict[str, Scores]:
+    """A metric of every critic on the tasks that have it for all critics and seeds, shape (seeds, tasks)."""
+    known = [{task for task, row in own.items() if row[metric] is not None} for own in cells.values()]
+    kept = sorted(set.intersection(*known))
+    tables: dict[str, list[list[float]]] = {}
+    for (critic, _), own in cells.items():
+        tables.setdefault(critic, []).append([own[task][metric] for task in kept])
+    return {critic: np.array(scores) for critic, scores in tables.items()}
+
+
+def _beside_sweet(tables: dict[str, Scores], critic: str) -> Row:
+    """A critic's mean of a metric, and how far it is behind SWEET-RL's own critic where that is among them."""
+    row = _number(tables[critic], algorithm_interval(tables[critic]))
+    if "sweet" in tables and critic != "sweet":
+        behind = tables["sweet"] - tables[critic]
+        row["behind_sweet"] = _number(behind, algorithm_interval(behind))
+    return row
+
+
+def _kinds(by_seed: Sequence[dict[str, Row]]) -> dict[str, Row]:
+    """Accuracy of one critic by kind of pair, of the tasks that have such a pair for any seed."""
+    found: dict[str, Row] = {}
+    for kind in KINDS:
+        by_task: dict[str, list[float]] = {}
+        for own in by_seed:
+            for task, row in own.items():
+                if row[kind] is not None:
+                    by_task.setdefault(task, []).append(row[kind])
+        if by_task:
+            means = np.array([[np.mean(values) for values in by_task.values()]])
+            found[kind] = {**_number(means, agents_interval(means)), "n": len(by_task)}
     return found
 
 

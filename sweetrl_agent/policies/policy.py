@@ -35,3 +35,10 @@ class Policy(Protocol):
             seeds: One per dialogue; the same dialogue and seed give the same utterance.
         """
         ...
+
+
+def sample_each(policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[Sequence[int]]) -> list[list[Utterance]]:
+    """Several next utterances of every dialogue, one for each of its seeds, generated together."""
+    wanted = [(dialogue, seed) for dialogue, own in zip(dialogues, seeds, strict=True) for seed in own]
+    said = iter(policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted]))
+    return [[next(said) for _ in own] for own in seeds]

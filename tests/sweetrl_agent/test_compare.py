@@ -12,7 +12,7 @@ import pytest
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.comparison import compare_scores, tables
-from sweetrl_agent.files import locked, read_rows, write_rows
+from sweetrl_agent.files import locked, read_rows, write_json, write_rows
 
 SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
@@ -192,6 +192,27 @@ def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_p
     assert "best_of_n" in capsys.readouterr().out
     assert (folder / "earlier_report.html").read_text() == report
     assert list(json.loads((folder / "results.json").read_text())["algorithms"]) == ["zero_shot", "rft"]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finished, tmp_path, capsys, workers):
+    folder = tmp_path / "run"
+    for seed in ("seed_0", "seed_1"):
+        (folder / seed).mkdir(parents=True)
+        for name in ("start", "trajectories.jsonl"):
+            (shutil.copytree if name == "start" else shutil.copy)(finished / seed / name, folder / seed / name)
+        write_json(folder / seed / "seconds.json", {"imitate": 1.0, "collect": 1.0})
+    rows = read_rows(folder / "seed_0" / "trajectories.jsonl")
+    write_rows(
+        folder / "seed_0" / "trajectories.jsonl",
+        [{**row, "metrics": {**row["metrics"], "tests_passed": 0.0}} for row in rows],
+    )
+    asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--workers", workers]
+    assert compare.main([*_arguments(folder), *asked]) == 2
+    said = capsys.readouterr().err
+    assert "error: 1 of 2 seeds could not be done" in said and "seed 0: No task has a trajectory that passes" in said
+    assert "evaluate rft" in json.loads((folder / "seed_1" / "seconds.json").read_text())
+    assert not (folder / "results.json").exists()
 
 
 def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):

@@ -16,7 +16,7 @@ import pytest
 from sweetrl_agent.chat import HINT
 from sweetrl_agent.config import STAGES, RunArguments
 from sweetrl_agent.files import read_rows, write_json, write_rows
-from sweetrl_agent.train import main
+from sweetrl_agent.train import main, parse
 
 SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
@@ -215,6 +215,19 @@ def test_a_dry_run_checks_and_runs_nothing(tmp_path, capsys):
     assert not folder.exists()
     assert main([*_arguments(folder, sandbox="none"), "--dry_run", "true"]) == 2
     assert "`sandbox` must be one of" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
+    given = ["--config", str(finished / "config.yaml"), "--output", str(tmp_path)]
+    assert parse(given).settings() == parse(_arguments(finished)).settings()
+    assert parse([*given, "--num_states", "17"]).actor.num_states == 17
+
+
+@pytest.mark.parametrize("text", ["- num_tasks", "num_tasks: [", "unheard_of: 3"])
+def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
+    (tmp_path / "file.yaml").write_text(text)
+    with pytest.raises(ValueError, match="`config` (must be a YAML mapping|is not YAML)|Unknown settings: unheard_of"):
+        parse(["--config", str(tmp_path / "file.yaml")])
 
 
 @pytest.mark.parametrize(
