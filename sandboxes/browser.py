@@ -1,0 +1,216 @@
+"""Renders untrusted pages to pictures and boxes, in persistent headless Chromiums that reach neither network nor files.
+
+    with Browser() as browser:
+        (rendering,) = browser.render([Page("<h1>Hello</h1>")])
+    rendering.outcome, rendering.width, rendering.boxes[0].text       # PageOutcome.OK, 1280, "Hello"
+
+Every page has a browser context of its own, gets the files that `pages.web_files` has, and is refused everything else. A page that takes
+too long, or ends its process, is an outcome; the browser is then replaced. What was rendered once is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sandboxes.pages.cache import RenderingCache
+from sandboxes.pages.chromium import FLAGS, write_embedded_launcher
+from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
+from sandboxes.pages.tab import render
+from sandboxes.pages.web_files import WebFiles
+from sandboxes.sandbox import SandboxError
+
+if TYPE_CHECKING:
+    from playwright import async_api
+
+NEEDS_PLAYWRIGHT = "Rendering needs Playwright: `pip install 'colbench-gym[frontend]'`."
+#: A page whose process ended is given so many chances in all: the first may have died of another page's doing.
+TRIES = 2
+_LAUNCH_TIMEOUT_MS = 30_000
+Launcher = Callable[[Path], Path]
+
+
+class Browser:
+    """A few browsers that render pages side by side. Safe to call from several threads; use as a context manager or call `close`.
+
+    Args:
+        workers: Browsers, each of which renders one page at a time.
+        files: What pages may load; None for the default folder.
+        cache: Remembers renderings; None for one in memory.
+        launcher: Writes a script that starts a Chromium behind walls into a folder; None for bubblewrap.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        files: WebFiles | None = None,
+        cache: RenderingCache | None = None,
+        launcher: Launcher = write_embedded_launcher,
+    ) -> None:
+        """Nothing is started before the first page."""
+        if workers < 1:
+            raise ValueError(f"`workers` must be at least 1, got {workers}.")
+        self.workers, self.launcher = workers, launcher
+        self.files = files or WebFiles()
+        self.cache = cache if cache is not None else RenderingCache()
+        self._lock = threading.Lock()
+        self._engine: _Engine | None = None
+        self._owner = os.getpid()
+
+    def render(self, pages: Sequence[Page]) -> list[Rendering]:
+        """Render pages, equal ones once; results in the same order.
+
+        Raises:
+            SandboxError: If no browser can be started; says what to do. Never because of what a page does.
+        """
+        found: dict[str, Rendering] = {}
+        wanted: dict[str, Page] = {}
+        keys = [page.key() for page in pages]
+        for key, page in zip(keys, pages, strict=True):
+            if key in found or key in wanted:
+                continue
+            if len(page.html) > MAX_CHARS:
+                found[key] = Rendering(PageOutcome.TOO_LARGE)
+            elif (known := self.cache.get(key)) is not None:
+                found[key] = known
+            else:
+                wanted[key] = page
+        if wanted:
+            made = self._started().render(list(wanted.values()))
+            for key, rendering in zip(wanted, made, strict=True):
+                found[key] = rendering
+                if rendering.outcome is PageOutcome.OK:
+                    self.cache.put(key, rendering)
+        return [found[key] for key in keys]
+
+    def _started(self) -> _Engine:
+        with self._lock:
+            if self._engine is None or self._owner != os.getpid():  # a fork has neither the thread nor the pipes
+                self._engine, self._owner = _Engine(self.workers, self.files, self.launcher), os.getpid()
+            return self._engine
+
+    def close(self) -> None:
+        """End the browsers. A second call does nothing."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None and self._owner == os.getpid():
+            engine.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"workers": self.workers, "files": self.files, "cache": self.cache, "launcher": self.launcher}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Engine:
+    """The browsers, driven by Playwright in a thread of their own."""
+
+    def __init__(self, workers: int, files: WebFiles, launcher: Launcher) -> None:
+        self._files = files
+        self._folder = tempfile.TemporaryDirectory(prefix="colbench-browser-")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="browsers", daemon=True)
+        self._thread.start()
+        try:
+            self._launcher = launcher(Path(self._folder.name))
+            self._run(self._start(workers))
+        except BaseException:
+            self.close()
+            raise
+
+    def render(self, pages: Sequence[Page]) -> list[Rendering]:
+        return self._run(self._render_all(pages))
+
+    def close(self) -> None:
+        if self._loop.is_running():
+            with contextlib.suppress(Exception):  # a browser that is gone already
+                self._run(self._stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        self._folder.cleanup()
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _start(self, workers: int) -> None:
+        try:
+            from playwright.async_api import async_playwright
+        except ImportError:
+            raise SandboxError(NEEDS_PLAYWRIGHT) from None
+        self._playwright = await async_playwright().start()
+        self._free: asyncio.Queue[_Seat] = asyncio.Queue()
+        self._seats = [_Seat(self._playwright.chromium, str(self._launcher)) for _ in range(workers)]
+        for seat in self._seats:
+            self._free.put_nowait(seat)
+
+    async def _stop(self) -> None:
+        for seat in getattr(self, "_seats", []):
+            await seat.leave()
+        if hasattr(self, "_playwright"):
+            await self._playwright.stop()
+
+    async def _render_all(self, pages: Sequence[Page]) -> list[Rendering]:
+        return list(await asyncio.gather(*map(self._render, pages)))
+
+    async def _render(self, page: Page) -> Rendering:
+        seat = await self._free.get()
+        try:
+            return await seat.render(page, self._files)
+        finally:
+            self._free.put_nowait(seat)
+
+
+class _Seat:
+    """A place for one browser, which is replaced when a page has harmed it."""
+
+    def __init__(self, kind: async_api.BrowserType, launcher: str) -> None:
+        self._kind, self._launcher = kind, launcher
+        self._browser: async_api.Browser | None = None
+
+    async def render(self, page: Page, files: WebFiles) -> Rendering:
+        from playwright.async_api import Error
+
+        for _ in range(TRIES):
+            browser = await self._take()
+            try:
+                async with asyncio.timeout(page.timeout_s):
+                    return await render(browser, page, files)
+            except TimeoutError:
+                await self.leave()
+                return Rendering(PageOutcome.TIMEOUT)
+            except Error:
+                await self.leave()
+        return Rendering(PageOutcome.CRASH)
+
+    async def _take(self) -> async_api.Browser:
+        from playwright.async_api import Error
+
+        if self._browser is None or not self._browser.is_connected():
+            try:
+                self._browser = await self._kind.launch(
+                    executable_path=self._launcher, args=list(FLAGS), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
+                )
+            except Error as error:
+                raise SandboxError(f"The browser does not start: {error}") from None
+        return self._browser
+
+    async def leave(self) -> None:
+        browser, self._browser = self._browser, None
+        if browser is not None:
+            with contextlib.suppress(Exception):  # it may be dead, or hang
+                await asyncio.wait_for(browser.close(), 5)

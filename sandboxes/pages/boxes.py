@@ -1,0 +1,133 @@
+"""From Chromium's snapshot of a laid-out page (DOMSnapshot.captureSnapshot) to the boxes that a person sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sandboxes.pages.page import Box, Colour
+
+#: Computed styles that the snapshot must hold, in this order.
+STYLES = (
+    "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
+    "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color", "box-shadow",
+)  # fmt: skip
+_KINDS = {
+    **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
+    **dict.fromkeys(("input", "textarea", "select", "button"), "control"),
+}
+_NUMBER = re.compile(r"[\d.]+")
+_BORDERS = ("border-top-width", "border-bottom-width", "border-left-width", "border-right-width")
+_TEXT_NODE = 3
+MAX_BOXES = 2_000
+MAX_TEXT_CHARS = 2_000
+
+
+def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple[Box, ...]:
+    """The visible boxes of the page's own document, in the order of its source.
+
+    Args:
+        snapshot: What Chromium answered, with `STYLES`.
+        width: Of the picture, in pixels; what lies outside is left out, what reaches out is cut.
+        height: The same.
+    """
+    return _Reader(snapshot, width, height).boxes()
+
+
+class _Reader:
+    def __init__(self, snapshot: Mapping[str, Any], width: int, height: int) -> None:
+        self.strings = snapshot["strings"]
+        document = snapshot["documents"][0]
+        self.nodes, self.layout = document["nodes"], document["layout"]
+        self.width, self.height = width, height
+        self.opacity: dict[int, float] = {}
+        self.box_of: dict[int, int] = {}
+        self.values = {
+            name: dict(zip(column["index"], (self.strings[i] if i >= 0 else "" for i in column["value"]), strict=True))
+            for name, column in (
+                (name, self.nodes.get(name, {"index": [], "value": []})) for name in ("inputValue", "textValue")
+            )
+        }
+
+    def boxes(self) -> tuple[Box, ...]:
+        found: list[Box] = []
+        for i, node in enumerate(self.layout["nodeIndex"]):
+            style = dict(zip(STYLES, (self.strings[s] for s in self.layout["styles"][i]), strict=False))
+            if not style:  # a pseudo-element or the viewport
+                continue
+            parent = self.nodes["parentIndex"][node]
+            self.opacity[node] = self.opacity.get(parent, 1.0) * float(style["opacity"] or 1)
+            bounds = self._bounds(self.layout["bounds"][i])
+            if style["visibility"] == "visible" and self.opacity[node] > 0.02 and bounds and len(found) < MAX_BOXES:
+                box = self._box(i, node, style, bounds, self._around(parent))
+                if box is not None:
+                    self.box_of[node] = len(found)
+                    found.append(box)
+        return tuple(found)
+
+    def _box(self, i: int, node: int, style: Mapping[str, str], bounds: tuple[int, int, int, int], parent: int) -> Box | None:
+        is_text = self.nodes["nodeType"][node] == _TEXT_NODE
+        tag = self._tag(self.nodes["parentIndex"][node] if is_text else node)
+        background = _solid(style["background-color"])
+        kind = "text" if is_text else _KINDS.get(tag, "block")
+        text = self._text(i, node, tag) if kind in ("text", "control") else ""
+        if kind == "text" and not text:
+            return None
+        if kind == "block" and not _is_drawn(style, background):
+            return None
+        return Box(
+            kind, tag, *bounds, text=text, colour=_solid(style["color"]) or (0, 0, 0), background=None if is_text else background,
+            font_size=float(_NUMBER.findall(style["font-size"])[0]), bold=float(style["font-weight"]) >= 600, parent=parent,
+        )  # fmt: skip
+
+    def _bounds(self, bounds: list[float]) -> tuple[int, int, int, int] | None:
+        x, y, width, height = bounds
+        left, top = max(x, 0.0), max(y, 0.0)
+        right, bottom = min(x + width, self.width), min(y + height, self.height)
+        if right - left < 1 or bottom - top < 1:
+            return None
+        return round(left), round(top), round(right - left), round(bottom - top)
+
+    def _around(self, node: int) -> int:
+        while node >= 0:
+            if node in self.box_of:
+                return self.box_of[node]
+            node = self.nodes["parentIndex"][node]
+        return -1
+
+    def _tag(self, node: int) -> str:
+        return str(self.strings[self.nodes["nodeName"][node]]).lower()
+
+    def _text(self, i: int, node: int, tag: str) -> str:
+        if tag in ("input", "textarea"):
+            attributes = self._attributes(node)
+            value = self.values["inputValue"].get(node) or self.values["textValue"].get(node) or attributes.get("value")
+            return _collapsed("" if attributes.get("type") == "hidden" else value or attributes.get("placeholder", ""))
+        place = self.layout["text"][i]
+        return _collapsed(self.strings[place]) if place >= 0 else ""
+
+    def _attributes(self, node: int) -> dict[str, str]:
+        flat = [self.strings[i] for i in self.nodes["attributes"][node]]
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _collapsed(text: str) -> str:
+    return " ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
+
+
+def _solid(colour: str) -> Colour | None:
+    """A CSS colour as the computed style says it, "rgb(r, g, b)" or "rgba(r, g, b, a)"; None where it can be seen through for the most part."""
+    numbers = [float(number) for number in _NUMBER.findall(colour)]
+    if len(numbers) < 3 or (len(numbers) > 3 and numbers[3] < 0.5):
+        return None
+    red, green, blue = (min(255, round(number)) for number in numbers[:3])
+    return red, green, blue
+
+
+def _is_drawn(style: Mapping[str, str], background: Colour | None) -> bool:
+    """True for an element that is seen apart from what is in it."""
+    has_border = (
+        any(float(_NUMBER.findall(style[name])[0]) > 0 for name in _BORDERS) and _solid(style["border-top-color"]) is not None
+    )
+    return bool(background) or style["background-image"] != "none" or has_border or style["box-shadow"] != "none"

