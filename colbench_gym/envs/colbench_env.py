@@ -51,9 +51,9 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
-        self.tasks = load_tasks(tasks, on_error)
+        self.tasks = self.load_tasks(tasks, on_error)
         self._index = {task.id: i for i, task in enumerate(self.tasks)}
-        self.simulator = make_simulator(simulator)
+        self.simulator = self._make_simulator(simulator)
         self._owns_simulator = not isinstance(simulator, Simulator)
         self.max_turns, self.max_reply_chars, self.on_world_error = max_turns, max_reply_chars, on_world_error
         self.render_mode = render_mode
@@ -66,6 +66,14 @@ class ColBenchEnv(gym.Env[str, str]):
         self.world_error: ColBenchError | None = None
 
     # ---- what a subclass says -----------------------------------------------------------------------------------------
+
+    @staticmethod
+    def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
+        """The tasks that a name stands for in this environment."""
+        return load_tasks(source, on_error)
+
+    def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
+        return make_simulator(spec)
 
     @abstractmethod
     def score_answer(self, text: str) -> Metrics:
@@ -223,9 +231,13 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         answered = message.answer is not None
-        metrics = self.score_answer(message.answer if message.answer is not None else message.utterance)
+        metrics = self._score_last(message)
         self._metrics = {**metrics, "answered": int(answered), "turns": self._dialogue.num_turns}
         return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
+
+    def _score_last(self, message: AgentMessage) -> Metrics:
+        """Metrics of the message that ended the episode, which the dialogue already holds."""
+        return self.score_answer(message.answer if message.answer is not None else message.utterance)
 
     def _void(self, error: ColBenchError) -> tuple[str, float, bool, bool, dict[str, Any]]:
         # The error's own text stays out of `info`: a server's may echo its prompt, a grader's quotes the hidden tests.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandboxes.browser import Browser
 
 from colbench_gym.simulators.simulator import Simulator
 
-__all__ = ["Simulator", "make"]
+__all__ = ["Simulator", "make", "make_designer"]
 
 
 def make(spec: str | Mapping[str, Any] | Simulator) -> Simulator:
@@ -34,6 +37,22 @@ def make(spec: str | Mapping[str, Any] | Simulator) -> Simulator:
             f'Give a mapping (JSON on the command line) such as {{"name": "{name}", ...}}.'
         ) from None
     return kind(**arguments)
+
+
+def make_designer(spec: str | Mapping[str, Any] | Simulator, browser: Browser, has_edits: bool) -> Simulator:
+    """The same for ColBench-Frontend: "scripted", or a mapping with "name" and a "level"; the browser is the environment's.
+
+    Raises:
+        ValueError: If the name is unknown, or an argument is unknown to the simulator.
+    """
+    from colbench_gym.simulators.scripted_design import ScriptedDesigner
+
+    if isinstance(spec, Simulator):
+        return spec
+    arguments = {"name": spec} if isinstance(spec, str) else dict(spec)
+    if (name := arguments.pop("name", None)) != "scripted" or set(arguments) - {"level"}:
+        raise ValueError(f"The human of ColBench-Frontend is 'scripted', with a 'level'; got {name!r} with {arguments}.")
+    return ScriptedDesigner(browser=browser, has_edits=has_edits, **arguments)
 
 
 def _kind(name: str | None) -> type[Simulator]:

@@ -66,13 +66,19 @@ def read_rows(
             yield number, row
 
 
-def read_tasks(path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None) -> list[Task]:
+def read_tasks(
+    path: str | Path,
+    on_error: OnError = "raise",
+    skipped: list[RowError] | None = None,
+    from_row: Callable[[Mapping[str, Any], Path, int], Task] | None = None,
+) -> list[Task]:
     """Read every task of a file of task rows or trajectory rows, all rows checked before anything runs.
 
     Args:
         path: The JSONL file.
         on_error: "raise" stops at the first malformed row; "skip" leaves it out.
         skipped: Receives the error of each row left out.
+        from_row: Builds a task of a row, its file and its line; None for `task_from_row`.
 
     Raises:
         TaskError: If the file does not exist or holds no task.
@@ -84,12 +90,41 @@ def read_tasks(path: str | Path, on_error: OnError = "raise", skipped: list[RowE
     tasks = []
     for number, row in read_rows(path, on_error, skipped):
         try:
-            tasks.append(task_from_row(row, path, number))
+            tasks.append((from_row or task_from_row)(row, path, number))
         except RowError as error:
             _refuse(error, on_error, skipped)
     if not tasks:
         raise TaskError(f"{path} holds no task row; a task row has problem_description, ground_truth and test_cases.")
     return tasks
+
+
+class _Fields:
+    """The fields of a task row, or of the `task` of a trajectory row."""
+
+    def __init__(self, row: Mapping[str, Any], path: Path, line: int) -> None:
+        self.path, self.line, self.row, self.prefix = path, line, row, ""
+        if "task" in row:
+            if not isinstance(row["task"], dict):
+                raise RowError(path, line, "task", "a task row", row["task"])
+            self.row, self.prefix = row["task"], "task."
+
+    def take(self, field: str, kind: type, expected: str, is_valid: Callable[[Any], bool] = bool) -> Any:
+        value = self.row.get(field)
+        if not isinstance(value, kind) or not is_valid(value):
+            raise RowError(self.path, self.line, self.prefix + field, expected, value)
+        return value
+
+
+def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
+    """Build a page task from a row of ColBench-Frontend, or from the `task` of a trajectory row: a description and HTML.
+
+    Raises:
+        RowError: If a field is missing or no text.
+    """
+    fields = _Fields(row, path, line)
+    description = fields.take("problem_description", str, "a non-empty text", _has_text)
+    html = fields.take("ground_truth", str, "the source of a page", lambda text: "<" in text)
+    return Task(f"{path.stem}/{line - 1}", description, "", HiddenTask(html, (), row=dict(fields.row)))
 
 
 def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
@@ -98,18 +133,8 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     Raises:
         RowError: If a field is missing or of another type than ColBench's.
     """
-
-    def take(field: str, kind: type, expected: str, is_valid: Callable[[Any], bool] = bool) -> Any:
-        value = inner.get(field)
-        if not isinstance(value, kind) or not is_valid(value):
-            raise RowError(path, line, prefix + field, expected, value)
-        return value
-
-    inner, prefix = row, ""
-    if "task" in row:
-        if not isinstance(row["task"], dict):
-            raise RowError(path, line, "task", "a task row", row["task"])
-        inner, prefix = row["task"], "task."
+    fields = _Fields(row, path, line)
+    take, inner, prefix = fields.take, fields.row, fields.prefix
     description = take("problem_description", str, "a non-empty text", _has_text)
     reference = take("ground_truth", str, "the source of a function", _has_text)
     if "hidden_information" in inner:

@@ -11,12 +11,17 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from colbench_gym.errors import TaskError
+from colbench_gym.tasks.designs.embedded import embedded_designs
 from colbench_gym.tasks.embedded import SPLITS, embedded_tasks
-from colbench_gym.tasks.rows import OnError, RowError, read_tasks
+from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
 
+Kind = Literal["program", "page"]
+_EMBEDDED = {"program": embedded_tasks, "page": embedded_designs}
+_ROWS = {"program": task_from_row, "page": page_from_row}
 HUB_SPLITS = ("train", "test")
 #: Head of facebook/collaborative_agent_bench when its files were last seen; only abbreviated hashes are shown on its pages.
 PINNED_REVISIONS = {"facebook/collaborative_agent_bench": "cf3526d"}
@@ -25,12 +30,13 @@ _SHORT_HASH = re.compile(r"^[0-9a-f]{7,39}$")
 _HUB = re.compile(r"^hub:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?::(?P<split>\w+))?$")
 
 
-def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
+def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise", kind: Kind = "program") -> tuple[Task, ...]:
     """Load the tasks that a name stands for.
 
     Args:
         source: A name (see the module), or tasks, which are passed through.
         on_error: What a malformed row does: "raise" stops, "skip" leaves it out with a warning that counts and lists.
+        kind: "program" for tasks of ColBench-Backend, "page" for those of ColBench-Frontend.
 
     Returns:
         At least one task; ids are unique.
@@ -52,29 +58,29 @@ def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tup
     match = _SLICE.match(source)
     if match:
         name, start, stop = match.groups()
-        tasks = _load(name, on_error)[slice(int(start) if start else None, int(stop) if stop else None)]
+        tasks = _load(name, on_error, kind)[slice(int(start) if start else None, int(stop) if stop else None)]
         if not tasks:
-            raise TaskError(f"The slice of {source!r} is empty; {name!r} holds {len(_load(name, on_error))} tasks.")
+            raise TaskError(f"The slice of {source!r} is empty; {name!r} holds {len(_load(name, on_error, kind))} tasks.")
         return tasks
-    return _load(source, on_error)
+    return _load(source, on_error, kind)
 
 
-def _load(name: str, on_error: OnError) -> tuple[Task, ...]:
+def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
     if name.startswith("embedded:"):
-        return embedded_tasks(name.removeprefix("embedded:"))
+        return _EMBEDDED[kind](name.removeprefix("embedded:"))
     if name.startswith("hub:"):
         return _from_hub(name, on_error)
     if name.endswith(".jsonl") or Path(name).is_file():
-        return _from_file(Path(name), on_error)
+        return _from_file(Path(name), on_error, kind)
     raise ValueError(
         f"`tasks` must be 'embedded:' and one of {SPLITS} (and '/DOMAIN'), a path that ends in .jsonl, "
         f"or 'hub:OWNER/DATASET', got {name!r}."
     )
 
 
-def _from_file(path: Path, on_error: OnError) -> tuple[Task, ...]:
+def _from_file(path: Path, on_error: OnError, kind: Kind = "program") -> tuple[Task, ...]:
     skipped: list[RowError] = []
-    tasks = tuple(read_tasks(path, on_error, skipped))
+    tasks = tuple(read_tasks(path, on_error, skipped, _ROWS[kind]))
     if skipped:
         listed = "\n".join(f"  line {error.line}, field {error.field!r}" for error in skipped)
         warnings.warn(f"{path}: {len(skipped)} malformed rows left out, {len(tasks)} kept:\n{listed}", stacklevel=3)

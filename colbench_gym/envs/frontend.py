@@ -1,0 +1,151 @@
+"""ColBench-Frontend-v0: design a web page together with a person who has one in mind."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
+from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.scoring.answer import AgentMessage
+from colbench_gym.scoring.pages import current_page
+from colbench_gym.scoring.similarity import Similarity
+from colbench_gym.scoring.similarity import make as make_similarity
+from colbench_gym.simulators import Simulator, make_designer
+from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks.rows import OnError
+from sandboxes import SandboxError as BrowserError
+from sandboxes.browser import Browser
+from sandboxes.pages import Page, PageOutcome, Rendering
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_TURNS = 10
+MAX_REPLY_CHARS = 1000
+
+
+class FrontendEnv(ColBenchEnv):
+    """Design a web page that looks like the one a simulated human has in mind.
+
+    ## Description
+    A person asks for a page, vaguely. They see what the agent's page looks like, and say what should be different. ColBench,
+    arXiv:2503.15478, section 3.
+
+    ## Observation
+    Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
+
+    ## Action
+    Text: one utterance, with a page in it: HTML in a fence or bare. ``I WANT TO ANSWER:`` starts the last one; without a page of its own
+    it hands in the last page shown. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
+    edit the last page instead, see `colbench_gym.scoring.pages`.
+
+    ## Reward
+    0 until the end, then `reward="similarity"`: how much the last page looks like the one in mind, in [0, 1]; `reward="success"`: 1
+    where that is at least `success_at`, else 0.
+
+    ## Episode end
+    *Terminated* by an answer, or after `max_turns` turns. *Truncated* only where the world failed (simulator, browser): the episode is
+    void. See `BackendEnv`.
+
+    ## Info
+    "task_id", "turn", "messages"; at the end "metrics": "similarity", "success" (0/1), "outcome" ("rendered", "no_page", "timeout",
+    "crash", "too_large"), "answered" (0 where the turn limit ended it), "turns".
+
+    ## Arguments
+    * `tasks`: "embedded:train", a JSONL path, any with a slice; or tasks.
+    * `simulator`: "scripted", a mapping with "name" and arguments; or a `Simulator`.
+    * `similarity`: "blocks"; or a `Similarity`.
+    * `browser`: a `sandboxes.browser.Browser`, which stays the caller's to close; None for one of its own.
+    * `edits`: the agent may edit its last page.
+    * `max_turns`: 10, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
+    * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
+
+    ## Version history
+    * v0: first version.
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}
+
+    def __init__(
+        self,
+        tasks: str | Sequence[Task] = "embedded:train",
+        simulator: str | Mapping[str, Any] | Simulator = "scripted",
+        similarity: str | Similarity = "blocks",
+        browser: Browser | None = None,
+        reward: Literal["similarity", "success"] = "similarity",
+        success_at: float = 0.9,
+        edits: bool = False,
+        max_turns: int = MAX_TURNS,
+        max_reply_chars: int = MAX_REPLY_CHARS,
+        on_error: OnError = "raise",
+        on_world_error: Literal["void", "raise"] = "void",
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; see the class for the arguments. The browser starts with the first page."""
+        if reward not in ("similarity", "success"):
+            raise ValueError(f"`reward` must be 'similarity' or 'success', got {reward!r}.")
+        if not 0 < success_at <= 1:
+            raise ValueError(f"`success_at` must be above 0 and at most 1, got {success_at!r}.")
+        self.reward, self.success_at, self.edits = reward, success_at, edits
+        self.similarity = make_similarity(similarity)
+        self._owns_browser = browser is None
+        self.browser = browser or Browser(workers=1)
+        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
+
+    @staticmethod
+    def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
+        """The page tasks that a name stands for."""
+        return load_tasks(source, on_error, "page")
+
+    def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
+        return make_designer(spec, self.browser, self.edits)
+
+    def score_answer(self, text: str) -> Metrics:
+        """Score the page in a text, or the last one shown where it has none; the episode goes on."""
+        return self._score_page(current_page([*self._said(), text], self.edits))
+
+    def _score_last(self, message: AgentMessage) -> Metrics:
+        return self._score_page(self.page())
+
+    def _score_page(self, html: str) -> Metrics:
+        page, reference = self._look(html), self._look(self.task.hidden.reference)
+        if reference.outcome is not PageOutcome.OK:
+            raise ScoringError(f"Task {self.task.id!r} cannot be scored: its page gives {reference.outcome.value!r}.")
+        (similarity,) = self.similarity.score([page], [reference])
+        outcome = page.outcome.value if page.outcome is not PageOutcome.OK else "rendered" if html else "no_page"
+        return {"success": int(similarity >= self.success_at), "similarity": similarity, "outcome": outcome}
+
+    def page(self) -> str:
+        """Source of the agent's last page; "" before the first."""
+        return current_page(self._said(), self.edits)
+
+    def _said(self) -> list[str]:
+        return [message.content for message in self._dialogue.messages if message.role == "assistant"]
+
+    def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]
+        """The transcript with render_mode="ansi"; with "rgb_array" the last page, shape (height, width, 3)."""
+        if self.render_mode != "rgb_array":
+            return super().render()
+        import numpy as np
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self._look(self.page()).picture)) as image:
+            return np.asarray(image.convert("RGB"))
+
+    def close(self) -> None:
+        """End the browser and the simulator, if they are ours. A second call does nothing."""
+        super().close()
+        if self._owns_browser:
+            self.browser.close()
+
+    def _look(self, html: str) -> Rendering:
+        try:
+            return self.browser.render([Page(html)])[0]
+        except BrowserError as error:
+            raise SandboxError(str(error)) from error
+
+    def _reward(self, metrics: Metrics) -> float:
+        return float(metrics[self.reward])

@@ -1,0 +1,228 @@
+"""How alike two pages are, box by box, and what differs: needs no weights, and can be read.
+
+In the spirit of Design2Code (Si et al., arXiv:2403.03163, section 3.3): boxes of the two pages are paired, and five numbers in [0, 1] say
+how much of what there is has a partner, and how alike partners are in text, place and colour; ours also compares what the page is
+painted with behind them. A box without a partner counts as 0 in each, so that little that is right is not better than much that nearly is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sandboxes.pages import Box, Rendering
+
+Floats = NDArray[np.float64]
+#: Pixels of a side of the squares that the painted ground is compared by.
+CELL = 20
+WHITE = (255, 255, 255)
+#: Texts less alike than this are no partners.
+LEAST_ALIKE = 0.4
+#: Painted blocks less alike in place and size than this (intersection over union) are no partners.
+LEAST_OVERLAP = 0.1
+_KINDS = ("text", "image", "control", "block")
+
+
+@dataclass(frozen=True)
+class BlockScore:
+    """How alike two pages are, each number in [0, 1] and 1 for identical pages.
+
+    Attributes:
+        matched: Share of the area of texts, images and controls (of both pages) that has a partner.
+        text: How alike the texts of partners are: Dice's coefficient of their pairs of letters.
+        place: 1 minus the distance of partners' centres, as a share of the page.
+        colour: 1 minus the distance of the colours of partners' texts (CIE 1976, black to white is 1).
+        ground: The same of the painted ground, over the area of the higher page.
+    """
+
+    matched: float
+    text: float
+    place: float
+    colour: float
+    ground: float
+
+    @property
+    def total(self) -> float:
+        """Their mean."""
+        return float(np.mean([getattr(self, part.name) for part in fields(self)]))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two pages, box by box.
+
+    Attributes:
+        pairs: Partners, (box of the page, box of the reference).
+        missing: Boxes of the reference without a partner.
+        extra: Boxes of the page without one.
+        score: How alike they are.
+    """
+
+    pairs: tuple[tuple[Box, Box], ...]
+    missing: tuple[Box, ...]
+    extra: tuple[Box, ...]
+    score: BlockScore
+
+
+def compare(page: Rendering, reference: Rendering) -> Comparison:
+    """Pair the boxes of a page with those of another, and score how alike they are.
+
+    Args:
+        page: Rendered page; one without a picture has no boxes, and scores as an empty one.
+        reference: What it should look like.
+    """
+    pairs: list[tuple[Box, Box]] = []
+    missing: list[Box] = []
+    extra: list[Box] = []
+    for kind in _KINDS:
+        own = [box for box in page.boxes if box.kind == kind]
+        wanted = [box for box in reference.boxes if box.kind == kind]
+        found = _partners(own, wanted, _LIKENESS[kind], _LEAST[kind])
+        pairs += [(own[i], wanted[j]) for i, j in found]
+        with_partner = [{i for i, _ in found}, {j for _, j in found}]
+        extra += [box for i, box in enumerate(own) if i not in with_partner[0]]
+        missing += [box for j, box in enumerate(wanted) if j not in with_partner[1]]
+    return Comparison(tuple(pairs), tuple(missing), tuple(extra), _score(pairs, [*missing, *extra], page, reference))
+
+
+def _score(pairs: Sequence[tuple[Box, Box]], alone: Sequence[Box], page: Rendering, reference: Rendering) -> BlockScore:
+    things = [pair for pair in pairs if pair[0].kind != "block"]
+    lone = [box for box in alone if box.kind != "block"]
+    texts = [pair for pair in things if pair[1].text or pair[0].text]
+    lone_texts = sum(bool(box.text) for box in lone)
+    size = (max(page.width, reference.width, 1), max(page.height, reference.height, 1))
+    area = sum(_area(a) + _area(b) for a, b in things)
+    total = area + sum(map(_area, lone))
+    return BlockScore(
+        matched=area / total if total else 1.0,
+        text=_mean([text_likeness(a.text, b.text) for a, b in texts], lone_texts),
+        place=_mean([1 - distance(a, b, *size) for a, b in things], len(lone)),
+        colour=_mean([1 - colour_distance(a.colour, b.colour) for a, b in texts], lone_texts),
+        ground=_ground_likeness(page, reference),
+    )
+
+
+def _mean(values: Sequence[float], zeros: int) -> float:
+    return sum(values) / (len(values) + zeros) if len(values) + zeros else 1.0
+
+
+def _partners(
+    own: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Box, Box], float], least: float
+) -> list[tuple[int, int]]:
+    """The pairing whose likeness sums to most; pairs less alike than `least` are none."""
+    if not own or not wanted:
+        return []
+    from scipy.optimize import linear_sum_assignment
+
+    table = np.array([[likeness(a, b) for b in wanted] for a in own])
+    rows, columns = linear_sum_assignment(-table)
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if table[i, j] >= least]
+
+
+def _text_partner(a: Box, b: Box) -> float:
+    """Texts belong together by what they say; of equal ones the nearer and the more alike in size."""
+    return (
+        text_likeness(a.text, b.text) - 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000 - 1e-4 * (a.font_size != b.font_size)
+    )
+
+
+def _thing_partner(a: Box, b: Box) -> float:
+    if a.tag != b.tag:
+        return -1.0
+    far = (abs(a.x - b.x) + abs(a.y - b.y) + abs(a.width - b.width) + abs(a.height - b.height)) / 10_000
+    return 1 + 0.5 * text_likeness(a.text, b.text) * bool(a.text and b.text) - far
+
+
+def _block_partner(a: Box, b: Box) -> float:
+    width = min(a.x + a.width, b.x + b.width) - max(a.x, b.x)
+    height = min(a.y + a.height, b.y + b.height) - max(a.y, b.y)
+    shared = max(width, 0) * max(height, 0)
+    return shared / (_area(a) + _area(b) - shared) + 0.3 * (a.tag == b.tag)
+
+
+_LIKENESS = {"text": _text_partner, "image": _thing_partner, "control": _thing_partner, "block": _block_partner}
+_LEAST = {"text": LEAST_ALIKE, "image": 0.0, "control": 0.0, "block": LEAST_OVERLAP}
+
+
+def text_likeness(a: str, b: str) -> float:
+    """Dice's coefficient of the two texts' pairs of letters, in [0, 1]; case and white space do not count.
+
+    Source: Dice, 1945, Ecology 26.
+    """
+    a, b = "".join(a.lower().split()), "".join(b.lower().split())
+    if a == b:
+        return 1.0
+    if len(a) < 2 or len(b) < 2:
+        return 0.0
+    pairs_a, pairs_b = (Counter(zip(text, text[1:], strict=False)) for text in (a, b))
+    return 2 * (pairs_a & pairs_b).total() / (pairs_a.total() + pairs_b.total())
+
+
+def distance(a: Box, b: Box, width: int, height: int) -> float:
+    """Distance of two boxes' centres along the axis where it is larger, as a share of the page, in [0, 1]."""
+    return min(
+        1.0,
+        max(
+            abs(a.x + a.width / 2 - b.x - b.width / 2) / width,
+            abs(a.y + a.height / 2 - b.y - b.height / 2) / height,
+        ),
+    )
+
+
+def _area(box: Box) -> int:
+    return box.width * box.height
+
+
+def colour_distance(a: Sequence[int], b: Sequence[int]) -> float:
+    """Distance of two colours as people see it, in [0, 1]: CIE 1976, a hundredth of it."""
+    return float(min(1.0, np.linalg.norm(to_lab(np.array(a)) - to_lab(np.array(b))) / 100))
+
+
+def to_lab(rgb: NDArray[np.generic]) -> Floats:
+    """CIE 1976 L*a*b* (D65) of sRGB colours.
+
+    Args:
+        rgb: Shape (..., 3), in [0, 255].
+
+    Source: IEC 61966-2-1 and CIE 15.
+    """
+    scaled = np.asarray(rgb, dtype=float) / 255
+    linear = np.where(scaled <= 0.04045, scaled / 12.92, ((scaled + 0.055) / 1.055) ** 2.4)
+    xyz = linear @ _TO_XYZ.T / _WHITE_POINT
+    root = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+    x, y, z = np.moveaxis(root, -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+
+
+_TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+_WHITE_POINT = _TO_XYZ.sum(axis=1)
+
+
+def _ground_likeness(page: Rendering, reference: Rendering) -> float:
+    if not page.boxes and not reference.boxes:
+        return 1.0
+    grounds = [paint(rendering) for rendering in (page, reference)]
+    rows = max(len(ground) for ground in grounds)
+    columns = min(ground.shape[1] for ground in grounds)
+    shared = min(len(ground) for ground in grounds)
+    a, b = (to_lab(ground[:shared, :columns]) for ground in grounds)
+    apart = np.minimum(np.linalg.norm(a - b, axis=-1) / 100, 1.0)
+    return float((1 - apart).sum() / (rows * columns))
+
+
+def paint(rendering: Rendering) -> NDArray[np.uint8]:
+    """The ground of a page: colours of its painted boxes, later ones over earlier ones, on white.
+
+    Returns:
+        Shape (rows, columns, 3) of squares of `CELL` pixels; at least one row and column.
+    """
+    ground = np.full((max(rendering.height // CELL, 1), max(rendering.width // CELL, 1), 3), WHITE, dtype=np.uint8)
+    for box in rendering.boxes:
+        if box.background is not None:
+            top, left = round(box.y / CELL), round(box.x / CELL)
+            ground[top : round((box.y + box.height) / CELL), left : round((box.x + box.width) / CELL)] = box.background
+    return ground

@@ -1,0 +1,253 @@
+"""What a person would say who sees two pictures of a page side by side: the differences, most outstanding first.
+
+A difference is said in words for what is seen, never in those of HTML. How outstanding it is grows with the area that it concerns
+and with how far apart the two are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from colbench_gym.scoring.blocks import Comparison, colour_distance, compare, distance, text_likeness
+from colbench_gym.simulators.colours import colour_name
+from sandboxes.pages import Box, Rendering
+
+#: Differences smaller than these nobody mentions: of colours, of places (share of the page), of sizes (ratio).
+LEAST_COLOUR, LEAST_MOVE, LEAST_RATIO = 0.08, 0.07, 1.3
+MAX_QUOTE_CHARS = 60
+_BARS = {
+    "header": "the bar at the top",
+    "nav": "the menu",
+    "footer": "the bar at the bottom",
+    "aside": "the column at the side",
+}
+_WHITE = (255, 255, 255)
+_SMALL_ICON = 24
+_SAME_PLACE = 0.15
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that a person would change.
+
+    Attributes:
+        weight: How outstanding it is, above 0.
+        sentence: How they would say it.
+    """
+
+    weight: float
+    sentence: str
+
+
+def differences(page: Rendering, reference: Rendering) -> list[Difference]:
+    """What would have to change for a page to look like the reference, most outstanding first; empty where they look alike.
+
+    Args:
+        page: What the agent made.
+        reference: What the person has in mind.
+    """
+    return sorted(_Viewer(compare(page, reference), page, reference).all(), key=lambda d: (-d.weight, d.sentence))
+
+
+class _Viewer:
+    def __init__(self, comparison: Comparison, page: Rendering, reference: Rendering) -> None:
+        self.found, self.page, self.reference = comparison, page, reference
+        self.replaced = _replaced(comparison, max(reference.width, 1), max(reference.height, page.height, 1))
+        replaced = {id(box) for pair in self.replaced for box in pair}
+        self.missing = [box for box in comparison.missing if id(box) not in replaced]
+        self.extra = [box for box in comparison.extra if id(box) not in replaced]
+        self.width = max(reference.width, 1)
+        self.height = max(reference.height, page.height, 1)
+
+    def all(self) -> Iterator[Difference]:
+        yield from self._ground()
+        for own, wanted in self.found.pairs:
+            yield from {"text": self._text, "image": self._thing, "control": self._thing, "block": self._block}[own.kind](
+                own, wanted
+            )
+        for own, wanted in self.replaced:
+            yield from self._text(own, wanted)
+        yield from self._missing()
+        yield from self._extra()
+
+    # ---- what both have -----------------------------------------------------------------------------------------------
+
+    def _ground(self) -> Iterator[Difference]:
+        own, wanted = (_ground_of(rendering) for rendering in (self.page, self.reference))
+        if (far := colour_distance(own, wanted)) > LEAST_COLOUR:
+            yield Difference(0.5 + far, f"The background of the page should be {_shade(wanted, own)}.")
+
+    def _text(self, own: Box, wanted: Box) -> Iterator[Difference]:
+        if text_likeness(own.text, wanted.text) < 1:
+            yield Difference(0.3 + self._share(wanted), f"It should say {_quote(wanted)} where it says {_quote(own)}.")
+        name = _quote(wanted)
+        ratio = max(wanted.font_size, 1) / max(own.font_size, 1)
+        if max(ratio, 1 / ratio) > LEAST_RATIO:
+            size = ("much " if max(ratio, 1 / ratio) > 1.8 else "") + ("larger" if ratio > 1 else "smaller")
+            yield Difference(0.25 * abs(math.log2(ratio)), f"The words {name} should be {size}.")
+        if colour_distance(own.colour, wanted.colour) > 2 * LEAST_COLOUR and colour_name(own.colour) != colour_name(
+            wanted.colour
+        ):
+            yield Difference(0.2, f"The words {name} should be {colour_name(wanted.colour)}.")
+        yield from self._moved(own, wanted, f"The words {name}")
+
+    def _thing(self, own: Box, wanted: Box) -> Iterator[Difference]:
+        name = self._name(wanted, self.reference)
+        if wanted.background and own.background:
+            yield from self._repainted(own, wanted, name)
+        ratio = wanted.width * wanted.height / max(own.width * own.height, 1)
+        if wanted.kind == "image" and max(ratio, 1 / ratio) > LEAST_RATIO**2:
+            form = "wider" if wanted.width > own.width * LEAST_RATIO else "higher" if ratio > 1 else ""
+            form = form or ("narrower" if own.width > wanted.width * LEAST_RATIO else "less high")
+            yield Difference(0.15 * abs(math.log2(ratio)) + self._share(wanted), f"{_capital(name)} should be {form}.")
+        yield from self._moved(own, wanted, _capital(name))
+
+    def _block(self, own: Box, wanted: Box) -> Iterator[Difference]:
+        if wanted.tag != "body" and own.tag != "body":
+            yield from self._repainted(own, wanted, self._name(wanted, self.reference))
+
+    def _repainted(self, own: Box, wanted: Box, name: str) -> Iterator[Difference]:
+        before, after = own.background or _WHITE, wanted.background or _WHITE
+        if (far := colour_distance(before, after)) > LEAST_COLOUR:
+            yield Difference(far + self._share(wanted), f"{_capital(name)} should be {_shade(after, before)}.")
+
+    def _moved(self, own: Box, wanted: Box, name: str) -> Iterator[Difference]:
+        far = distance(own, wanted, self.width, self.height)
+        across = (wanted.x + wanted.width / 2 - own.x - own.width / 2) / self.width
+        if far < LEAST_MOVE:
+            return
+        if abs(across) >= LEAST_MOVE:
+            where = ("on the left", "in the middle", "on the right")[
+                min(2, int(3 * (wanted.x + wanted.width / 2) / self.width))
+            ]
+            yield Difference(0.5 * abs(across), f"{name} should be {where}.")
+        else:
+            yield Difference(0.3 * far, f"{name} should be further {'down' if wanted.y > own.y else 'up'}.")
+
+    # ---- what only one has --------------------------------------------------------------------------------------------
+
+    def _missing(self) -> Iterator[Difference]:
+        for box in self.missing:
+            place = self._place(box, self.reference)
+            if box.kind == "image" and box.width > _SMALL_ICON:
+                size = f"{_tens(box.width)} wide and {_tens(box.height)} high"
+                yield Difference(0.6 + self._share(box), f"A photo is missing {place}, {size}.")
+            elif box.kind == "control":
+                yield Difference(
+                    0.5 + self._share(box), f"{_capital(self._name(box, self.reference, 'a'))} is missing {place}."
+                )
+            elif box.kind == "text" and not self._is_in_control(box, self.reference):
+                yield Difference(0.3 + self._share(box), f"The words {_quote(box)} are missing {place}.")
+            elif box.kind == "block" and box.tag != "body" and box.background is not None:
+                far = colour_distance(box.background, _ground_of(self.reference))
+                if far > LEAST_COLOUR:
+                    name = "a " + _BARS[box.tag].removeprefix("the ") if box.tag in _BARS else "a box"
+                    inside = self._inside(box, self.reference)
+                    yield Difference(
+                        0.4 * far + self._share(box),
+                        f"{_capital(name)} is missing {'with the words ' + inside if inside else place}, in {colour_name(box.background)}.",
+                    )
+
+    def _extra(self) -> Iterator[Difference]:
+        for box in self.extra:
+            if box.kind == "image" and box.width > _SMALL_ICON:
+                yield Difference(0.5 + self._share(box), f"There should be no photo {self._place(box, self.page)}.")
+            elif box.kind == "control":
+                yield Difference(
+                    0.4 + self._share(box), f"There should be no {self._name(box, self.page).removeprefix('the ')}."
+                )
+            elif box.kind == "text" and not self._is_in_control(box, self.page):
+                yield Difference(0.25 + self._share(box), f"The words {_quote(box)} should not be there.")
+            elif box.kind == "block" and box.tag in _BARS:
+                yield Difference(0.3 + self._share(box), f"There should be no {_BARS[box.tag].removeprefix('the ')}.")
+
+    # ---- words --------------------------------------------------------------------------------------------------------
+
+    def _share(self, box: Box) -> float:
+        """Square root of the share of the page that a box covers: a side, so to speak."""
+        return math.sqrt(box.width * box.height / (self.width * self.height))
+
+    def _name(self, box: Box, rendering: Rendering, article: str = "the") -> str:
+        inside = self._inside(box, rendering)
+        if box.kind == "image":
+            return f"{article} photo"
+        if box.kind == "control":
+            kind = "button" if box.tag == "button" else "field"
+            words = inside or (_quote(box) if box.text else "")
+            return f"{article} {kind} {words}".strip()
+        if box.tag in _BARS:
+            return _BARS[box.tag]
+        return f"{article} box with the words {inside}" if inside else f"{article} box {self._place(box, rendering)}"
+
+    def _inside(self, box: Box, rendering: Rendering) -> str:
+        """The first words in a box, quoted."""
+        place = next((i for i, other in enumerate(rendering.boxes) if other is box), -1)
+        for other in rendering.boxes[place + 1 :] if place >= 0 else ():
+            if other.kind == "text" and place in _ancestors(other, rendering.boxes):
+                return _quote(other)
+        return ""
+
+    def _is_in_control(self, box: Box, rendering: Rendering) -> bool:
+        return any(rendering.boxes[i].kind == "control" for i in _ancestors(box, rendering.boxes))
+
+    def _place(self, box: Box, rendering: Rendering) -> str:
+        """Where a box is, by the nearest words above it that both pages have; else by the part of the page."""
+        column = ("on the left", "in the middle", "on the right")[min(2, int(3 * (box.x + box.width / 2) / self.width))]
+        shared = {id(wanted if rendering is self.reference else own) for own, wanted in self.found.pairs}
+        above = [
+            other for other in rendering.boxes
+            if other.kind == "text" and id(other) in shared and other.y + other.height <= box.y + 4 and _overlap(other, box)
+        ]  # fmt: skip
+        if above:
+            return f"{column}, under {_quote(max(above, key=lambda other: other.y))}"
+        return f"{column} at the top" if box.y < rendering.height / 4 else column
+
+
+def _replaced(found: Comparison, width: int, height: int) -> list[tuple[Box, Box]]:
+    """Texts without a partner that stand where the other page has another one: (of the page, of the reference)."""
+    pairs = []
+    extra = [box for box in found.extra if box.kind == "text"]
+    for wanted in (box for box in found.missing if box.kind == "text"):
+        near = [own for own in extra if own.tag == wanted.tag and distance(own, wanted, width, height) < _SAME_PLACE]
+        if near:
+            own = min(near, key=lambda box: distance(box, wanted, width, height))
+            extra.remove(own)
+            pairs.append((own, wanted))
+    return pairs
+
+
+def _ancestors(box: Box, boxes: Sequence[Box]) -> Iterator[int]:
+    while box.parent >= 0:
+        yield box.parent
+        box = boxes[box.parent]
+
+
+def _ground_of(rendering: Rendering) -> tuple[int, int, int]:
+    """Colour behind everything."""
+    return next((box.background for box in rendering.boxes if box.tag == "body" and box.background), _WHITE)
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    """True where one is above the other."""
+    return min(a.x + a.width, b.x + b.width) > max(a.x, b.x)
+
+
+def _shade(wanted: Sequence[int], own: Sequence[int]) -> str:
+    """The wanted colour in words; where both have the same name, by which it is lighter or darker."""
+    name = colour_name(wanted)
+    return name if name != colour_name(own) else f"a {'lighter' if sum(wanted) > sum(own) else 'darker'} {name}"
+
+
+def _quote(box: Box) -> str:
+    text = box.text if len(box.text) <= MAX_QUOTE_CHARS else box.text[: MAX_QUOTE_CHARS - 3].rsplit(" ", 1)[0] + "..."
+    return f'"{text}"'
+
+
+def _tens(pixels: int) -> int:
+    return max(10, round(pixels, -1))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,87 @@
+"""The embedded page tasks: a vague request, and a design that the person has in mind and does not say.
+
+Splits:
+    train: designs of the seen layouts.
+    test: other designs of the same layouts, none of which stands in train.
+    unseen: designs of layouts that training never shows.
+
+Designs are drawn by a fixed seed: the same task has the same id on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from colbench_gym.tasks.designs.design import SLOTS, TRAIN_LAYOUTS, UNSEEN_LAYOUTS, Design
+from colbench_gym.tasks.designs.topics import TOPICS, Topic
+from colbench_gym.tasks.task import HiddenTask, Task
+
+SPLITS = ("train", "test", "unseen")
+#: Designs of each topic and layout.
+_COUNTS = {"train": 12, "test": 2, "unseen": 4}
+#: Chance that a slot holds what most people would take.
+PLAIN = 0.4
+_REQUESTS = (
+    "I need a web page for {what} called {name}.",
+    "Please make a page for {name}, {what}.",
+    "We are {name}, {what}, and want a home page.",
+)
+_BY_KEY = {topic.key: topic for topic in TOPICS}
+
+
+@cache
+def embedded_designs(split: str) -> tuple[Task, ...]:
+    """All tasks of a split, topics and layouts taking turns: the first n are as mixed as the whole.
+
+    Raises:
+        ValueError: If the split is unknown.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"The embedded split must be one of {SPLITS}, got {split!r}.")
+    layouts = UNSEEN_LAYOUTS if split == "unseen" else TRAIN_LAYOUTS
+    cells = [(topic, layout) for topic in TOPICS for layout in layouts]
+    random.Random(split).shuffle(cells)
+    columns = [_designs(topic, layout, split) for topic, layout in cells]
+    return tuple(make_task(column[i]) for i in range(_COUNTS[split]) for column in columns)
+
+
+def make_task(design: Design) -> Task:
+    """The task of a design."""
+    topic = design.topic
+    digits = "".join(str(options.index(design[slot])) for slot, options in SLOTS.items() if slot != "layout")
+    request = _REQUESTS[len(topic.key) % len(_REQUESTS)].format(what=topic.what, name=topic.name)
+    return Task(
+        id=f"embedded/{topic.key}/{design['layout']}/{digits}",
+        description=request,
+        signature="",
+        hidden=HiddenTask(design.html(), ()),
+    )
+
+
+def design_of(task: Task) -> Design:
+    """The design of an embedded task.
+
+    Raises:
+        ValueError: If the task is not an embedded page.
+    """
+    source, *rest = task.id.split("/")
+    if source != "embedded" or len(rest) != 3 or rest[0] not in _BY_KEY:
+        raise ValueError(f"Expected an embedded page, got {task.id!r}; only those know their design.")
+    key, layout, digits = rest
+    slots = [slot for slot in SLOTS if slot != "layout"]
+    choices = {slot: SLOTS[slot][int(digit)] for slot, digit in zip(slots, digits, strict=True)}
+    return Design(_BY_KEY[key], {"layout": layout, **choices})
+
+
+def _designs(topic: Topic, layout: str, split: str) -> list[Design]:
+    """Different designs of a layout: test's first, then train's."""
+    rng = random.Random(f"{topic.key}/{layout}")
+    total = _COUNTS["unseen"] if split == "unseen" else _COUNTS["test"] + _COUNTS["train"]
+    found: dict[tuple[str, ...], Design] = {}
+    while len(found) < total:
+        choices = {slot: options[0] if rng.random() < PLAIN else rng.choice(options) for slot, options in SLOTS.items()}
+        design = Design(topic, {**choices, "layout": layout})
+        found.setdefault(tuple(design.choices.values()), design)
+    designs = list(found.values())
+    return designs if split == "unseen" else designs[: _COUNTS["test"]] if split == "test" else designs[_COUNTS["test"] :]
