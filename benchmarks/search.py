@@ -1,10 +1,11 @@
 """Settings of the compared algorithms, searched alike: the same number of trials each, on tasks that no comparison measures on.
 
-    PYTHONPATH=. python benchmarks/search.py --trials 10 --output runs/search
+    PYTHONPATH=. python benchmarks/search.py --trials 10 --steps 8 --output runs/search
 
-The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. All
-share one start, one set of trajectories and one of candidates (training tasks without their last 300), and are measured on those 300. The result, best
-first, is appended to `search.jsonl` in the output folder, trial by trial; a trial that stands there is not run again.
+The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
+steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
+candidates (training tasks without their last 300), and are measured on those 300. The result is appended to `search.jsonl` in the output
+folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first.
 """
 
 from __future__ import annotations
@@ -57,6 +58,40 @@ def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
     return drawn
 
 
+def neighbours(algorithm: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings with one of them moved by one place in its list, in the order of `SPACES`."""
+    found = []
+    for name, values in SPACES[algorithm].items():
+        place = values.index(settings.get(name, default_of(name)))
+        found += [{**settings, name: values[i]} for i in (place - 1, place + 1) if 0 <= i < len(values)]
+    return found
+
+
+def next_steps(algorithm: str, rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Untried neighbours of the best settings so far at random, then of the next best."""
+    own = sorted((row for row in rows if row["algorithm"] == algorithm), key=lambda row: -row["success"])
+    tried = [complete(algorithm, row["settings"]) for row in own]
+    chosen: list[dict[str, Any]] = []
+    for best in own:
+        near = neighbours(algorithm, complete(algorithm, best["settings"]))
+        chosen += [near[i] for i in np.random.default_rng(len(own)).permutation(len(near)) if near[i] not in (*tried, *chosen)]
+        if len(chosen) >= count:
+            break
+    return chosen[:count]
+
+
+def complete(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """All settings of the algorithm's space, those not given as they stand in `config.py`."""
+    return {name: settings.get(name, default_of(name)) for name in SPACES[algorithm]}
+
+
+def default_of(name: str) -> Any:
+    """A setting as it stands in `config.py`."""
+    from sweetrl_agent.config import Config
+
+    return Config().settings()[name]
+
+
 def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
     """The command line of `compare` for one trial."""
     given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT]
@@ -101,6 +136,7 @@ def main() -> None:
     """Run what is missing and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--algorithms", nargs="+", default=list(SPACES), choices=list(SPACES))
@@ -117,12 +153,22 @@ def main() -> None:
     done = [(row["algorithm"], row["settings"]) for row in rows]
     left = [(name, s) for name in given.algorithms for s in trials(name, given.trials) if (name, s) not in done]
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = [pool.submit(run_trial, given.output, given.seed, *trial, given.output / "log.txt") for trial in left]
-        for future in futures:
-            rows.append(future.result())
-            with path.open("a") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(rows[-1], flush=True)
+
+        def run(some: list[tuple[str, dict[str, Any]]]) -> None:
+            futures = [pool.submit(run_trial, given.output, given.seed, *trial, given.output / "log.txt") for trial in some]
+            for future in futures:
+                rows.append(future.result())
+                with path.open("a") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+                print(rows[-1], flush=True)
+
+        run(left)
+        for name in given.algorithms:
+            while (missing := given.trials + given.steps - sum(row["algorithm"] == name for row in rows)) > 0:
+                some = next_steps(name, rows, min(missing, given.workers))
+                if not some:  # every neighbour of every trial is tried
+                    break
+                run([(name, settings) for settings in some])
     for row in sorted(rows, key=lambda row: (row["algorithm"], -row["success"])):
         low, high = row["ci95"]
         print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,21 @@ def test_nothing_is_measured_on_test_tasks(search):
     words = search.arguments(Path("out"), 1, {"rft_epochs": 2})
     assert words[words.index("--test_tasks") + 1].startswith("embedded:train[")
     assert words[-2:] == ["--rft_epochs", "2"]
+
+
+def test_steps_move_one_setting_of_the_best_and_are_never_repeated(search):
+    rows = [
+        {"algorithm": "rft", "settings": {}, "success": 0.2},
+        {"algorithm": "rft", "settings": {"rft_learning_rate": 1e-3, "rft_epochs": 8, "rft_batch": 32}, "success": 0.3},
+    ]
+    best = rows[1]["settings"]
+    steps = search.next_steps("rft", rows, 3)
+    assert steps == [s for s in steps if sum(s[name] != best[name] for name in best) == 1] and len(steps) == 3
+    rows += [{"algorithm": "rft", "settings": step, "success": 0.1} for step in steps]
+    assert all(sum(s[n] != v for n, v in search.complete("rft", {}).items()) == 1 for s in search.next_steps("rft", rows, 2))
+    everything = [{"algorithm": "rft", "settings": s, "success": 0.0} for s in _all(search.SPACES["rft"])]
+    assert search.next_steps("rft", everything, 2) == []
+
+
+def _all(space):
+    return [dict(zip(space, values, strict=True)) for values in product(*space.values())]
