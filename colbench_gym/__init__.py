@@ -7,4 +7,8 @@ register(
     entry_point="colbench_gym.envs.backend:BackendEnv",
     vector_entry_point="colbench_gym.envs.vector:ColBenchVectorEnv",
 )
-register(id="ColBench-Frontend-v0", entry_point="colbench_gym.envs.frontend:FrontendEnv")
+register(
+    id="ColBench-Frontend-v0",
+    entry_point="colbench_gym.envs.frontend:FrontendEnv",
+    vector_entry_point="colbench_gym.envs.frontend:FrontendVectorEnv",
+)

@@ -133,7 +133,8 @@ class _Engine:
             raise
 
     def render(self, pages: Sequence[Page]) -> list[Rendering]:
-        return self._run(self._render_all(pages))
+        found: list[Rendering] = self._run(self._render_all(pages))
+        return found
 
     def close(self) -> None:
         if self._loop.is_running():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from colbench_gym.envs.backend import BackendEnv
+from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
@@ -125,7 +125,7 @@ def _play_batch(
     ]
 
 
-def _speak(policy: Policy, envs: Sequence[BackendEnv], seeds: Sequence[int], best_of: BestOf | None) -> list[Utterance]:
+def _speak(policy: Policy, envs: Sequence[ColBenchEnv], seeds: Sequence[int], best_of: BestOf | None) -> list[Utterance]:
     """What the agent says in each of these dialogues; only a critic's choice is told what is hidden."""
     messages = [env.messages for env in envs]
     if best_of is None:

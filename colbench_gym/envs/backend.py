@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import sandboxes
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
@@ -78,8 +79,8 @@ class BackendEnv(ColBenchEnv):
             raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES} or a Sandbox, got {sandbox!r}.")
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
         self.sandbox, self.semantics, self.reward = sandbox, semantics, reward
-        self._unit_tests: UnitTests | None = None
-        self._own_sandbox: Sandbox | None = None
+        self._grader = _Grader(sandbox, semantics)
+        self._owns_grader = True
 
     def score_answer(self, text: str) -> Metrics:
         """Run the hidden tests on an answer (with or without fence) to the current task; the episode goes on."""
@@ -91,34 +92,63 @@ class BackendEnv(ColBenchEnv):
     @property
     def unit_tests(self) -> UnitTests:
         """The grader; starts the sandbox on first use."""
-        if self._unit_tests is None:
-            if isinstance(self.sandbox, str):
-                try:
-                    self._own_sandbox = sandboxes.make(self.sandbox, workers=1)
-                except sandboxes.SandboxError as error:
-                    raise SandboxError(str(error)) from error
-            self._unit_tests = UnitTests(self._own_sandbox or self.sandbox, self.semantics)  # type: ignore[arg-type]
-        return self._unit_tests
+        return self._grader.started()
 
     @property
     def has_grader(self) -> bool:
         """True once answers can be graded without starting a sandbox."""
-        return self._unit_tests is not None
+        return self._grader.has_started
 
-    def share_unit_tests(self, unit_tests: UnitTests) -> None:
-        """Grade with a grader that other environments use too, so that they share its processes and its references."""
-        self._unit_tests = unit_tests
+    def prepare(self) -> None:
+        """See `ColBenchEnv.prepare`: the sandbox."""
+        self._grader.started()
+
+    def share(self, other: Self, workers: int) -> None:
+        """See `ColBenchEnv.share`: also the sandbox's processes, and what references return."""
+        super().share(other, workers)
+        self._grader, self._owns_grader = other._grader, other is self
+        self._grader.workers = workers
 
     def close(self) -> None:
         """End the sandbox's processes and the simulator's, if they are ours. A second call does nothing."""
         super().close()
-        if self._own_sandbox is not None:
-            self._own_sandbox.close()
-        self._own_sandbox = self._unit_tests = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the grader, which has locks and processes: a copy starts its own."""
-        return {**self.__dict__, "_unit_tests": None, "_own_sandbox": None}
+        if self._owns_grader:
+            self._grader.close()
 
     def _reward(self, metrics: Metrics) -> float:
         return float(metrics[self.reward])
+
+
+class _Grader:
+    """Unit tests in a sandbox that starts when the first answer is there. A copy starts its own."""
+
+    def __init__(self, sandbox: str | Sandbox, semantics: Literal["module", "released"], workers: int = 1) -> None:
+        self.sandbox, self.semantics, self.workers = sandbox, semantics, workers
+        self._lock = threading.Lock()
+        self._own_sandbox: Sandbox | None = None
+        self._unit_tests: UnitTests | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self._unit_tests is not None
+
+    def started(self) -> UnitTests:
+        with self._lock:
+            if self._unit_tests is None:
+                sandbox = self.sandbox
+                if isinstance(sandbox, str):
+                    try:
+                        sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self.workers)
+                    except sandboxes.SandboxError as error:
+                        raise SandboxError(str(error)) from error
+                self._unit_tests = UnitTests(sandbox, self.semantics)
+            return self._unit_tests
+
+    def close(self) -> None:
+        with self._lock:
+            if self._own_sandbox is not None:
+                self._own_sandbox.close()
+            self._own_sandbox = self._unit_tests = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.sandbox, self.semantics, self.workers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import gymnasium as gym
 
@@ -142,6 +142,25 @@ class ColBenchEnv(gym.Env[str, str]):
             return self._void(error)
         self._dialogue = self._dialogue.add("user", reply[: self.max_reply_chars])
         return self._dialogue.transcript(), 0.0, False, False, self._info()
+
+    def share(self, other: Self, workers: int) -> None:
+        """Use the human of another environment, and what it grades with, which stay its to close.
+
+        Args:
+            other: An environment made with the same arguments; itself for the one whose things are shared.
+            workers: Processes that are to grade for all of them, where none has started yet.
+        """
+        if other is not self:
+            if self._owns_simulator:
+                self.simulator.close()
+            self.simulator, self._owns_simulator = other.simulator, False
+
+    def prepare(self) -> None:
+        """Start what grades, where it has not started: many episodes are not begun in a world that can score none.
+
+        Raises:
+            ColBenchError: If it cannot be had.
+        """
 
     def close(self) -> None:
         """Close the simulator if it is ours. A second call does nothing."""

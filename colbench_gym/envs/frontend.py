@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
+from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError, ScoringError
 from colbench_gym.scoring.answer import AgentMessage
 from colbench_gym.scoring.pages import current_page
@@ -103,6 +104,18 @@ class FrontendEnv(ColBenchEnv):
     def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
         return make_designer(spec, self.browser, self.edits)
 
+    def prepare(self) -> None:
+        """See `ColBenchEnv.prepare`: a browser."""
+        self._look("")
+
+    def share(self, other: Self, workers: int) -> None:
+        """See `ColBenchEnv.share`: also the browsers, and what they have rendered."""
+        super().share(other, workers)
+        if other is self and self._owns_browser:
+            self.browser.workers = workers
+        elif other is not self:
+            self.browser, self._owns_browser = other.browser, False
+
     def score_answer(self, text: str) -> Metrics:
         """Score the page in a text, or the last one shown where it has none; the episode goes on."""
         return self._score_page(current_page([*self._said(), text], self.edits))
@@ -149,3 +162,11 @@ class FrontendEnv(ColBenchEnv):
 
     def _reward(self, metrics: Metrics) -> float:
         return float(metrics[self.reward])
+
+
+class FrontendVectorEnv(ColBenchVectorEnv):
+    """`num_envs` frontend environments that step in threads, see `ColBenchVectorEnv`."""
+
+    def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
+        """Build the sub-environments; arguments of `ColBenchVectorEnv` and of `FrontendEnv`."""
+        super().__init__(num_envs, env_class=FrontendEnv, **arguments)

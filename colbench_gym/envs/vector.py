@@ -17,23 +17,17 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-import sandboxes
 from colbench_gym.envs.backend import BackendEnv
-from colbench_gym.errors import SandboxError
-from colbench_gym.scoring.unit_tests import UnitTests
-from colbench_gym.simulators import Simulator
-from colbench_gym.simulators import make as make_simulator
-from colbench_gym.tasks import load_tasks
-from sandboxes import Sandbox
+from colbench_gym.envs.colbench_env import ColBenchEnv
 
 Observations = tuple[str, ...]
 Flags = NDArray[np.bool_]
 
 
 class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float64]]):
-    """`num_envs` backend environments that step in threads.
+    """`num_envs` environments that step in threads, and share tasks, human, and what grades answers.
 
-    Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``. Observations are a tuple of texts; infos follow Gymnasium's
+    Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``, or with ColBench-Frontend-v0. Observations are a tuple of texts; infos follow Gymnasium's
     convention (arrays with ``_key`` masks). A void episode has no score: where ``infos["metrics"]["_success"]`` is False, the 0
     in ``infos["metrics"]["success"]`` is a gap.
 
@@ -50,6 +44,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         autoreset_mode: str | AutoresetMode = "next_step",
         max_workers: int | None = None,
         sandbox_workers: int = 2,
+        env_class: type[ColBenchEnv] = BackendEnv,
         **env_arguments: Any,
     ) -> None:
         """Build the sub-environments.
@@ -58,8 +53,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             num_envs: Number of dialogues in flight.
             autoreset_mode: What happens after an episode's end, see the class.
             max_workers: Threads; None for one per sub-environment. Results do not depend on it.
-            sandbox_workers: Runner processes of the shared sandbox, where it is given by name.
-            env_arguments: Arguments of `BackendEnv`, shared by all.
+            sandbox_workers: Runner processes of the shared sandbox, or browsers, where they are not given ready.
+            env_class: Class of the sub-environments.
+            env_arguments: Arguments of that class, shared by all.
         """
         if min(num_envs, sandbox_workers, 1 if max_workers is None else max_workers) < 1:
             raise ValueError(
@@ -68,16 +64,11 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             )
         self.num_envs = num_envs
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
-        self.metadata = {**BackendEnv.metadata, "autoreset_mode": self.autoreset_mode}
-        self._sandbox = env_arguments.pop("sandbox", "auto")
-        self._sandbox_workers = sandbox_workers
-        self._own_sandbox: Sandbox | None = None
-        shared = dict(env_arguments)
-        shared["tasks"] = load_tasks(shared.get("tasks", "embedded:train"), shared.pop("on_error", "raise"))
-        simulator = shared.get("simulator", "scripted")
-        shared["simulator"] = self._simulator = make_simulator(simulator)
-        self._owns_simulator = not isinstance(simulator, Simulator)
-        self.envs = [BackendEnv(sandbox=self._sandbox, **shared) for _ in range(num_envs)]
+        self.metadata = {**env_class.metadata, "autoreset_mode": self.autoreset_mode}
+        tasks = env_class.load_tasks(env_arguments.pop("tasks", "embedded:train"), env_arguments.pop("on_error", "raise"))
+        self.envs = [env_class(tasks=tasks, **env_arguments) for _ in range(num_envs)]
+        for env in self.envs:
+            env.share(self.envs[0], sandbox_workers)
         self.render_mode = self.envs[0].render_mode
         self.single_observation_space: gym.Space[Any] = self.envs[0].observation_space
         self.single_action_space: gym.Space[Any] = self.envs[0].action_space
@@ -118,7 +109,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         may_idle = self.autoreset_mode == AutoresetMode.DISABLED  # those that no reset_mask has named yet
         if not (is_begun.any() if may_idle else is_begun.all()):
             raise gym.error.ResetNeeded("Expected episodes under way; call `reset` before `step`.")
-        self._share_grader()
+        self.envs[0].prepare()
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros((2, self.num_envs), dtype=np.bool_)
         infos: dict[str, Any] = {}
@@ -150,15 +141,10 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         return tuple(env.render() for env in self.envs) if self.render_mode else None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End threads and, if it is ours, the sandbox. A second call does nothing."""
+        """End threads and what the sub-environments share, if it is theirs. A second call does nothing."""
         self._threads.shutdown()
         for env in self.envs:
             env.close()
-        if self._owns_simulator:
-            self._simulator.close()
-        if self._own_sandbox is not None:
-            self._own_sandbox.close()
-            self._own_sandbox = None
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
@@ -181,19 +167,6 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         futures = {i: self._threads.submit(function, i) for i in np.flatnonzero(mask).tolist()}
         wait(futures.values())  # all of them, before the first error is raised: none may still be at work afterwards
         return [(i, future.result()) for i, future in futures.items()]
-
-    def _share_grader(self) -> None:
-        if self.envs[0].has_grader:
-            return
-        sandbox = self._sandbox
-        if isinstance(sandbox, str):
-            try:
-                sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self._sandbox_workers)
-            except sandboxes.SandboxError as error:
-                raise SandboxError(str(error)) from error
-        unit_tests = UnitTests(sandbox, self.envs[0].semantics)
-        for env in self.envs:
-            env.share_unit_tests(unit_tests)
 
 
 def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:

@@ -118,7 +118,7 @@ def _partners(
         return []
     from scipy.optimize import linear_sum_assignment
 
-    table = np.array([[likeness(a, b) for b in wanted] for a in own])
+    table = np.array([[likeness(a, b) for b in wanted] for a in own], dtype=float)
     rows, columns = linear_sum_assignment(-table)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if table[i, j] >= least]
 
@@ -179,7 +179,7 @@ def _area(box: Box) -> int:
 
 def colour_distance(a: Sequence[int], b: Sequence[int]) -> float:
     """Distance of two colours as people see it, in [0, 1]: CIE 1976, a hundredth of it."""
-    return float(min(1.0, np.linalg.norm(to_lab(np.array(a)) - to_lab(np.array(b))) / 100))
+    return min(1.0, float(np.linalg.norm(to_lab(np.array(a)) - to_lab(np.array(b)))) / 100)
 
 
 def to_lab(rgb: NDArray[np.generic]) -> Floats:
