@@ -1,7 +1,8 @@
 """Every setting of the main job: one dataclass per stage, one flat namespace for the command line and for YAML files.
 
 Defaults are the embedded setting, which runs in ten minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
-they differ, the field says what the paper has.
+they differ, the field says what the paper has. The rates, epochs and weights of rejection fine-tuning, multi-turn DPO and SWEET-RL are what
+an equal search found for each (`benchmarks/search.py`, 18 trials, recorded in `benchmarks/results/search.jsonl`).
 """
 
 from __future__ import annotations
@@ -145,17 +146,17 @@ class CollectArguments:
 class CriticArguments:
     """Stage 1: the turn-wise advantage."""
 
-    form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
+    form: str = option("released", f"One of {FORMS}: the paper's equations, or what the released code computes.")
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
     judge_model: str = option(
         "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
     )
-    critic_learning_rate: float = option(3e-5, "2e-7 in the paper (8B model).")
+    critic_learning_rate: float = option(3e-4, "2e-7 in the paper (8B model).")
     critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = option(0.01, "Weight of the NLL term; 0.01 in the paper.")
     critic_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     critic_micro_batch: int = option(8, "Pairs in a forward pass.")
-    critic_epochs: float = option(1.0, "4 in the paper.")
+    critic_epochs: float = option(2.0, "4 in the paper.")
     critic_max_length: int = option(2048, "Longer pairs are left out; 8192 in the released code.")
 
 
@@ -177,7 +178,7 @@ class ActorArguments:
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     actor_micro_batch: int = option(8, "Pairs in a forward pass.")
-    actor_epochs: float = option(1.0, "1 in the paper.")
+    actor_epochs: float = option(2.0, "1 in the paper.")
     actor_max_length: int = option(2048, "Longer prompts are left out; 16384 in the released code.")
 
 
@@ -185,14 +186,14 @@ class ActorArguments:
 class BaselineArguments:
     """The algorithms that SWEET-RL is compared with. Used by `python -m sweetrl_agent.compare` only."""
 
-    rft_learning_rate: float = option(3e-4, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
-    rft_batch: int = option(8, "Dialogues in an optimizer step; 32 in the paper.")
-    rft_epochs: float = option(2.0, "4 in the paper.")
-    mtdpo_learning_rate: float = option(5e-5, "Multi-turn DPO: 2e-7 in the paper (8B model).")
+    rft_learning_rate: float = option(1e-3, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
+    rft_batch: int = option(32, "Dialogues in an optimizer step; 32 in the paper.")
+    rft_epochs: float = option(1.0, "4 in the paper.")
+    mtdpo_learning_rate: float = option(1e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
     mtdpo_beta: float = option(0.1, "0.1 in the paper.")
-    mtdpo_nll: float = option(0.01, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
+    mtdpo_nll: float = option(0.1, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
     mtdpo_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
-    mtdpo_epochs: float = option(1.0, "4 in the paper.")
+    mtdpo_epochs: float = option(4.0, "4 in the paper.")
     reinforce_learning_rate: float = option(1e-4, "REINFORCE with a leave-one-out baseline.")
     reinforce_iterations: int = option(30, "Optimizer steps, each on new episodes.")
     reinforce_tasks: int = option(15, "Tasks of an iteration; with the two others as many episodes as `collect` plays.")
