@@ -5,13 +5,16 @@ rest, so it succeeds only where luck made it ask the right things: there is some
 a fixed order because a tiny model learns soon what comes after the last question, and hardly ever which questions of several
 are still open.) A part of the dialogues is led by the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
 from scratch could not read the critic's hint, which any pretrained model can. Another part are writing exercises, where the
-request itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
+request itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means. Some exercises come
+after a long talk that goes round the topics, of which only the answer is imitated: a model from scratch writes well only after as many turns as
+it has seen, and learning drives dialogues to more turns than the demonstrator's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +27,9 @@ from colbench_gym.tasks.task import Task
 from sweetrl_agent.chat import hint_message
 from sweetrl_agent.seeds import derive_seed
 
+#: Turns of a talk with its answer, at most; ten in the benchmark.
+LONGEST_TALK = 10
+
 
 @dataclass(frozen=True)
 class Demonstrator:
@@ -33,16 +39,34 @@ class Demonstrator:
         questions: Probability of asking 0, 1, 2, ... questions before the answer.
         hinted_fraction: Share of dialogues led by the hidden information.
         exercise_fraction: Share of writing exercises among all demonstrations.
+        talk_fraction: Share of the exercises that come after a long talk.
     """
 
     questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
     hinted_fraction: float = 0.33
     exercise_fraction: float = 0.35
+    talk_fraction: float = 0.4
 
-    def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
-        """A dialogue or a writing exercise on an embedded task, as chat messages."""
-        is_exercise = np.random.default_rng(derive_seed(seed, "kind")).random() < self.exercise_fraction
-        return self.exercise(task, seed) if is_exercise else self.dialogue(task, simulator, seed)
+    def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, Any]]:
+        """A dialogue or a writing exercise on an embedded task, as chat messages; those with "weight" 0 are not to be imitated."""
+        kind = np.random.default_rng(derive_seed(seed, "kind")).random()
+        if kind < self.exercise_fraction * self.talk_fraction:
+            return self.long_talk(task, simulator, seed)
+        return self.exercise(task, seed) if kind < self.exercise_fraction else self.dialogue(task, simulator, seed)
+
+    def long_talk(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, Any]]:
+        """As many questions as ten turns allow at most, round and round some of the topics, and the answer, which alone has weight."""
+        rng = np.random.default_rng(seed)
+        family, _ = family_of(task)
+        topics = _from_random_one(family.topics, rng)[: int(rng.integers(len(family.topics) - 1, len(family.topics) + 1))]
+        dialogue = Dialogue().add("user", task.description)
+        for i in range(int(rng.integers(len(topics), LONGEST_TALK))):
+            asks = topics[i % len(topics)].asks
+            dialogue = dialogue.add("assistant", asks[rng.integers(len(asks))])
+            dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
+        talk = [{**message, "weight": 0} for message in dialogue.to_dicts()]
+        answer = reference_knowing(task, {topic.name for topic in topics})
+        return [*talk, {"role": "assistant", "content": f"{ANSWER_MARKER}\n{answer}"}]
 
     def exercise(self, task: Task, seed: int) -> list[dict[str, str]]:
         """A request that says some of the wishes itself, and its answer."""
@@ -81,7 +105,7 @@ def _from_random_one(topics: Sequence[Topic], rng: np.random.Generator) -> list[
 
 def demonstrations(
     tasks: Sequence[Task], simulator: Simulator, num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
-) -> list[list[dict[str, str]]]:
+) -> list[list[dict[str, Any]]]:
     """`num_dialogues` demonstrations, tasks taking turns."""
     demonstrator = demonstrator or Demonstrator()
     return [

@@ -59,11 +59,18 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
 
 def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
-    """Tokens and labels of dialogues; only the agent's turns are labelled, everything else is -100."""
+    """Tokens and labels of dialogues; only the agent's turns are labelled, everything else is -100.
+
+    A turn whose message has "weight" 0 is not labelled either: it is there to be read (the name is that of OpenAI's fine-tuning files).
+    """
     rows = []
     for messages in dialogues:
         dialogue = encode_dialogue(messages, tokenizer)
-        labels = [token if turn else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)]
+        spoken = [message for message in messages if message["role"] == "assistant"]
+        imitated = {turn for turn, message in enumerate(spoken, 1) if message.get("weight", 1)}
+        labels = [
+            token if turn in imitated else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)
+        ]
         rows.append({"input_ids": dialogue.token_ids, "labels": labels})
     return Dataset.from_list(rows)
 
