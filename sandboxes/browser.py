@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import FLAGS, write_embedded_launcher
 from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
-from sandboxes.pages.tab import render
+from sandboxes.pages.tab import LayoutTab, render
 from sandboxes.pages.web_files import WebFiles
 from sandboxes.sandbox import SandboxError
 
@@ -90,6 +90,19 @@ class Browser:
                     self.cache.put(key, rendering)
         return [found[key] for key in keys]
 
+    def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
+        """Boxes of pages that we wrote ourselves, several times as fast: no picture, no context of their own, no cache.
+
+        Never for a page that an agent wrote.
+
+        Args:
+            pages: Of the same width and height, without scripts.
+
+        Raises:
+            SandboxError: If no browser can be started, or a page cannot be laid out.
+        """
+        return self._started().lay_out(pages)
+
     def _started(self) -> _Engine:
         with self._lock:
             if self._engine is None or self._owner != os.getpid():  # a fork has neither the thread nor the pipes
@@ -136,6 +149,10 @@ class _Engine:
         found: list[Rendering] = self._run(self._render_all(pages))
         return found
 
+    def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
+        found: list[Rendering] = self._run(self._lay_out_all(pages))
+        return found
+
     def close(self) -> None:
         if self._loop.is_running():
             with contextlib.suppress(Exception):  # a browser that is gone already
@@ -168,6 +185,18 @@ class _Engine:
     async def _render_all(self, pages: Sequence[Page]) -> list[Rendering]:
         return list(await asyncio.gather(*map(self._render, pages)))
 
+    async def _lay_out_all(self, pages: Sequence[Page]) -> list[Rendering]:
+        size = -(-len(pages) // len(self._seats))
+        parts = await asyncio.gather(*(self._lay_out(pages[i : i + size]) for i in range(0, len(pages), max(size, 1))))
+        return [rendering for part in parts for rendering in part]
+
+    async def _lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
+        seat = await self._free.get()
+        try:
+            return await seat.lay_out(pages, self._files)
+        finally:
+            self._free.put_nowait(seat)
+
     async def _render(self, page: Page) -> Rendering:
         seat = await self._free.get()
         try:
@@ -197,6 +226,17 @@ class _Seat:
             except Error:
                 await self.leave()
         return Rendering(PageOutcome.CRASH)
+
+    async def lay_out(self, pages: Sequence[Page], files: WebFiles) -> list[Rendering]:
+        from playwright.async_api import Error
+
+        try:
+            tab = await LayoutTab.open(await self._take(), pages[0], files)
+            return [await tab.lay_out(page) for page in pages]
+        except Error as error:
+            raise SandboxError(f"A page of our own cannot be laid out: {error}") from None
+        finally:
+            await self.leave()
 
     async def _take(self) -> async_api.Browser:
         from playwright.async_api import Error

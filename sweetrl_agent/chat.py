@@ -14,7 +14,7 @@ from typing import Any
 Messages = Sequence[dict[str, str]]
 
 #: What the critic is told before the dialogue. Our own words; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
-HINT = "The function that the person has in mind, which the agent cannot see:\n{hidden}"
+HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ def system_message(content: str) -> list[dict[str, str]]:
 
 def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
     """The one leading message of a critic: the agent's own instructions, then the hidden information; either may be empty."""
-    return system_message("\n\n".join(part for part in (instructions, HINT.format(hidden=hidden) if hidden else "") if part))
+    what = "page" if hidden.lstrip().startswith("<") else "function"  # no function begins with a tag, and every page does
+    told = HINT.format(what=what, hidden=hidden) if hidden else ""
+    return system_message("\n\n".join(part for part in (instructions, told) if part))
 
 
 def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:

@@ -41,9 +41,10 @@ def collect(run: Run) -> None:
 def pair_outcomes(run: Run) -> None:
     """trajectories.jsonl -> outcome_pairs.jsonl."""
     trajectories = load_trajectories(run)
-    rows = outcome_pairs(trajectories, run.config.collect.min_best)
+    config, grade = run.config.collect, run.world.grade
+    rows = outcome_pairs(trajectories, config.min_best, config.min_difference, grade)
     if not rows:
-        best = max((float(t.metrics["tests_passed"]) for t in trajectories if not t.is_void), default=0.0)
+        best = max((float(t.metrics[grade]) for t in trajectories if not t.is_void), default=0.0)
         lower = "Lower `--min_best` and go on in this folder, or start" if run.config.collect.min_best > 0 else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {run.config.collect.min_best:.0%} of its tests and a worse one (the best passes "

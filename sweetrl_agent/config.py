@@ -16,12 +16,20 @@ from typing import Any
 import sandboxes
 from sweetrl_agent.credit import FORMS
 
+#: Environments, and the settings whose defaults are others than below.
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "ColBench-Backend-v0": {},
+    "ColBench-Frontend-v0": {
+        "test_tasks": "embedded:test[:200]", "max_new_tokens": 120, "imitation_dialogues": 4000, "min_best": 0.0, "min_difference": 0.1,
+        "credit_tasks": 0,
+    },
+}  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
 
 
 #: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
 _FIRST_STAGE = {
-    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "form": "critic", "judge_model": "rank",
+    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "min_difference": "pairs", "form": "critic", "judge_model": "rank",
     "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
@@ -31,7 +39,7 @@ _FIRST_STAGE_OF_PREFIX = {
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads imitation_learning_rate num_tasks min_best critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads imitation_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
@@ -140,6 +148,7 @@ class CollectArguments:
         1.0,
         "Fraction of tests that the best trajectory of a task must pass for pairs, and any for rejection fine-tuning; 1.0 in the released code.",
     )
+    min_difference: float = option(0.0, "Least difference of the two of a pair; 0.1 in the released code for pages.")
 
 
 @dataclass
@@ -257,7 +266,7 @@ class Config:
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything runs."""
         _require("stage", self.run.stage, ("all", *STAGES))
-        _require("env", self.task.env, ("ColBench-Backend-v0",))
+        _require("env", self.task.env, tuple(ENVIRONMENTS))
         _require("sandbox", self.task.sandbox, sandboxes.NAMES)
         _require("form", self.critic.form, FORMS)
         _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))

@@ -63,7 +63,7 @@ def record(
         tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar,
     ):
         for trajectories in play(policy, env, episodes[done:], run.seed, stage, best_of=best_of):
-            append_rows(path, ({**label, **_row(t, by_id[t.task_id])} for t in trajectories))
+            append_rows(path, ({**label, **_row(t, by_id[t.task_id], run.world.grade)} for t in trajectories))
             bar.update(len(trajectories))
 
 
@@ -72,25 +72,29 @@ def splits(run: Run) -> dict[str, tuple[Task, ...]]:
     return {name: tasks for name, tasks in (("test", run.test), ("unseen", run.unseen)) if tasks}
 
 
-def summarize(rows: Sequence[Row]) -> dict[str, Any]:
+def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:
     """Means over the episodes that are not void.
 
+    Args:
+        rows: Of `evaluation.jsonl`.
+        grade: The metric that tells better answers from worse: "tests_passed", or "similarity" of pages.
+
     Returns:
-        "success" and "tests_passed" in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
+        "success" and the grade in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
         episodes, "turns" per dialogue, the share "answered" before the turn limit, and "leak": how much of the reference's code the
         human gave away in a dialogue.
     """
     valid = [row for row in rows if row["outcome"] != "void"]
     if not valid:
-        return {"success": None, "tests_passed": None, "n": 0, "void": len(rows), "ci95": {}}
+        return {"success": None, grade: None, "n": 0, "void": len(rows), "ci95": {}}
     success = _mean([row["success"] for row in valid])
-    tests = [float(row["tests_passed"]) for row in valid]
+    grades = [float(row[grade]) for row in valid]
     tasks = [row["task_id"] for row in valid]
     repeats = len(set(tasks)) < len(tasks)
     interval = mean_interval([float(row["success"]) for row in valid], tasks) if repeats else wilson(success, len(valid))
     return {
         "success": round(success, 4),
-        "tests_passed": round(_mean(tests), 4),
+        grade: round(_mean(grades), 4),
         "n": len(valid),
         "void": len(rows) - len(valid),
         "turns": round(_mean([row["turns"] for row in valid]), 2),
@@ -98,12 +102,12 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
         "leak": round(_mean([row["leak"] for row in valid]), 4),
         "ci95": {
             "success": [round(x, 4) for x in interval],
-            "tests_passed": [round(x, 4) for x in mean_interval(tests, tasks)],
+            grade: [round(x, 4) for x in mean_interval(grades, tasks)],
         },
     }
 
 
-def _row(trajectory: Trajectory, task: Task) -> Row:
+def _row(trajectory: Trajectory, task: Task, grade: str) -> Row:
     metrics = trajectory.metrics
     replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
     return {
@@ -111,7 +115,7 @@ def _row(trajectory: Trajectory, task: Task) -> Row:
         "episode": trajectory.episode,
         "outcome": metrics["outcome"],
         "success": metrics.get("success"),
-        "tests_passed": metrics.get("tests_passed"),
+        grade: metrics.get(grade),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
         "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from transformers import TrainingArguments, set_seed
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from colbench_gym.simulators import make
-from sweetrl_agent.imitation import demonstrations
 from sweetrl_agent.run import Run
 from sweetrl_agent.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.imitation import ImitationTrainer, bucketed_order, imitation_dataset
@@ -19,8 +17,11 @@ def imitate(run: Run) -> None:
         return
     config, folder = run.config.imitation, run.path("start")
     set_seed(run.seed)
-    dialogues = demonstrations(run.train, make("scripted"), config.imitation_dialogues, run.seed)
-    tokenizer = build_tokenizer((m["content"] for dialogue in dialogues for m in dialogue), config.tiny_vocab_size)
+    dialogues = run.world.demonstrate(run.train, config.imitation_dialogues, run.seed)
+    tokenizer = build_tokenizer(
+        (m["content"] for dialogue in dialogues for m in dialogue),
+        config.tiny_vocab_size, run.world.max_token_length, run.world.pieces,
+    )  # fmt: skip
     dataset = imitation_dataset(dialogues, tokenizer)
     order = bucketed_order(
         [len(ids) for ids in dataset["input_ids"]], config.imitation_batch, config.imitation_epochs, run.seed

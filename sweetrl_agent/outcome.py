@@ -29,8 +29,13 @@ def report(run: Run) -> None:
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in splits(run)}
         if any(own.values()):
-            results[agent] = {split: summarize(of_split) for split, of_split in own.items()}
-    results |= {"seconds": {k: v for k, v in run.seconds.items() if k != "report"}, "seed": run.seed, "algorithm": "sweet"}
+            results[agent] = {split: summarize(of_split, run.world.grade) for split, of_split in own.items()}
+    results |= {
+        "grade": run.world.grade,
+        "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
+        "seed": run.seed,
+        "algorithm": "sweet",
+    }
     write_json(run.path("results.json"), results)
     page = write_report(run.folder)
     print(table(results))
@@ -39,16 +44,20 @@ def report(run: Run) -> None:
 
 def table(results: dict[str, Any]) -> str:
     """Start and result, per split, with intervals; then the wall time of the stages."""
-    lines = [f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {'tests passed':>13} {'turns':>6}"]
+    grade = results["grade"]
+    lines = [
+        f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {grade.replace('_', ' '):>13} {'95% interval':>17} "
+        f"{'turns':>6}"
+    ]
     for agent in AGENTS:
         for split, score in results.get(agent, {}).items():
             if not score["n"]:
                 lines.append(f"{agent:8} {split:8} {0:5} {score['void']:5}   every episode was void")
                 continue
-            low, high = score["ci95"]["success"]
+            success, graded = (f"{low:.1%} to {high:.1%}" for low, high in (score["ci95"]["success"], score["ci95"][grade]))
             lines.append(
-                f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {f'{low:.1%} to {high:.1%}':>17} "
-                f"{score['tests_passed']:13.1%} {score['turns']:6.1f}"
+                f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
+                f"{score[grade]:13.1%} {graded:>17} {score['turns']:6.1f}"
             )
     seconds = results["seconds"]
     lines.append(

@@ -11,10 +11,16 @@ import numpy as np
 from sweetrl_agent.trajectory import Trajectory
 
 
-def outcome_pairs(trajectories: Sequence[Trajectory], min_best: float = 1.0) -> list[dict[str, Any]]:
+def outcome_pairs(
+    trajectories: Sequence[Trajectory], min_best: float = 1.0, min_difference: float = 0.0, grade: str = "tests_passed"
+) -> list[dict[str, Any]]:
     """Pair the best trajectory of each task with every strictly worse one.
 
-    Tasks whose best falls short of `min_best` are left out, as in the released code; void episodes are no evidence.
+    Args:
+        trajectories: Several of each task; void episodes are no evidence.
+        min_best: Tasks whose best falls short of this are left out, as in the released code for functions.
+        min_difference: Pairs that differ by less are left out, as in the released code for pages (0.1).
+        grade: The metric that tells better from worse.
 
     Returns:
         Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the reference) and both scores.
@@ -27,13 +33,13 @@ def outcome_pairs(trajectories: Sequence[Trajectory], min_best: float = 1.0) -> 
             by_task[trajectory.task_id].append(trajectory)
     rows = []
     for task_id, group in by_task.items():
-        best = max(group, key=lambda t: float(t.metrics["tests_passed"]))
-        best_score = float(best.metrics["tests_passed"])
+        best = max(group, key=lambda t: float(t.metrics[grade]))
+        best_score = float(best.metrics[grade])
         if best_score < min_best:
             continue
         for worse in group:
-            score = float(worse.metrics["tests_passed"])
-            if score < best_score:
+            score = float(worse.metrics[grade])
+            if score < best_score and best_score - score >= min_difference:
                 rows.append(
                     {
                         "task_id": task_id,

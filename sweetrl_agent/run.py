@@ -18,9 +18,10 @@ import torch
 import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
-from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks import Task
 from sweetrl_agent.config import Config, first_stage
 from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
+from sweetrl_agent.worlds import WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
@@ -51,6 +52,7 @@ class Run:
             self._refuse_what_is_fixed(path)
         write_text(path, settings)
         write_json(self.folder / "versions.json", versions())
+        self.world = WORLDS[config.task.env]
         self.train, self.test, self.unseen = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
@@ -112,20 +114,14 @@ class Run:
 
     def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """The vector environment of this run over some of its tasks, made for `rollouts.play`; with another human where one is given."""
-        return ColBenchVectorEnv(
-            num_envs=num_envs,
-            autoreset_mode="disabled",
-            tasks=tasks,
-            simulator=simulator or self.config.task.simulator_spec(),
-            sandbox=self.config.task.sandbox,
-            max_turns=self.config.task.max_turns,
-        )
+        return self.world.vector_env(self.config, tasks, num_envs, simulator or self.config.task.simulator_spec())
 
 
 def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tuple[Task, ...]]:
     """All tasks to train on, then the test and unseen tasks to measure on; where no test split is named, the last fifth."""
     arguments = config.task
     on_error: Any = arguments.on_error
+    load_tasks = WORLDS[arguments.env].env.load_tasks
     tasks = load_tasks(arguments.tasks, on_error)
     if arguments.test_tasks:
         test = load_tasks(arguments.test_tasks, on_error)

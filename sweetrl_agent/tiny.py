@@ -19,21 +19,24 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-#: Tokens may span words but not lines, numbers or sentences: a line of code or a stock phrase becomes a few tokens.
-_PIECES = Regex(r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+")
+#: What a token may span: words, but not lines, numbers or sentences. A line of code or a stock phrase becomes a few tokens.
+PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int, max_token_length: int = 24) -> PreTrainedTokenizerFast:
+def build_tokenizer(
+    texts: Iterable[str], vocab_size: int, max_token_length: int = 24, pieces: str = PIECES
+) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer with a chat template.
 
     Args:
         texts: What it should write compactly.
         vocab_size: Tokens, special ones included.
         max_token_length: Longest token in bytes; longer ones cost fewer steps and generalise less.
+        pieces: Regular expression of what a token may span.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(_PIECES, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [pre_tokenizers.Split(Regex(pieces), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(

@@ -71,13 +71,19 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     """
     from trl import TrlParser
 
+    from sweetrl_agent.config import ENVIRONMENTS
+
     parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
-    unknown = parser.set_defaults_with_config(**_read_settings(parser.parse_known_args(words)[0].config))
+    settings = _read_settings(parser.parse_known_args(words)[0].config)
+    unknown = parser.set_defaults_with_config(**settings)
+    known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
+    own_defaults = ENVIRONMENTS.get(parser.parse_known_args(words)[0].env, {})
+    parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
         raise ValueError(_unknown_settings(unknown, parts))

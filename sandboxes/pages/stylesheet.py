@@ -22,17 +22,10 @@ Words = frozenset[str]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A rule, or a block of rules such as a media query's; `needs`: for each selector the classes that must occur."""
+    """A rule, `needs`: for each of its selectors the classes that must occur."""
 
     text: str
     needs: tuple[Words, ...] = ()
-    inner: tuple[_Rule, ...] = ()
-
-    def used(self, words: Words) -> str:
-        if self.inner:
-            inner = "".join(rule.used(words) for rule in self.inner)
-            return f"{self.text}{{{inner}}}" if inner else ""
-        return self.text if not self.needs or any(classes <= words for classes in self.needs) else ""
 
 
 class StyleSheet:
@@ -41,25 +34,53 @@ class StyleSheet:
     def __init__(self, css: str) -> None:
         """Parse a sheet."""
         self.css = css
-        self._rules = _parse(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
+        self._top = _Block("", tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
 
     def for_page(self, html: str) -> str:
         """The rules that can apply in this page, in their order."""
-        words = frozenset(_WORD.findall(html))
-        return "".join(rule.used(words) for rule in self._rules)
+        return self._top.used(frozenset(_WORD.findall(html)))
 
 
-def _parse(nodes: list[tinycss2.ast.Node]) -> tuple[_Rule, ...]:
-    rules = []
-    for node in nodes:
+class _Block:
+    """Rules in their order, and the blocks among them such as a media query's, with an index by the classes that they need."""
+
+    def __init__(self, head: str, nodes: list[tinycss2.ast.Node]) -> None:
+        self.head = head
+        self.parts: list[_Rule | _Block] = []
+        self.always: list[int] = []
+        self.by_class: dict[str, list[int]] = {}
+        for node in nodes:
+            self._add(node)
+
+    def _add(self, node: tinycss2.ast.Node) -> None:
+        place = len(self.parts)
         if node.type == "qualified-rule":
-            rules.append(_Rule(node.serialize(), needed_classes(tinycss2.serialize(node.prelude))))
-        elif node.type == "at-rule" and node.lower_at_keyword in ("media", "supports"):
-            inner = tinycss2.parse_rule_list(node.content or [], skip_comments=True, skip_whitespace=True)
-            rules.append(_Rule(f"@{node.at_keyword}{tinycss2.serialize(node.prelude)}", inner=_parse(inner)))
+            rule = _Rule(node.serialize(), needed_classes(tinycss2.serialize(node.prelude)))
+            self.parts.append(rule)
+            if not all(rule.needs):
+                self.always.append(place)
+            for classes in rule.needs:
+                for name in sorted(classes)[:1]:  # without this one the selector cannot match; the others are looked at later
+                    self.by_class.setdefault(name, []).append(place)
         elif node.type == "at-rule":
-            rules.append(_Rule(node.serialize()))
-    return tuple(rules)
+            self.always.append(place)
+            self.parts.append(_nested(node) if node.lower_at_keyword in ("media", "supports") else _Rule(node.serialize()))
+
+    def used(self, words: Words) -> str:
+        places = {*self.always, *(place for word in words & self.by_class.keys() for place in self.by_class[word])}
+        return "".join(_used(self.parts[place], words) for place in sorted(places))
+
+
+def _nested(node: tinycss2.ast.Node) -> _Block:
+    inner = tinycss2.parse_rule_list(node.content or [], skip_comments=True, skip_whitespace=True)
+    return _Block(f"@{node.at_keyword}{tinycss2.serialize(node.prelude)}", inner)
+
+
+def _used(part: _Rule | _Block, words: Words) -> str:
+    if isinstance(part, _Block):
+        inner = part.used(words)
+        return f"{part.head}{{{inner}}}" if inner else ""
+    return part.text if not part.needs or any(classes <= words for classes in part.needs) else ""
 
 
 def needed_classes(selectors: str) -> tuple[Words, ...]:

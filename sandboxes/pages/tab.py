@@ -10,7 +10,8 @@ from sandboxes.pages.page import Page, PageOutcome, Rendering
 from sandboxes.pages.web_files import WebFiles
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Route
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Route
+    from playwright.async_api import Page as Tab
 
 #: Where a page lives: an address that no name server knows.
 ADDRESS = "http://page.invalid/"
@@ -26,13 +27,9 @@ for (const a of document.getAnimations()) {
 MAX_REFUSED = 50
 
 
-async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
-    """Load a page in a context of its own, look at it, and throw the context away.
-
-    Raises:
-        playwright.async_api.Error: If the page's process, or the browser, ends.
-    """
-    context = await browser.new_context(
+async def new_context(browser: Browser, page: Page) -> BrowserContext:
+    """A context that knows nothing, keeps nothing, and looks the same everywhere."""
+    return await browser.new_context(
         java_script_enabled=page.scripts,
         service_workers="block",
         accept_downloads=False,
@@ -43,24 +40,40 @@ async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
         reduced_motion="reduce",
         color_scheme="light",
     )
+
+
+async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
+    """Load a page in a context of its own, look at it, and throw the context away.
+
+    Raises:
+        playwright.async_api.Error: If the page's process, or the browser, ends.
+    """
+    context = await new_context(browser, page)
     try:
-        return await _look(context, page, _Requests(page, files))
+        requests = _Requests(page, files)
+        tab = await _load(context, page, requests)
+        return await _look(await context.new_cdp_session(tab), page, requests)
     finally:
         await context.close()
 
 
-async def _look(context: BrowserContext, page: Page, requests: _Requests) -> Rendering:
+async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab:
     await context.route("**/*", requests.answer)
-    if page.scripts:
-        await context.route_web_socket("**", lambda socket: socket.close())
     tab = await context.new_page()
-    tab.on("popup", lambda popup: popup.close())
-    await tab.goto(ADDRESS, wait_until="load", timeout=0)
-    session = await context.new_cdp_session(tab)
+    if page.scripts:  # they want an address, and a policy of their own
+        await context.route_web_socket("**", lambda socket: socket.close())
+        tab.on("popup", lambda popup: popup.close())
+        await tab.goto(ADDRESS, wait_until="load", timeout=0)
+    else:
+        requests.has_begun = True
+        await tab.set_content(requests.files.inlined(page.html), wait_until="load", timeout=0)
+    return tab
+
+
+async def _look(session: CDPSession, page: Page, requests: _Requests) -> Rendering:
     await session.send("Runtime.evaluate", {"expression": _STAND_STILL})
-    snapshot: dict[str, Any] = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
-    page_height = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
-    height = min(page_height, page.max_height)
+    snapshot = await _snapshot(session)
+    page_height, height = _heights(snapshot, page)
     shot: dict[str, Any] = await session.send(
         "Page.captureScreenshot",
         {
@@ -79,6 +92,39 @@ async def _look(context: BrowserContext, page: Page, requests: _Requests) -> Ren
         visible_boxes(snapshot, page.width, height),
         tuple(dict.fromkeys(requests.refused))[:MAX_REFUSED],
     )
+
+
+async def _snapshot(session: CDPSession) -> dict[str, Any]:
+    found: dict[str, Any] = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": list(STYLES)})
+    return found
+
+
+def _heights(snapshot: dict[str, Any], page: Page) -> tuple[int, int]:
+    """Of the whole page, and of its picture."""
+    whole = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
+    return whole, min(whole, page.max_height)
+
+
+class LayoutTab:
+    """A tab that lays out one page after the other, without pictures: for pages that we wrote ourselves and need not be kept apart."""
+
+    def __init__(self, tab: Tab, session: CDPSession, requests: _Requests) -> None:
+        self._tab, self._session, self._requests = tab, session, requests
+
+    @classmethod
+    async def open(cls, browser: Browser, page: Page, files: WebFiles) -> LayoutTab:
+        """A tab for pages of this one's width and height."""
+        context = await new_context(browser, page)
+        requests = _Requests(page, files)
+        tab = await _load(context, page, requests)
+        return cls(tab, await context.new_cdp_session(tab), requests)
+
+    async def lay_out(self, page: Page) -> Rendering:
+        """A rendering with boxes and no picture."""
+        await self._tab.set_content(self._requests.files.inlined(page.html), wait_until="load", timeout=0)
+        snapshot = await _snapshot(self._session)
+        page_height, height = _heights(snapshot, page)
+        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, visible_boxes(snapshot, page.width, height))
 
 
 class _Requests:

@@ -92,7 +92,8 @@ def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(f
     critic = AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, form, instructions)
     plain = encode_prompt([{"role": "system", "content": instructions}, *PROMPT], tiny_tokenizer)
     told = encode_prompt(
-        [{"role": "system", "content": f"{instructions}\n\n{HINT.format(hidden=HIDDEN)}"}, *PROMPT], tiny_tokenizer
+        [{"role": "system", "content": f"{instructions}\n\n{HINT.format(what='function', hidden=HIDDEN)}"}, *PROMPT],
+        tiny_tokenizer,
     )
     candidate = tiny_tokenizer(TEXTS[0] + "<|end|>")["input_ids"]
     model = _naive(critic.model, told, candidate)

@@ -1,0 +1,139 @@
+"""Scripted dialogues that teach a tiny model to design pages with a person, deliberately mediocre.
+
+The demonstrator shows what most people would want, hears what differs, and mends some of it; it often overhears something, and stops too
+early: there is something left to learn. A part of the dialogues is led by the hidden page, given as a system message: there it shows that
+page at once. Without those a model from scratch could not read the critic's hint, which any pretrained model can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.simulators.design_differences import differences
+from colbench_gym.simulators.scripted_design import CONTENT, LEVELS
+from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
+from colbench_gym.tasks.designs.embedded import design_of
+from colbench_gym.tasks.task import Task
+from sandboxes.browser import Browser
+from sandboxes.pages import Page, Rendering
+from sweetrl_agent.chat import hint_message
+from sweetrl_agent.seeds import derive_seed
+
+#: Words of what a person says -> slots that it may be about, likely ones first.
+_ABOUT = (
+    ("background of the page", ("ground",)), ("bar at the top", ("tone", "shade")), ("bar at the bottom", ("footer", "tone", "shade")),
+    ("photo", ("photo", "layout")), ("column", ("layout", "tone", "shade")), ("larger", ("size",)), ("smaller", ("size",)),
+    ("button", ("button", "tone", "shade", "layout")), ("should say", ("headline", "button")), ("should not be there", ("footer", "cards", "layout")),
+    ("box", ("card", "cards", "layout")), ("missing", ("footer", "cards", "headline", "button", "layout")), ("field", ("layout",)),
+    ("further", ("layout", "links", "size")), ("should be", ("links", "layout", "tone", "shade")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Demonstrator:
+    """How good the demonstrations are.
+
+    Attributes:
+        rounds: Probability of hearing the person 0, 1, 2, ... times before the last page is handed in.
+        hears: Probability of mending what a sentence is about.
+        errs: Probability of another option than the right one where it mends.
+        guesses: Probability that a slot of the first draft is not what most people would want.
+        hinted_fraction: Share of dialogues led by the hidden page.
+    """
+
+    rounds: tuple[float, ...] = (0.15, 0.25, 0.25, 0.2, 0.15)
+    hears: float = 0.7
+    errs: float = 0.1
+    guesses: float = 0.1
+    hinted_fraction: float = 0.2
+
+
+@dataclass
+class _Dialogue:
+    task: Task
+    wanted: Design
+    own: Design
+    rng: np.random.Generator
+    rounds: int
+    messages: list[dict[str, str]]
+    is_over: bool = field(default=False)
+
+
+def demonstrations(
+    tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None, level: str = "normal"
+) -> list[list[dict[str, str]]]:
+    """`num_dialogues` demonstrations on embedded pages as chat messages, tasks taking turns; the person is the scripted one.
+
+    Raises:
+        sandboxes.SandboxError: If no browser can be had to see the pages in.
+    """
+    demonstrator = demonstrator or Demonstrator()
+    dialogues = [_begin(tasks[i % len(tasks)], demonstrator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)]
+    with Browser() as browser:
+        references = dict(zip(
+            (task.id for task in tasks), browser.lay_out([Page(task.hidden.reference) for task in tasks]), strict=True
+        ))  # fmt: skip
+        while under_way := [dialogue for dialogue in dialogues if not dialogue.is_over]:
+            pages = browser.lay_out([Page(dialogue.own.html()) for dialogue in under_way])
+            for dialogue, page in zip(under_way, pages, strict=True):
+                _go_on(dialogue, page, references[dialogue.task.id], demonstrator, LEVELS[level])
+    return [dialogue.messages for dialogue in dialogues]
+
+
+def _begin(task: Task, demonstrator: Demonstrator, seed: int) -> _Dialogue:
+    rng = np.random.default_rng(seed)
+    wanted = design_of(task)
+    is_hinted = rng.random() < demonstrator.hinted_fraction
+    own = wanted if is_hinted else _first_draft(wanted, demonstrator, rng)
+    messages = [*hint_message(task.hidden.reference if is_hinted else ""), {"role": "user", "content": task.description}]
+    rounds = int(rng.choice(len(demonstrator.rounds), p=demonstrator.rounds))
+    dialogue = _Dialogue(task, wanted, own, rng, rounds, [*messages, {"role": "assistant", "content": own.html()}])
+    if rounds == 0:
+        _hand_in(dialogue)
+    return dialogue
+
+
+def _first_draft(wanted: Design, demonstrator: Demonstrator, rng: np.random.Generator) -> Design:
+    choices = dict(plain_design(wanted.topic).choices)
+    for slot, options in SLOTS.items():
+        if rng.random() < demonstrator.guesses:
+            choices[slot] = str(rng.choice(options[:12]))
+    return Design(wanted.topic, choices)
+
+
+def _go_on(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, said: int) -> None:
+    sentences = [difference.sentence for difference in differences(page, reference)[:said]]
+    dialogue.messages.append({"role": "user", "content": " ".join(sentences) or CONTENT})
+    if sentences:
+        for sentence in sentences:
+            if dialogue.rng.random() < demonstrator.hears:
+                dialogue.own = _mended(dialogue, sentence, demonstrator.errs)
+        dialogue.messages.append({"role": "assistant", "content": dialogue.own.html()})
+    dialogue.rounds -= 1
+    if not sentences or dialogue.rounds == 0:
+        _hand_in(dialogue)
+
+
+def _hand_in(dialogue: _Dialogue) -> None:
+    """The last page again, or the words alone where the person has just said that it is right."""
+    last = dialogue.messages[-1]
+    if last["role"] == "assistant":
+        last["content"] = f"{ANSWER_MARKER}\n{last['content']}"
+    else:
+        dialogue.messages.append({"role": "assistant", "content": ANSWER_MARKER})
+    dialogue.is_over = True
+
+
+def _mended(dialogue: _Dialogue, sentence: str, errs: float) -> Design:
+    """The page with the first slot corrected that the sentence may be about; colours go together."""
+    slots = next((slots for words, slots in _ABOUT if words in sentence), ("layout",))
+    wrong = [slot for slot in slots if dialogue.own[slot] != dialogue.wanted[slot]]
+    choices = dict(dialogue.own.choices)
+    for slot in wrong[:2] if wrong[:1] == ["tone"] else wrong[:1]:
+        options = SLOTS[slot][:12]
+        choices[slot] = str(dialogue.rng.choice(options)) if dialogue.rng.random() < errs else dialogue.wanted[slot]
+    return Design(dialogue.own.topic, choices)

@@ -1,0 +1,79 @@
+"""What training must know of an environment beyond its contract: how it is made, what it measures, and a start to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colbench_gym.envs.backend import BackendEnv
+from colbench_gym.envs.colbench_env import ColBenchEnv
+from colbench_gym.envs.frontend import FrontendEnv
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.tasks import Task
+from sweetrl_agent.tiny import PIECES
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config import Config
+
+Dialogues = list[list[dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment as the trainer sees it.
+
+    Attributes:
+        env: Its class.
+        grade: Name of the metric that tells better answers from worse, in [0, 1].
+        grade_title: Its name for people.
+        arguments: Arguments of the environment beyond tasks, simulator and turns, from the configuration.
+        demonstrate: Dialogues on tasks that teach a tiny model to converse: from tasks, their number and a seed.
+        pieces: Regular expression of what a token of the tiny model's tokenizer may span.
+        max_token_length: Longest token of it, in bytes.
+    """
+
+    env: type[ColBenchEnv]
+    grade: str
+    grade_title: str
+    arguments: Callable[[Config], dict[str, Any]]
+    demonstrate: Callable[[Sequence[Task], int, int], Dialogues]
+    pieces: str
+    max_token_length: int
+
+    def vector_env(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any) -> ColBenchVectorEnv:
+        """The vector environment over some tasks, made for `rollouts.play`."""
+        return ColBenchVectorEnv(
+            num_envs=num_envs,
+            autoreset_mode="disabled",
+            env_class=self.env,
+            tasks=tasks,
+            simulator=simulator,
+            max_turns=config.task.max_turns,
+            **self.arguments(config),
+        )
+
+
+def _functions(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
+    from colbench_gym.simulators import make
+    from sweetrl_agent.imitation import demonstrations
+
+    return demonstrations(tasks, make("scripted"), count, seed)
+
+
+def _pages(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
+    from sweetrl_agent.imitation_pages import demonstrations
+
+    return demonstrations(tasks, count, seed)
+
+
+WORLDS: dict[str, World] = {
+    "ColBench-Backend-v0": World(
+        BackendEnv, "tests_passed", "tests passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
+        PIECES, max_token_length=24,
+    ),
+    "ColBench-Frontend-v0": World(
+        FrontendEnv, "similarity", "similarity", lambda config: {}, _pages,
+        pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
+    ),
+}  # fmt: skip
