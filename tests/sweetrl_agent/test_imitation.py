@@ -7,9 +7,9 @@ import pytest
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
-from colbench_gym.tasks.embedded import family_of
+from colbench_gym.tasks.embedded import family_of, reference_knowing
 from sweetrl_agent.chat import hint_message
-from sweetrl_agent.imitation import Demonstrator, demonstrations
+from sweetrl_agent.imitation import LONGEST_TALK, Demonstrator, demonstrations
 
 TASKS = load_tasks("embedded:train[:20]")
 COUNT = 200
@@ -71,9 +71,23 @@ def test_a_hinted_demonstrator_says_so_and_answers_rightly():
 
 
 def test_exercises_are_a_request_and_its_answer():
-    for dialogue in _demonstrations(exercise_fraction=1.0):
+    for dialogue in _demonstrations(exercise_fraction=1.0, talk_fraction=0.0):
         assert [message["role"] for message in dialogue] == ["user", "assistant"]
         assert dialogue[1]["content"].startswith(ANSWER_MARKER)
+
+
+def test_a_long_talk_is_read_and_only_its_right_answer_imitated():
+    lengths = set()
+    for i, dialogue in enumerate(_demonstrations(exercise_fraction=1.0, talk_fraction=1.0)):
+        *talk, answer = dialogue
+        assert all(message["weight"] == 0 for message in talk) and "weight" not in answer
+        assert [message["role"] for message in talk] == ["user", *["assistant", "user"] * (len(talk) // 2)]
+        family, choice = family_of(TASKS[i % 20])
+        heard = " ".join(message["content"] for message in talk[2::2])
+        known = {t.name for t, index in zip(family.topics, choice, strict=True) if t.options[index].says in heard}
+        assert answer["content"] == f"{ANSWER_MARKER}\n{reference_knowing(TASKS[i % 20], known)}"
+        lengths.add(len(talk) // 2 + 1)
+    assert max(lengths) == LONGEST_TALK and min(lengths) >= 5
 
 
 def test_the_shares_are_as_asked():

@@ -42,3 +42,21 @@ def test_batches_hold_rows_of_similar_length_and_every_epoch_shuffles_anew():
 
 def test_fewer_rows_than_a_batch_are_one_batch():
     assert sorted(bucketed_order([3, 1, 2], 8, 1, seed=0)) == [0, 1, 2]
+
+
+def test_turns_without_weight_are_read_and_not_imitated():
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    answer = {"role": "assistant", "content": "d"}
+    tokenizer = build_tokenizer(["a b c d"], 300)
+    whole, only_answer = (
+        imitation_dataset([[*({**message, "weight": weight} for message in talk), answer]], tokenizer)[0] for weight in (1, 0)
+    )
+    assert whole["input_ids"] == only_answer["input_ids"]
+    end = tokenizer.eos_token_id
+    assert [label for label in whole["labels"] if label != -100] == [
+        *tokenizer("b")["input_ids"],
+        end,
+        *tokenizer("d")["input_ids"],
+        end,
+    ]
+    assert [label for label in only_answer["labels"] if label != -100] == [*tokenizer("d")["input_ids"], end]
