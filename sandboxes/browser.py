@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -134,22 +135,28 @@ class _Engine:
 
     def __init__(self, workers: int, files: WebFiles, launcher: Launcher) -> None:
         self._files = files
-        self._folder = tempfile.TemporaryDirectory(prefix="colbench-browser-")
+        self._folder = tempfile.mkdtemp(prefix="colbench-browser-")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="browsers", daemon=True)
         self._thread.start()
         try:
-            self._launcher = launcher(Path(self._folder.name))
+            self._launcher = launcher(Path(self._folder))
             self._run(self._start(workers))
         except BaseException:
             self.close()
             raise
 
     def render(self, pages: Sequence[Page]) -> list[Rendering]:
+        self._prepare(pages)
         found: list[Rendering] = self._run(self._render_all(pages))
         return found
 
+    def _prepare(self, pages: Sequence[Page]) -> None:
+        for page in pages:
+            self._files.prepare(page.html)
+
     def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
+        self._prepare(pages)
         found: list[Rendering] = self._run(self._lay_out_all(pages))
         return found
 
@@ -160,7 +167,7 @@ class _Engine:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

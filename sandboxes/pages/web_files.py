@@ -116,6 +116,15 @@ class WebFiles:
             return WebFile("image/svg+xml", photo(*size, seed=url).encode()) if size else None
         return None
 
+    def prepare(self, html: str) -> None:
+        """Read what a page may ask for and takes long to read: before its time begins to run.
+
+        Raises:
+            SandboxError: If it cannot be had.
+        """
+        if "tailwind" in html:
+            self._tailwind  # noqa: B018  # read once, then remembered
+
     def inlined(self, html: str) -> str:
         """The page with the style sheets that it links to written into it, as far as it can use them: a request less to wait for."""
 

@@ -232,7 +232,7 @@ def test_nothing_is_left_when_it_is_closed(browser, descendants):
     before = set(descendants(os.getpid()))
     own = Browser(workers=1)
     own.render([Page("<p>x")])
-    folder = own._engine._folder.name
+    folder = own._engine._folder
     assert set(descendants(os.getpid())) > before
     own.close()
     own.close()

