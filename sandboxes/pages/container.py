@@ -1,0 +1,108 @@
+"""A browser in a container: the other wall for pages, where there is a Docker daemon.
+
+Playwright starts this module as if it were the browser, and talks to it over the pipes 3 and 4; it starts a locked-down container and passes
+on what is said. The container ends with its input, so nothing is left when this process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sandboxes.pages.chromium import make_executable
+from sandboxes.sandbox import SandboxError
+
+MEMORY_MIB = 3072
+_FROM_PLAYWRIGHT, _TO_PLAYWRIGHT = 3, 4
+_HEADER = struct.Struct("!BxxxI")
+_STDOUT = 1
+_CHUNK = 1 << 16
+
+
+def write_docker_launcher(folder: Path) -> Path:
+    """A script that starts the browser in a container; for `Browser(launcher=write_docker_launcher)`.
+
+    Raises:
+        SandboxError: If there is no daemon or no image; says what to do.
+    """
+    try:
+        from sandboxes.docker import client_or_error, missing
+        from sandboxes.images import BROWSER_IMAGE
+    except ImportError:
+        raise SandboxError("The Docker backend needs the docker package: `pip install docker`.") from None
+    client_or_error().close()
+    if reason := missing(BROWSER_IMAGE):
+        raise SandboxError(f"{reason}. Build it: `python -m sandboxes build browser`.")
+    root = Path(__file__).parents[2]
+    path = folder / "browser"
+    path.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(root))} exec {shlex.quote(sys.executable)} -m sandboxes.pages.container {BROWSER_IMAGE} "$@"\n'
+    )
+    return make_executable(path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a browser of an image with arguments until Playwright, or the browser, hangs up."""
+    from sandboxes.containers import connect, lock_down
+
+    image, *flags = arguments
+    client = connect()
+    settings = lock_down(MEMORY_MIB, cpus=2.0, runtime=None) | {
+        "pids_limit": 512,
+        "tmpfs": {"/tmp": "size=512m,mode=1777,nosuid,nodev"},
+        "working_dir": "/tmp",
+        "environment": {"HOME": "/tmp", "LANG": "C.UTF-8"},
+    }
+    del settings["ulimits"]
+    container = client.containers.create(image, [*flags, "--no-sandbox"], **settings)
+    wrapped = client.api.attach_socket(container.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    link: socket.socket = getattr(wrapped, "_sock", wrapped)
+    container.start()
+    threading.Thread(target=_pass_on, args=(link,), daemon=True).start()
+    try:
+        _pass_back(link)
+    finally:
+        with contextlib.suppress(Exception):  # it removes itself when it ends
+            container.remove(force=True)
+    return 0
+
+
+def _pass_on(link: socket.socket) -> None:
+    """Playwright's commands into the container; its end ends the container."""
+    with contextlib.suppress(OSError):
+        while data := os.read(_FROM_PLAYWRIGHT, _CHUNK):
+            link.sendall(data)
+    with contextlib.suppress(OSError):
+        link.shutdown(socket.SHUT_RDWR)
+
+
+def _pass_back(link: socket.socket) -> None:
+    """What the container says on standard output to Playwright, taken out of the daemon's frames."""
+    with contextlib.suppress(OSError):
+        while header := _exactly(link, _HEADER.size):
+            stream, length = _HEADER.unpack(header)
+            payload: Any = memoryview(_exactly(link, length))
+            while stream == _STDOUT and payload:
+                payload = payload[os.write(_TO_PLAYWRIGHT, payload) :]
+
+
+def _exactly(link: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        part = link.recv(count - len(data))
+        if not part:
+            return b""
+        data += part
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
