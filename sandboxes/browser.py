@@ -21,8 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import sandboxes
 from sandboxes.pages.cache import RenderingCache
-from sandboxes.pages.chromium import FLAGS, write_embedded_launcher
+from sandboxes.pages.chromium import FLAGS, write_embedded_launcher, write_unsafe_launcher
+from sandboxes.pages.container import docker_lacks, write_docker_launcher
 from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
 from sandboxes.pages.tab import LayoutTab, render
 from sandboxes.pages.web_files import WebFiles
@@ -36,6 +38,39 @@ NEEDS_PLAYWRIGHT = "Rendering needs Playwright: `pip install 'colbench-gym[front
 TRIES = 2
 _LAUNCH_TIMEOUT_MS = 30_000
 Launcher = Callable[[Path], Path]
+
+
+def make_browser(name: str = "auto", workers: int = 2) -> Browser:
+    """Build a renderer by name; nothing is started before the first page.
+
+    Args:
+        name: "embedded" (bubblewrap), "docker" (containers of the image of `python -m sandboxes build browser`), or "auto": Docker where
+            a daemon answers and has that image, else embedded. "unsafe-no-isolation" opens pages with the rights of this
+            process: only for pages that you wrote yourself.
+        workers: Browsers, each of which renders one page at a time.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    name, _ = resolve_browser(name)
+    launchers = {
+        "embedded": write_embedded_launcher,
+        "docker": write_docker_launcher,
+        "unsafe-no-isolation": write_unsafe_launcher,
+    }
+    return Browser(workers, launcher=launchers[name])
+
+
+def resolve_browser(name: str = "auto") -> tuple[str, str]:
+    """The backend that a name stands for on this machine, and why.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if name != "auto":
+        return sandboxes.resolve(name)
+    reason = docker_lacks()
+    return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
 
 
 class Browser:
@@ -254,7 +289,9 @@ class _Seat:
                     executable_path=self._launcher, args=list(FLAGS), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
                 )
             except Error as error:
-                raise SandboxError(f"The browser does not start: {error}") from None
+                said = [line for line in str(error).splitlines() if line.strip()]
+                own_words = [line for line in said if "[err]" in line]
+                raise SandboxError(f"The browser does not start: {' '.join([*said[:1], *own_words[-3:]])}") from None
         return self._browser
 
     async def leave(self) -> None:

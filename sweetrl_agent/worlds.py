@@ -73,7 +73,7 @@ WORLDS: dict[str, World] = {
         PIECES, max_token_length=24,
     ),
     "ColBench-Frontend-v0": World(
-        FrontendEnv, "similarity", "similarity", lambda config: {}, _pages,
+        FrontendEnv, "similarity", "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
     ),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from colbench_gym.simulators import Simulator, make_designer
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.rows import OnError
 from sandboxes import SandboxError as BrowserError
-from sandboxes.browser import Browser
+from sandboxes.browser import Browser, make_browser
 from sandboxes.pages import Page, PageOutcome, Rendering
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class FrontendEnv(ColBenchEnv):
     * `tasks`: "embedded:train", a JSONL path, any with a slice; or tasks.
     * `simulator`: "scripted", a mapping with "name" and arguments; or a `Simulator`.
     * `similarity`: "blocks"; or a `Similarity`.
-    * `browser`: a `sandboxes.browser.Browser`, which stays the caller's to close; None for one of its own.
+    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which stays the caller's to close.
     * `edits`: the agent may edit its last page.
     * `max_turns`: 10, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
@@ -75,7 +75,7 @@ class FrontendEnv(ColBenchEnv):
         tasks: str | Sequence[Task] = "embedded:train",
         simulator: str | Mapping[str, Any] | Simulator = "scripted",
         similarity: str | Similarity = "blocks",
-        browser: Browser | None = None,
+        sandbox: str | Browser = "auto",
         reward: Literal["similarity", "success"] = "similarity",
         success_at: float = 0.9,
         edits: bool = False,
@@ -92,8 +92,8 @@ class FrontendEnv(ColBenchEnv):
             raise ValueError(f"`success_at` must be above 0 and at most 1, got {success_at!r}.")
         self.reward, self.success_at, self.edits = reward, success_at, edits
         self.similarity = make_similarity(similarity)
-        self._owns_browser = browser is None
-        self.browser = browser or Browser(workers=1)
+        self._owns_browser = isinstance(sandbox, str)
+        self.browser = make_browser(sandbox, workers=1) if isinstance(sandbox, str) else sandbox
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
 
     @staticmethod

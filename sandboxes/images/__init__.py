@@ -19,11 +19,11 @@ from docker.errors import APIError, BuildError, ImageNotFound
 
 from sandboxes.images.from_host import BROWSER_CHANGES, PYTHON_CHANGES, browser_root, python_root
 from sandboxes.pages.chromium import find_chromium
+from sandboxes.pages.container import BROWSER_IMAGE
 from sandboxes.sandbox import SandboxError
 
 PACKAGES_DIRECTORY = "/packages"
 SOURCES = ("auto", "registry", "host")
-BROWSER_IMAGE = "colbench-gym/browser:chromium"
 _DOCKERFILES = Path(__file__).parent
 
 

@@ -87,6 +87,11 @@ def write_embedded_launcher(folder: Path) -> Path:
     return write_launcher(folder, [*_walls(find_chromium())])
 
 
+def write_unsafe_launcher(folder: Path) -> Path:
+    """A script that starts the browser without any wall: only for pages that you wrote yourself."""
+    return write_launcher(folder, [find_chromium(), *(["--no-sandbox"] if os.geteuid() == 0 else [])])
+
+
 def write_launcher(folder: Path, command: list[str]) -> Path:
     """A script that replaces itself by a command, to which Playwright adds the browser's arguments."""
     path = folder / "browser"

@@ -17,9 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sandboxes.daemon import address, knock
 from sandboxes.pages.chromium import make_executable
 from sandboxes.sandbox import SandboxError
 
+BROWSER_IMAGE = "colbench-gym/browser:chromium"
+WAY_OUT = "Start a daemon, then `pip install docker` and `python -m sandboxes build browser`; or use 'embedded' on Linux."
 MEMORY_MIB = 3072
 _FROM_PLAYWRIGHT, _TO_PLAYWRIGHT = 3, 4
 _HEADER = struct.Struct("!BxxxI")
@@ -33,20 +36,27 @@ def write_docker_launcher(folder: Path) -> Path:
     Raises:
         SandboxError: If there is no daemon or no image; says what to do.
     """
-    try:
-        from sandboxes.docker import client_or_error, missing
-        from sandboxes.images import BROWSER_IMAGE
-    except ImportError:
-        raise SandboxError("The Docker backend needs the docker package: `pip install docker`.") from None
-    client_or_error().close()
-    if reason := missing(BROWSER_IMAGE):
-        raise SandboxError(f"{reason}. Build it: `python -m sandboxes build browser`.")
+    if reason := docker_lacks():
+        raise SandboxError(f"Pages cannot be rendered in Docker: {reason}. {WAY_OUT}")
     root = Path(__file__).parents[2]
     path = folder / "browser"
     path.write_text(
         f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(root))} exec {shlex.quote(sys.executable)} -m sandboxes.pages.container {BROWSER_IMAGE} "$@"\n'
     )
     return make_executable(path)
+
+
+def docker_lacks() -> str:
+    """What Docker lacks here to render pages: the package, a daemon, the image; "" where all is there."""
+    try:
+        knock()
+    except OSError:
+        return f"no Docker daemon answers at {address()}"
+    try:
+        from sandboxes.docker import missing
+    except ImportError:
+        return "the docker package is not installed"
+    return missing(BROWSER_IMAGE)
 
 
 def main(arguments: Sequence[str]) -> int:

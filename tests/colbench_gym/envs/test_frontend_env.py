@@ -41,7 +41,7 @@ def browser(is_missing):
 
 @pytest.fixture
 def make(browser):
-    return lambda **arguments: gym.make("ColBench-Frontend-v0", **{"tasks": TASKS, "browser": browser, **arguments})
+    return lambda **arguments: gym.make("ColBench-Frontend-v0", **{"tasks": TASKS, "sandbox": browser, **arguments})
 
 
 def test_a_person_says_what_differs_and_the_last_page_is_scored(make):
@@ -147,12 +147,12 @@ def test_the_picture_of_the_last_page_is_rendered(make):
 
 def test_a_vector_of_dialogues_gives_what_each_gives_alone(browser):
     with_ids = {"task_id": [task.id for task in TASKS]}
-    envs = gym.make_vec("ColBench-Frontend-v0", num_envs=6, tasks=TASKS, browser=browser, autoreset_mode="disabled")
+    envs = gym.make_vec("ColBench-Frontend-v0", num_envs=6, tasks=TASKS, sandbox=browser, autoreset_mode="disabled")
     envs.reset(seed=list(range(6)), options=with_ids)
     envs.step([DRAFT[task.id] for task in TASKS])
     _, rewards, terminated, _, infos = envs.step(["I WANT TO ANSWER:"] * 6)
     assert terminated.all() and infos["metrics"]["similarity"].tolist() == rewards.tolist()
-    alone = gym.make("ColBench-Frontend-v0", tasks=TASKS, browser=browser)
+    alone = gym.make("ColBench-Frontend-v0", tasks=TASKS, sandbox=browser)
     for task, reward in zip(TASKS, rewards, strict=True):
         alone.reset(options={"task_id": task.id})
         alone.step(DRAFT[task.id])
@@ -162,7 +162,7 @@ def test_a_vector_of_dialogues_gives_what_each_gives_alone(browser):
 
 
 def test_the_environment_can_be_copied(make):
-    env = make(browser=None).unwrapped
+    env = make(sandbox="embedded").unwrapped
     copy = pickle.loads(pickle.dumps(env))
     copy.reset(options={"task_id": TASKS[1].id})
     assert copy.step(f"I WANT TO ANSWER:\n{TASKS[1].hidden.reference}")[1] == pytest.approx(1.0)
@@ -184,6 +184,7 @@ def test_the_person_follows_the_level(make):
     [
         ({"reward": "tests_passed"}, "`reward` must be"),
         ({"success_at": 0}, "`success_at` must be"),
+        ({"sandbox": "none"}, "`name` must be one of"),
         ({"similarity": "eyes"}, "`similarity` must be"),
         ({"simulator": "openai"}, "is 'scripted', with a 'level'"),
         ({"simulator": {"name": "scripted", "level": "mute"}}, "`level` must be"),
@@ -199,7 +200,7 @@ def test_without_a_browser_the_episode_is_void_or_an_error(tmp_path):
         raise SandboxError("No browser here; install one.")
 
     def make_env(**arguments):
-        return gym.make("ColBench-Frontend-v0", tasks=TASKS, browser=Browser(launcher=nothing), **arguments)
+        return gym.make("ColBench-Frontend-v0", tasks=TASKS, sandbox=Browser(launcher=nothing), **arguments)
 
     env = make_env()
     env.reset(seed=0)
