@@ -39,7 +39,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
         "critic_epochs": [1, 2],
         "form": ["paper", "released"],
         "pair_quantile": [0.1, 0.2, 0.5],
-        "actor_learning_rate": [5e-5, 1e-4],
+        "actor_learning_rate": [5e-5, 1e-4, 2e-4],
         "actor_epochs": [1, 2],
         "actor_nll": [0.3, 1.0, 3.0],
     },
