@@ -82,9 +82,9 @@ def check(given: CompareArguments, config: Config) -> None:
 
 
 def _check_names(given: CompareArguments, config: Config) -> None:
-    from colbench_gym.envs.backend import BackendEnv
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
+    from sweetrl_agent.worlds import WORLDS
 
     for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
         for name in names:
@@ -93,13 +93,14 @@ def _check_names(given: CompareArguments, config: Config) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
     for name in given.algorithms:
-        if missing := missing_capabilities(name, BackendEnv):
+        if missing := missing_capabilities(name, WORLDS[config.task.env].env):
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
     needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
-    if needs_exact and not config.task.tasks.startswith("embedded:"):
+    is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
+    if needs_exact and not is_known:
         raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which only embedded tasks have, got `tasks`={config.task.tasks!r}; "
-            "leave out 'exact' and give `--credit_tasks 0`."
+            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
+            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out 'exact' and give `--credit_tasks 0`."
         )
 
 

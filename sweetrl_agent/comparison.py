@@ -26,12 +26,13 @@ from sweetrl_agent.statistics import (
     tasks_needed,
 )
 
-METRICS = ("success", "tests_passed")
 #: Rows of `evaluation.jsonl`, by seed.
 Evaluations = Mapping[int, Sequence[Row]]
 
 
-def tables(evaluations: Evaluations, split: str) -> dict[str, dict[str, Scores]]:
+def tables(
+    evaluations: Evaluations, split: str, metrics: Sequence[str] = ("success", "tests_passed")
+) -> dict[str, dict[str, Scores]]:
     """Scores of every algorithm on one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
 
     A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
@@ -47,14 +48,18 @@ def tables(evaluations: Evaluations, split: str) -> dict[str, dict[str, Scores]]
     for seed, row in rows:
         if row["task_id"] in kept:
             by_name[row["agent"]][seed].append(row)
-    return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in METRICS}
+    return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in metrics}
 
 
-def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
+def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dict[str, Any]:
     """All numbers of a comparison but the ledger.
 
+    Args:
+        evaluations: Rows of episodes by seed.
+        grade: The metric beside success: "tests_passed", or "similarity" of pages.
+
     Returns:
-        "algorithms": name -> split -> "success", "tests_passed" (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
+        "grade": its name. "algorithms": name -> split -> "success", the grade (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
         the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks).
         "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
@@ -64,26 +69,26 @@ def compare_scores(evaluations: Evaluations) -> dict[str, Any]:
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
     paired: list[dict[str, Any]] = []
     for split in splits:
-        by_metric = tables(evaluations, split)
+        by_metric = tables(evaluations, split, ("success", grade))
         for name, success in by_metric["success"].items():
-            tests = by_metric["tests_passed"][name]
+            graded = by_metric[grade][name]
             algorithms[name][split] = {
                 "success": _round(success.mean()),
-                "tests_passed": _round(tests.mean()),
+                grade: _round(graded.mean()),
                 "n": success.shape[1],
                 "seeds": success.shape[0],
                 "by_seed": [_round(x) for x in success.mean(axis=1)],
                 "ci95": {
                     "success": _interval(score_interval(success)),
-                    "tests_passed": _interval(score_interval(tests)),
+                    grade: _interval(score_interval(graded)),
                 },
                 "ci95_agents": {
                     "success": _interval(score_interval(success, agents_interval)),
-                    "tests_passed": _interval(score_interval(tests, agents_interval)),
+                    grade: _interval(score_interval(graded, agents_interval)),
                 },
             }
         paired += _paired(by_metric["success"], split)
-    return {"algorithms": dict(algorithms), "paired": paired}
+    return {"grade": grade, "algorithms": dict(algorithms), "paired": paired}
 
 
 def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
@@ -112,13 +117,15 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
 
 def table(results: dict[str, Any], titles: dict[str, str]) -> str:
     """The numbers as lines for a terminal."""
-    lines = [f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {'tests passed':>13}"]
+    grade = results["grade"]
+    head = f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {grade.replace('_', ' '):>13}"
+    lines = [head]
     for name, splits in results["algorithms"].items():
         for split, score in splits.items():
             low, high = score["ci95"]["success"]
             lines.append(
                 f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
-                f"{f'{low:.1%} to {high:.1%}':>17} {score['tests_passed']:13.1%}"
+                f"{f'{low:.1%} to {high:.1%}':>17} {score[grade]:13.1%}"
             )
     lines.append(
         f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
@@ -141,7 +148,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         for run in runs
     }
     results = {
-        **compare_scores(evaluations),
+        **compare_scores(evaluations, runs[0].world.grade),
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),

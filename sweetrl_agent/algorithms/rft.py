@@ -1,12 +1,13 @@
 """Rejection fine-tuning (arXiv:2503.15478, section 5.1; also STaR, filtered behaviour cloning): imitate one's own successes.
 
 1. Collect k trajectories per task with the start policy (shared with the other algorithms).
-2. Keep those that pass all tests (or `min_best` of them).
+2. Keep those that pass all tests (or `min_best` of them), and of those the best of a task: pages are never wholly right.
 3. Maximise the likelihood of the agent's turns in them; the human's words are read and never imitated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import set_seed
@@ -19,8 +20,18 @@ from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trajectory import Trajectory
 
 POLICY = "rft/agent"
+
+
+def best_of_each_task(trajectories: Sequence[Trajectory], grade: str, least: float) -> list[Trajectory]:
+    """Trajectories that are graded at least `least`, and none worse than another of their task."""
+    valid = [t for t in trajectories if not t.is_void]
+    best: dict[str, float] = {}
+    for trajectory in valid:
+        best[trajectory.task_id] = max(best.get(trajectory.task_id, 0.0), float(trajectory.metrics[grade]))
+    return [t for t in valid if float(t.metrics[grade]) >= max(least, best[t.task_id])]
 
 
 def train(run: Run) -> None:
@@ -33,7 +44,7 @@ def train(run: Run) -> None:
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
-    kept = [t for t in load_trajectories(run) if not t.is_void and t.metrics["tests_passed"] >= run.config.collect.min_best]
+    kept = best_of_each_task(load_trajectories(run), run.world.grade, run.config.collect.min_best)
     if not kept:
         raise TaskError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "

@@ -9,6 +9,7 @@ from sweetrl_agent.reporting import paper
 from sweetrl_agent.reporting.figures import NOTHING, duration, percent, percent_interval, plain, points
 from sweetrl_agent.reporting.line_chart import Line
 from sweetrl_agent.reporting.parts import Chart, Part, Table
+from sweetrl_agent.reporting.scores import grade_of, grade_title
 
 Results = Mapping[str, Any]
 Names = Mapping[str, str]
@@ -40,7 +41,7 @@ def _scores(results: Results, titles: Names) -> Part:
         "Success",
         "95%, algorithm",
         "95%, these agents",
-        "Tests passed",
+        grade_title(results),
         "95%, algorithm",
         "Success by seed",
         "Tasks x seeds",
@@ -48,27 +49,31 @@ def _scores(results: Results, titles: Names) -> Part:
     tables = [
         Table(
             head,
-            [_score(titles.get(name, name), of[split]) for name, of in results["algorithms"].items() if split in of],
+            [
+                _score(titles.get(name, name), of[split], grade_of(results))
+                for name, of in results["algorithms"].items()
+                if split in of
+            ],
             split,
         )
         for split in splits
     ]
     text = (
-        "Success: every hidden test passes. 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
+        "Success: every hidden test passes (of a page: it is at least 90% similar). 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
         "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
         "over tasks). In percent."
     )
     return Part("scores", "Success", tables, notes=[text])
 
 
-def _score(title: str, score: Mapping[str, Any]) -> tuple[str, ...]:
+def _score(title: str, score: Mapping[str, Any], grade: str) -> tuple[str, ...]:
     return (
         title,
         percent(score["success"]),
         percent_interval(score["ci95"]["success"]) if score["seeds"] > 1 else NOTHING,
         percent_interval(score["ci95_agents"]["success"]),
-        percent(score["tests_passed"]),
-        percent_interval(score["ci95"]["tests_passed"]) if score["seeds"] > 1 else NOTHING,
+        percent(score[grade]),
+        percent_interval(score["ci95"][grade]) if score["seeds"] > 1 else NOTHING,
         " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
         f"{score['n']} x {score['seeds']}",
     )

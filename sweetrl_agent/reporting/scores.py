@@ -37,8 +37,8 @@ class Score:
         void: Number of episodes without a verdict, left out of the scores.
         success: Fraction of episodes with every hidden test passed.
         success_bounds: Its 95% interval.
-        tests_passed: Mean fraction of hidden tests passed.
-        tests_bounds: Its 95% interval.
+        graded: Mean of the grade: fraction of hidden tests passed, or similarity of pages.
+        graded_bounds: Its 95% interval.
         turns: Mean number of agent turns in a dialogue.
         answered: Fraction of dialogues that the agent ended with an answer.
     """
@@ -49,13 +49,13 @@ class Score:
     void: float | None
     success: float | None
     success_bounds: Interval | None
-    tests_passed: float | None
-    tests_bounds: Interval | None
+    graded: float | None
+    graded_bounds: Interval | None
     turns: float | None
     answered: float | None
 
     @classmethod
-    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any]) -> Score:
+    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any], grade: str) -> Score:
         """Read the scores of one agent on one split."""
         bounds = values.get("ci95")
         bounds = bounds if isinstance(bounds, dict) else {}
@@ -66,17 +66,27 @@ class Score:
             void=number(values.get("void")),
             success=number(values.get("success")),
             success_bounds=interval(bounds.get("success")),
-            tests_passed=number(values.get("tests_passed")),
-            tests_bounds=interval(bounds.get("tests_passed")),
+            graded=number(values.get(grade)),
+            graded_bounds=interval(bounds.get(grade)),
             turns=number(values.get("turns")),
             answered=number(values.get("answered")),
         )
 
 
+def grade_of(results: Mapping[str, Any]) -> str:
+    """Name of the metric that tells better answers from worse, in the files of a run or a comparison."""
+    return str(results.get("grade", "tests_passed"))
+
+
+def grade_title(results: Mapping[str, Any]) -> str:
+    """Its name for people."""
+    return grade_of(results).replace("_", " ").capitalize()
+
+
 def read_scores(results: Mapping[str, Any]) -> list[Score]:
     """Every score in results.json, in its order: what has a "success" or an "n" two levels down."""
     return [
-        Score.from_dict(agent, split, values)
+        Score.from_dict(agent, split, values, grade_of(results))
         for agent, splits in results.items()
         if isinstance(splits, dict)
         for split, values in splits.items()
@@ -107,7 +117,7 @@ def scores_section(run: RunFolder) -> Html:
     scores = read_scores(run.results)
     if not scores:
         return section("scores", "Scores", missing(run.trouble(RESULTS)))
-    head = ("Agent", "Split", "n", "Void", "Success", "95%", "Tests passed", "95%", "Turns", "Answered")
+    head = ("Agent", "Split", "n", "Void", "Success", "95%", grade_title(run.results), "95%", "Turns", "Answered")
     rows = [
         (
             score.agent,
@@ -116,8 +126,8 @@ def scores_section(run: RunFolder) -> Html:
             plain(score.void),
             percent(score.success),
             percent_interval(score.success_bounds),
-            percent(score.tests_passed),
-            percent_interval(score.tests_bounds),
+            percent(score.graded),
+            percent_interval(score.graded_bounds),
             NOTHING if score.turns is None else f"{score.turns:.2f}",
             percent(score.answered),
         )

@@ -50,7 +50,7 @@ def test_a_system_message_is_never_scored(tiny_tokenizer):
 
 def test_hint_and_system_message():
     assert hint_message("") == [] == system_message("")
-    assert hint_message("x") == [{"role": "system", "content": HINT.format(hidden="x")}]
+    assert hint_message("x") == [{"role": "system", "content": HINT.format(what="function", hidden="x")}]
 
 
 @pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])

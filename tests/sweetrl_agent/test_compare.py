@@ -18,7 +18,7 @@ SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3,
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4,
-    "critic_batch": 2, "critic_micro_batch": 2, "rft_batch": 4, "mtdpo_batch": 2, "sandbox": "embedded", "threads": 1,
+    "critic_batch": 2, "critic_micro_batch": 2, "rft_batch": 2, "mtdpo_batch": 2, "sandbox": "embedded", "threads": 1,
     "reinforce_tasks": 2, "reinforce_group": 2, "reinforce_iterations": 2,
 }  # fmt: skip
 ALGORITHMS = tuple(ALL)

@@ -113,7 +113,7 @@ def test_void_episodes_enter_neither_pairs_nor_means(run):
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
     by_id = {task.id: task for task in TASKS}
-    score = summarize([_row(t, by_id[t.task_id]) for t in trajectories])
+    score = summarize([_row(t, by_id[t.task_id], "tests_passed") for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 
@@ -129,4 +129,4 @@ def test_the_actor_sees_nothing_hidden(run):
         hidden = [line.strip() for line in task.hidden.reference.splitlines()[1:] if len(line.strip()) > 12]
         assert hidden
         assert not [line for line in hidden if line in text]
-        assert HINT.split("{")[0].strip() not in text
+        assert HINT.split("}")[1].split("{")[0].strip() not in text

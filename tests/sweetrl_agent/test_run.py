@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent import imitation_stage
+from sweetrl_agent import imitation, imitation_stage
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
 from sweetrl_agent.run import Run
 
@@ -40,7 +40,7 @@ def test_imitation_sees_all_training_tasks_and_no_others(test_tasks, size, make_
         seen.extend(tasks)
         raise Stop
 
-    monkeypatch.setattr(imitation_stage, "demonstrations", demonstrations)
+    monkeypatch.setattr(imitation, "demonstrations", demonstrations)
     run = make_run(test_tasks)
     with pytest.raises(Stop):
         imitation_stage.imitate(run)

@@ -98,7 +98,7 @@ def test_the_loss_is_the_slow_loops(form, nll_coef, make_trainer, make_tiny_mode
 def test_the_critic_reads_the_agents_instructions_before_the_hint(make_trainer, tiny_tokenizer):
     row = make_trainer(instructions="Ask first.").train_dataset[0]
     text = tiny_tokenizer.decode(row["chosen_ids"])
-    assert text.startswith(f"<|system|>Ask first.\n\n{HINT.format(hidden=ROWS[0]['hidden'])}<|end|><|user|>")
+    assert text.startswith(f"<|system|>Ask first.\n\n{HINT.format(what='function', hidden=ROWS[0]['hidden'])}<|end|><|user|>")
 
 
 def test_the_forms_differ(make_trainer):
