@@ -18,8 +18,7 @@ import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
 from sandboxes.images.from_host import BROWSER_CHANGES, PYTHON_CHANGES, browser_root, python_root
-from sandboxes.pages.chromium import find_chromium
-from sandboxes.pages.container import BROWSER_IMAGE
+from sandboxes.pages.chromium import BROWSER_IMAGE, find_chromium
 from sandboxes.sandbox import SandboxError
 
 PACKAGES_DIRECTORY = "/packages"

@@ -16,6 +16,8 @@ from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.sandbox import SandboxError
 
 EXECUTABLE_VARIABLE = "COLBENCH_CHROMIUM"
+#: Tag of the image that pages are rendered in, for the Docker backend.
+BROWSER_IMAGE = "colbench-gym/browser:chromium"
 #: Real binaries first: what Debian has in /usr/bin are scripts, which need a shell and files of the home directory.
 _PATHS = (
     "/usr/lib/chromium/chromium-headless-shell", "/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser",

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.daemon import address, knock
-from sandboxes.pages.chromium import make_executable
+from sandboxes.pages.chromium import BROWSER_IMAGE, make_executable
 from sandboxes.sandbox import SandboxError
 
-BROWSER_IMAGE = "colbench-gym/browser:chromium"
 WAY_OUT = "Start a daemon, then `pip install docker` and `python -m sandboxes build browser`; or use 'embedded' on Linux."
 MEMORY_MIB = 3072
 _FROM_PLAYWRIGHT, _TO_PLAYWRIGHT = 3, 4

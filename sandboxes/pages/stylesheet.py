@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import tinycss2
+from sandboxes.sandbox import SandboxError
+
+if TYPE_CHECKING:
+    import tinycss2
 
 _STRING_OR_NOT = re.compile(r"""\"[^"]*\"|'[^']*'|:not\([^)]*\)""")
 _CLASS = re.compile(r"\.((?:\\[0-9a-fA-F]{1,6}\s?|\\.|[-\w]|[^\x00-\x7f])+)")
@@ -32,7 +36,15 @@ class StyleSheet:
     """A style sheet, parsed once (Tailwind 2: about 3 seconds)."""
 
     def __init__(self, css: str) -> None:
-        """Parse a sheet."""
+        """Parse a sheet.
+
+        Raises:
+            SandboxError: If the package that parses it is missing.
+        """
+        try:
+            import tinycss2
+        except ImportError:
+            raise SandboxError("Pages need `pip install 'colbench-gym[frontend]'`.") from None
         self.css = css
         self._top = _Block("", tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
 
@@ -53,6 +65,8 @@ class _Block:
             self._add(node)
 
     def _add(self, node: tinycss2.ast.Node) -> None:
+        import tinycss2
+
         place = len(self.parts)
         if node.type == "qualified-rule":
             rule = _Rule(node.serialize(), needed_classes(tinycss2.serialize(node.prelude)))
@@ -72,6 +86,8 @@ class _Block:
 
 
 def _nested(node: tinycss2.ast.Node) -> _Block:
+    import tinycss2
+
     inner = tinycss2.parse_rule_list(node.content or [], skip_comments=True, skip_whitespace=True)
     return _Block(f"@{node.at_keyword}{tinycss2.serialize(node.prelude)}", inner)
 
