@@ -11,8 +11,8 @@ from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError, ScoringError
 from colbench_gym.scoring.answer import AgentMessage
 from colbench_gym.scoring.pages import current_page
+from colbench_gym.scoring.similarities import make_similarity
 from colbench_gym.scoring.similarity import Similarity
-from colbench_gym.scoring.similarity import make as make_similarity
 from colbench_gym.simulators import Simulator, make_designer
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.rows import OnError

@@ -35,27 +35,3 @@ class BlockSimilarity(Similarity):
     def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
         """See `Similarity.score`."""
         return [compare(page, reference).score.total for page, reference in zip(pages, references, strict=True)]
-
-
-def make(spec: str | Similarity) -> Similarity:
-    """A scorer by name, or a ready one, passed through.
-
-    Args:
-        spec: "blocks"; "encoder", whose weights come inside a package; "clip" for the benchmark's from the hub; "clip:FOLDER".
-
-    Raises:
-        ValueError: If the name is unknown.
-    """
-    if isinstance(spec, Similarity):
-        return spec
-    name, _, model = spec.partition(":")
-    if name == "blocks" and not model:
-        return BlockSimilarity()
-    if name in ("encoder", "clip"):
-        from colbench_gym.scoring.pictures import CLIP, ClipSimilarity, EncoderSimilarity
-
-        if name == "clip":
-            return ClipSimilarity(model or CLIP)
-        if not model:
-            return EncoderSimilarity()
-    raise ValueError(f"`similarity` must be 'blocks', 'encoder', 'clip', 'clip:FOLDER' or a Similarity, got {spec!r}.")

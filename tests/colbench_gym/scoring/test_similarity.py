@@ -15,7 +15,8 @@ from PIL import Image
 
 from colbench_gym.errors import ScoringError
 from colbench_gym.scoring.pictures import ClipSimilarity
-from colbench_gym.scoring.similarity import BlockSimilarity, make
+from colbench_gym.scoring.similarities import make_similarity as make
+from colbench_gym.scoring.similarity import BlockSimilarity
 from sandboxes.pages import PageOutcome, Rendering
 
 
