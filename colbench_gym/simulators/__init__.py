@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,36 +23,57 @@ def make(spec: str | Mapping[str, Any] | Simulator) -> Simulator:
     Raises:
         ValueError: If the name is unknown, or an argument is missing or unknown to the simulator.
     """
+    return _make(spec, _kind)
+
+
+def make_designer(spec: str | Mapping[str, Any] | Simulator, browser: Browser, has_edits: bool) -> Simulator:
+    """The same for ColBench-Frontend: "scripted", "openai" (a vision model) or "person", with their arguments.
+
+    Args:
+        spec: As for `make`.
+        browser: Renders the pages; it stays the caller's to close.
+        has_edits: The agent may edit its last page.
+
+    Raises:
+        ValueError: If the name is unknown, or an argument is missing or unknown to the simulator.
+    """
+    return _make(spec, _designer_kind, browser=browser, has_edits=has_edits)
+
+
+def _make(
+    spec: str | Mapping[str, Any] | Simulator, kind_of: Callable[[str | None], type[Simulator]], **given: Any
+) -> Simulator:
     if isinstance(spec, Simulator):
         return spec
     arguments = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = arguments.pop("name", None)
-    kind = _kind(name)
+    kind = kind_of(name)
     parameters = inspect.signature(kind)
     try:
-        parameters.bind(**arguments)
+        parameters.bind(**given, **arguments)
     except TypeError as error:
+        taken = ", ".join(name for name in parameters.parameters if name not in given)
         raise ValueError(
-            f"The {name!r} simulator takes {', '.join(parameters.parameters)}; got {arguments}: {error}. "
+            f"The {name!r} simulator takes {taken}; got {arguments}: {error}. "
             f'Give a mapping (JSON on the command line) such as {{"name": "{name}", ...}}.'
         ) from None
-    return kind(**arguments)
+    return kind(**given, **arguments)
 
 
-def make_designer(spec: str | Mapping[str, Any] | Simulator, browser: Browser, has_edits: bool) -> Simulator:
-    """The same for ColBench-Frontend: "scripted", or a mapping with "name" and a "level"; the browser is the environment's.
+def _designer_kind(name: str | None) -> type[Simulator]:
+    if name == "scripted":
+        from colbench_gym.simulators.scripted_design import ScriptedDesigner
 
-    Raises:
-        ValueError: If the name is unknown, or an argument is unknown to the simulator.
-    """
-    from colbench_gym.simulators.scripted_design import ScriptedDesigner
+        return ScriptedDesigner
+    if name == "openai":
+        from colbench_gym.simulators.openai_design import OpenAIDesigner
 
-    if isinstance(spec, Simulator):
-        return spec
-    arguments = {"name": spec} if isinstance(spec, str) else dict(spec)
-    if (name := arguments.pop("name", None)) != "scripted" or set(arguments) - {"level"}:
-        raise ValueError(f"The human of ColBench-Frontend is 'scripted', with a 'level'; got {name!r} with {arguments}.")
-    return ScriptedDesigner(browser=browser, has_edits=has_edits, **arguments)
+        return OpenAIDesigner
+    if name == "person":
+        from colbench_gym.simulators.person_design import PersonDesigner
+
+        return PersonDesigner
+    raise ValueError(f"`simulator` must be 'scripted', 'openai' or 'person', got {name!r}.")
 
 
 def _kind(name: str | None) -> type[Simulator]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.errors import SimulatorError
-from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators.design_differences import differences
+from colbench_gym.simulators.design_view import look
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.tasks.task import Task
-from sandboxes import SandboxError
 from sandboxes.browser import Browser
-from sandboxes.pages import Page, PageOutcome
+from sandboxes.pages import PageOutcome
 
 #: Differences said in a reply, by how much the person says.
 LEVELS = {"terse": 1, "normal": 2, "chatty": 4}
@@ -29,7 +27,7 @@ class ScriptedDesigner(Simulator):
 
     Args:
         level: How much they say: "terse", "normal" or "chatty": 1, 2 or 4 differences in a reply.
-        browser: Renders both pages; None for one of its own.
+        browser: Renders both pages; it stays the caller's to close.
         has_edits: The agent may edit its last page (see `scoring.pages`).
 
     Raises:
@@ -38,12 +36,10 @@ class ScriptedDesigner(Simulator):
 
     is_deterministic = True
 
-    def __init__(self, level: str = "normal", browser: Browser | None = None, has_edits: bool = False) -> None:
+    def __init__(self, browser: Browser, level: str = "normal", has_edits: bool = False) -> None:
         if level not in LEVELS:
             raise ValueError(f"`level` must be one of {tuple(LEVELS)}, got {level!r}.")
-        self.level, self.has_edits = level, has_edits
-        self._owns_browser = browser is None
-        self.browser = browser or Browser()
+        self.level, self.browser, self.has_edits = level, browser, has_edits
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
         """What differs most between the agent's last page and the one in mind; `seed` is ignored.
@@ -51,21 +47,8 @@ class ScriptedDesigner(Simulator):
         Raises:
             SimulatorError: If no browser can be had, or the page in mind cannot be rendered.
         """
-        html = current_page((m.content for m in dialogue.messages if m.role == "assistant"), self.has_edits)
-        try:
-            page, reference = self.browser.render([Page(html), Page(task.hidden.reference)])
-        except SandboxError as error:
-            raise SimulatorError(f"The person cannot see the page: {error}") from error
-        if reference.outcome is not PageOutcome.OK:
-            raise SimulatorError(f"The reference page of {task.id} cannot be rendered: {reference.outcome.value}.")
-        words = [] if html else [NOTHING_SHOWN]
-        if page.outcome is not PageOutcome.OK:
-            words = [UNSEEN[page.outcome]]
-        else:
-            words += [difference.sentence for difference in differences(page, reference)[: LEVELS[self.level]]] or [CONTENT]
-        return " ".join(words)[:MAX_REPLY_CHARS]
-
-    def close(self) -> None:
-        """End the browser if it is ours."""
-        if self._owns_browser:
-            self.browser.close()
+        view = look(self.browser, task, dialogue, self.has_edits)
+        if view.page.outcome is not PageOutcome.OK:
+            return UNSEEN[view.page.outcome]
+        said = [difference.sentence for difference in differences(view.page, view.reference)[: LEVELS[self.level]]]
+        return " ".join([*([] if view.html else [NOTHING_SHOWN]), *(said or [CONTENT])])[:MAX_REPLY_CHARS]

@@ -1,0 +1,61 @@
+"""A vision model behind an OpenAI-compatible server plays the human who wants a page."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.simulators.design_view import look
+from colbench_gym.simulators.openai import OpenAIHuman
+from colbench_gym.tasks.task import Task
+from sandboxes.browser import Browser
+from sandboxes.pages import Rendering
+
+PROMPT = """\
+You play a person who wants a web page and has asked an assistant for it in these words: "{request}"
+
+You have a page in mind: the first picture. The assistant cannot see it. What the assistant has made so far is the second picture{missing}.
+
+Tell the assistant what should be different, what stands out most first:
+- Speak as that person would in a chat: plain everyday words, at most three sentences.
+- Be concrete about what you see: texts, colours, sizes, where things are.
+- If both look alike, say that you are happy with it.
+- Never write code, and never say that there is a picture of the page you have in mind."""
+NO_PAGE = ", which is missing, for it has shown none yet"
+
+
+class OpenAIDesigner(OpenAIHuman):
+    """Sends both pages as pictures to a vision model. As in the benchmark, the model sees no earlier talk.
+
+    Args:
+        model: Name of the model at the server, which must take pictures.
+        browser: Renders both pages; it stays the caller's to close.
+        has_edits: The agent may edit its last page.
+        **settings: The others of `OpenAIHuman`.
+    """
+
+    def __init__(self, model: str, browser: Browser, has_edits: bool = False, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self.browser, self.has_edits = browser, has_edits
+        self._settings |= {"browser": browser, "has_edits": has_edits}
+
+    def request(self, task: Task, dialogue: Dialogue, seed: int) -> dict[str, Any]:
+        """The whole request as the server gets it, which is also the cache's key.
+
+        Raises:
+            SimulatorError: If the pages cannot be rendered.
+        """
+        view = look(self.browser, task, dialogue, self.has_edits)
+        is_shown = bool(view.html and view.page.picture)
+        prompt = PROMPT.format(request=task.description, missing="" if is_shown else NO_PAGE)
+        pictures = [view.reference, view.page] if is_shown else [view.reference]
+        return {
+            **super().request(task, dialogue, seed),
+            "messages": [{"role": "user", "content": [{"type": "text", "text": prompt}, *map(_shown, pictures)]}],
+        }
+
+
+def _shown(rendering: Rendering) -> dict[str, Any]:
+    data = base64.b64encode(rendering.picture).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
