@@ -19,6 +19,8 @@ from colbench_gym.envs.backend import MAX_TURNS
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 
+ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
+
 
 def read_message(lines: Iterable[str]) -> str | None:
     """Read up to an empty line outside a code fence, or to the end of the input; None if there was nothing."""
@@ -50,17 +52,18 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 where the episode was played to its end, 1 where the world failed or the input ended early."""
     parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="You are the agent, at the terminal.")
+    parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
     parser.add_argument("--task-id", help="which task; by default one drawn by --seed")
     parser.add_argument("--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments')
-    parser.add_argument("--sandbox", default="auto", help="what runs your program (default: %(default)s)")
+    parser.add_argument("--sandbox", default="auto", help="what runs your program, or shows your page (default: %(default)s)")
     parser.add_argument("--max-turns", type=int, default=MAX_TURNS, help="your messages at most (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="draws the task")
     given = parser.parse_args(arguments)
     try:
         simulator = json.loads(given.simulator) if given.simulator.startswith("{") else given.simulator
         env = gym.make(
-            "ColBench-Backend-v0",
+            given.env,
             tasks=given.tasks,
             simulator=simulator,
             sandbox=given.sandbox,
@@ -69,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except (ColBenchError, ValueError, TypeError) as error:
         parser.error(str(error))
-    print("An empty line sends. Start your answer with I WANT TO ANSWER: and put the program in a ``` fence.\n")
+    what = "program" if given.env == ENVIRONMENTS[0] else "page"
+    print(f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence.\n")
     try:
         metrics = play(env, iter(sys.stdin), given.seed, given.task_id)
     except (ColBenchError, ValueError) as error:
@@ -80,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not metrics or metrics["outcome"] == VOID:
         print("\nThe input ended before the episode did; there is no result.")
         return 1
-    print(f"\nTests passed: {metrics['tests_passed']:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.")
+    grade = next(name for name in ("tests_passed", "similarity") if name in metrics)
+    title = grade.replace("_", " ").capitalize()
+    print(f"\n{title}: {metrics[grade]:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 
 import gymnasium as gym
@@ -212,3 +213,12 @@ def test_without_a_browser_the_episode_is_void_or_an_error(tmp_path):
     env.reset(seed=0)
     with pytest.raises(ColBenchError, match="No browser here"):
         env.step("I WANT TO ANSWER:\n<p>x</p>")
+
+
+def test_a_person_can_be_the_agent(browser, capsys, monkeypatch):
+    from colbench_gym import play
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("Like this?\n<h1>Crumb</h1>\n\nI WANT TO ANSWER:\n\n"))
+    assert play.main(["--env", "ColBench-Frontend-v0", "--sandbox", "embedded", "--seed", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "put the page in a ``` fence" in said and "Similarity: " in said and "Outcome: rendered, after 2 turns." in said
