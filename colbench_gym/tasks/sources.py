@@ -18,6 +18,7 @@ from colbench_gym.tasks.designs.embedded import embedded_designs
 from colbench_gym.tasks.embedded import SPLITS, embedded_tasks
 from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
+from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
 
 Kind = Literal["program", "page"]
 _EMBEDDED = {"program": embedded_tasks, "page": embedded_designs}
@@ -69,7 +70,7 @@ def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
     if name.startswith("embedded:"):
         return _EMBEDDED[kind](name.removeprefix("embedded:"))
     if name.startswith("hub:"):
-        return _from_hub(name, on_error)
+        return _from_websight(name) if kind == "page" else _from_hub(name, on_error)
     if name.endswith(".jsonl") or Path(name).is_file():
         return _from_file(Path(name), on_error, kind)
     raise ValueError(
@@ -85,6 +86,13 @@ def _from_file(path: Path, on_error: OnError, kind: Kind = "program") -> tuple[T
         listed = "\n".join(f"  line {error.line}, field {error.field!r}" for error in skipped)
         warnings.warn(f"{path}: {len(skipped)} malformed rows left out, {len(tasks)} kept:\n{listed}", stacklevel=3)
     return tasks
+
+
+def _from_websight(name: str) -> tuple[Task, ...]:
+    match = _HUB.match(name)
+    if match is None or match["repo"] != REPOSITORY:
+        raise ValueError(f"Page tasks of the hub are 'hub:{REPOSITORY}[:SPLIT]', got {name!r}.")
+    return websight_tasks(match["split"] or "train")
 
 
 def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
