@@ -134,7 +134,7 @@ def test_the_rows_have_their_fields(finished):
 
 def test_results_hold_start_and_result_on_both_splits(finished):
     results = json.loads((finished / "results.json").read_text())
-    assert list(results) == ["start", "result", "seconds", "seed", "algorithm"]
+    assert list(results) == ["start", "result", "grade", "seconds", "seed", "algorithm"]
     for agent in ("start", "result"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():
@@ -145,7 +145,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
 
 
 def test_no_actor_prompt_holds_what_is_hidden(finished):
-    hint = HINT.split("{")[0].strip()
+    hint = HINT.split("}")[1].split("{")[0].strip()
     references = {row["task_id"]: row["task"]["ground_truth"] for row in read_rows(finished / "trajectories.jsonl")}
     for row in read_rows(finished / "turn_pairs.jsonl"):
         text = "\n".join(message["content"] for message in row["prompt"] if message["role"] != "assistant")
