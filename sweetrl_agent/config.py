@@ -2,7 +2,7 @@
 
 Defaults are the embedded setting, which runs in ten minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
 they differ, the field says what the paper has. The rates, epochs and weights of rejection fine-tuning, multi-turn DPO and SWEET-RL are what
-an equal search found for each (`benchmarks/search.py`, 18 trials, recorded in `benchmarks/results/search.jsonl`).
+an equal search found for each (`benchmarks/search.py`, 10 trials, recorded in `benchmarks/results/search.jsonl`).
 """
 
 from __future__ import annotations
@@ -155,17 +155,17 @@ class CollectArguments:
 class CriticArguments:
     """Stage 1: the turn-wise advantage."""
 
-    form: str = option("released", f"One of {FORMS}: the paper's equations, or what the released code computes.")
+    form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
     judge_model: str = option(
         "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
     )
-    critic_learning_rate: float = option(3e-4, "2e-7 in the paper (8B model).")
+    critic_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
     critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = option(0.01, "Weight of the NLL term; 0.01 in the paper.")
     critic_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     critic_micro_batch: int = option(8, "Pairs in a forward pass.")
-    critic_epochs: float = option(2.0, "4 in the paper.")
+    critic_epochs: float = option(1.0, "4 in the paper.")
     critic_max_length: int = option(2048, "Longer pairs are left out; 8192 in the released code.")
 
 
@@ -177,17 +177,17 @@ class ActorArguments:
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
     pair_quantile: float = option(
-        0.5, "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper."
+        0.2, "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper."
     )
     actor_loss: str = option(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
-    actor_learning_rate: float = option(5e-5, "2e-7 in the paper (8B model).")
+    actor_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     actor_micro_batch: int = option(8, "Pairs in a forward pass.")
-    actor_epochs: float = option(2.0, "1 in the paper.")
+    actor_epochs: float = option(1.0, "1 in the paper.")
     actor_max_length: int = option(2048, "Longer prompts are left out; 16384 in the released code.")
 
 
