@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,19 @@ async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
     Raises:
         playwright.async_api.Error: If the page's process, or the browser, ends.
     """
+    from playwright.async_api import Error
+
     context = await new_context(browser, page)
+    requests = _Requests(page, files)
     try:
-        requests = _Requests(page, files)
         tab = await _load(context, page, requests)
         return await _look(await context.new_cdp_session(tab), page, requests)
+    except (
+        asyncio.CancelledError
+    ):  # its time is over: was it the page that took it, or did it wait for a process that has ended?
+        if requests.has_crashed or not browser.is_connected():
+            raise Error("The page's process, or the browser, has ended.") from None
+        raise
     finally:
         await context.close()
 
@@ -60,6 +69,7 @@ async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
 async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab:
     await context.route("**/*", requests.answer)
     tab = await context.new_page()
+    tab.on("crash", lambda _: requests.note_crash())
     if page.scripts:  # they want an address, and a policy of their own
         await context.route_web_socket("**", lambda socket: socket.close())
         tab.on("popup", lambda popup: popup.close())
@@ -133,7 +143,10 @@ class _Requests:
     def __init__(self, page: Page, files: WebFiles) -> None:
         self.page, self.files = page, files
         self.refused: list[str] = []
-        self.has_begun = False
+        self.has_begun = self.has_crashed = False
+
+    def note_crash(self) -> None:
+        self.has_crashed = True
 
     async def answer(self, route: Route) -> None:
         request = route.request
