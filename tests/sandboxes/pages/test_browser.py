@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -215,12 +216,18 @@ def _command_line(pid):
         return b""
 
 
+def _kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # those of pages that are done end by themselves
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_killed_browser_costs_no_page(browser, descendants):
     before = _browsers(descendants(os.getpid()))
     with Browser(workers=2) as own:
         own.render([Page(f"<p>warm {i}</p>") for i in range(4)])
         mine = _browsers(descendants(os.getpid())) - before
-        killer = threading.Timer(0.3, lambda: [os.kill(pid, signal.SIGKILL) for pid in mine])
+        killer = threading.Timer(0.3, _kill, [mine])
         killer.start()
         made = own.render([Page(f"<p>page {i}</p>") for i in range(30)])
         killer.join()
