@@ -42,8 +42,10 @@ class RenderingCache:
         self._hold(key, rendering)
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(self.folder / f"{key}.png", rendering.picture)
-            _write(self.folder / f"{key}.json", rendering.to_json().encode())  # last: a rendering is whole where it is there
+            write_whole(self.folder / f"{key}.png", rendering.picture)
+            write_whole(
+                self.folder / f"{key}.json", rendering.to_json().encode()
+            )  # last: a rendering is whole where it is there
 
     def _hold(self, key: str, rendering: Rendering) -> None:
         with self._lock:
@@ -66,7 +68,8 @@ class RenderingCache:
         self.__init__(**state)  # type: ignore[misc]
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
         part.write(content)
     os.replace(part.name, path)

