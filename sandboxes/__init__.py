@@ -39,8 +39,8 @@ def make(name: str = "auto", workers: int = 2) -> Sandbox:
     return sandbox
 
 
-def resolve(name: str = "auto") -> tuple[str, str]:
-    """The backend that a name stands for on this machine, and why.
+def resolve(name: str = "auto", image: str | None = None) -> tuple[str, str]:
+    """The backend that a name stands for on this machine, and why; `image` is what Docker must have, None for the one for programs.
 
     Raises:
         ValueError: If the name is unknown.
@@ -49,16 +49,21 @@ def resolve(name: str = "auto") -> tuple[str, str]:
         raise ValueError(f"`name` must be one of {NAMES}, got {name!r}.")
     if name != "auto":
         return name, "as asked for"
+    reason = docker_lacks(image)
+    return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
+
+
+def docker_lacks(image: str | None = None) -> str:
+    """What Docker lacks here to serve: a daemon, its package, an image (None: the one for programs); "" where all is there."""
     try:
         knock()
     except OSError:
-        return "embedded", f"no Docker daemon answers at {address()}"
+        return f"no Docker daemon answers at {address()}"
     try:
         from sandboxes.docker import missing
     except ImportError:
-        return "embedded", "the docker package is not installed"
-    reason = missing()
-    return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
+        return "the docker package is not installed"
+    return missing(image)
 
 
 def _make(name: str, workers: int) -> Sandbox:

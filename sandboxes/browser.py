@@ -16,15 +16,15 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import sandboxes
 from sandboxes.pages.cache import RenderingCache
-from sandboxes.pages.chromium import FLAGS, write_embedded_launcher, write_unsafe_launcher
-from sandboxes.pages.container import docker_lacks, write_docker_launcher
+from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
+from sandboxes.pages.container import write_docker_launcher
 from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
 from sandboxes.pages.tab import LayoutTab, render
 from sandboxes.pages.web_files import WebFiles
@@ -52,25 +52,13 @@ def make_browser(name: str = "auto", workers: int = 2) -> Browser:
     Raises:
         ValueError: If the name is unknown.
     """
-    name, _ = resolve_browser(name)
+    name, _ = sandboxes.resolve(name, BROWSER_IMAGE)
     launchers = {
         "embedded": write_embedded_launcher,
         "docker": write_docker_launcher,
         "unsafe-no-isolation": write_unsafe_launcher,
     }
     return Browser(workers, launcher=launchers[name])
-
-
-def resolve_browser(name: str = "auto") -> tuple[str, str]:
-    """The backend that a name stands for on this machine, and why.
-
-    Raises:
-        ValueError: If the name is unknown.
-    """
-    if name != "auto":
-        return sandboxes.resolve(name)
-    reason = docker_lacks()
-    return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
 
 
 class Browser:
@@ -233,16 +221,18 @@ class _Engine:
         return [rendering for part in parts for rendering in part]
 
     async def _lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
-        seat = await self._free.get()
-        try:
+        async with self._seat() as seat:
             return await seat.lay_out(pages, self._files)
-        finally:
-            self._free.put_nowait(seat)
 
     async def _render(self, page: Page) -> Rendering:
+        async with self._seat() as seat:
+            return await seat.render(page, self._files)
+
+    @contextlib.asynccontextmanager
+    async def _seat(self) -> AsyncIterator[_Seat]:
         seat = await self._free.get()
         try:
-            return await seat.render(page, self._files)
+            yield seat
         finally:
             self._free.put_nowait(seat)
 

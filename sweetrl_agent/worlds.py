@@ -26,7 +26,6 @@ class World:
     Attributes:
         env: Its class.
         grade: Name of the metric that tells better answers from worse, in [0, 1].
-        grade_title: Its name for people.
         arguments: Arguments of the environment beyond tasks, simulator and turns, from the configuration.
         demonstrate: Dialogues on tasks that teach a tiny model to converse: from tasks, their number and a seed.
         pieces: Regular expression of what a token of the tiny model's tokenizer may span.
@@ -35,7 +34,6 @@ class World:
 
     env: type[ColBenchEnv]
     grade: str
-    grade_title: str
     arguments: Callable[[Config], dict[str, Any]]
     demonstrate: Callable[[Sequence[Task], int, int], Dialogues]
     pieces: str
@@ -69,11 +67,11 @@ def _pages(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
 
 WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
-        BackendEnv, "tests_passed", "tests passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
+        BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
         PIECES, max_token_length=24,
     ),
     "ColBench-Frontend-v0": World(
-        FrontendEnv, "similarity", "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
+        FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
     ),
 }  # fmt: skip

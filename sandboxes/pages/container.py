@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandboxes.daemon import address, knock
+import sandboxes
 from sandboxes.pages.chromium import BROWSER_IMAGE, make_executable
 from sandboxes.sandbox import SandboxError
 
@@ -35,7 +35,7 @@ def write_docker_launcher(folder: Path) -> Path:
     Raises:
         SandboxError: If there is no daemon or no image; says what to do.
     """
-    if reason := docker_lacks():
+    if reason := sandboxes.docker_lacks(BROWSER_IMAGE):
         raise SandboxError(f"Pages cannot be rendered in Docker: {reason}. {WAY_OUT}")
     root = Path(__file__).parents[2]
     path = folder / "browser"
@@ -43,19 +43,6 @@ def write_docker_launcher(folder: Path) -> Path:
         f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(root))} exec {shlex.quote(sys.executable)} -m sandboxes.pages.container {BROWSER_IMAGE} "$@"\n'
     )
     return make_executable(path)
-
-
-def docker_lacks() -> str:
-    """What Docker lacks here to render pages: the package, a daemon, the image; "" where all is there."""
-    try:
-        knock()
-    except OSError:
-        return f"no Docker daemon answers at {address()}"
-    try:
-        from sandboxes.docker import missing
-    except ImportError:
-        return "the docker package is not installed"
-    return missing(BROWSER_IMAGE)
 
 
 def main(arguments: Sequence[str]) -> int:

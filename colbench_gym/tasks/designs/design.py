@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from colbench_gym.tasks.designs.topics import TOPICS, Topic
+from colbench_gym.tasks.designs.topics import Topic
 
 STYLES = '<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">'
 TRAIN_LAYOUTS = (
@@ -218,8 +218,3 @@ _LAYOUTS = {
 def plain_design(topic: Topic) -> Design:
     """What a designer would make unasked: the first option in every slot."""
     return Design(topic, {slot: options[0] for slot, options in SLOTS.items()})
-
-
-def all_topics() -> tuple[Topic, ...]:
-    """The topics of the embedded tasks."""
-    return TOPICS

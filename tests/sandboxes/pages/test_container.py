@@ -13,10 +13,11 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("docker", reason="The docker package is missing.")
 
-from sandboxes import SandboxError, containers
-from sandboxes.browser import Browser, make_browser, resolve_browser
+from sandboxes import SandboxError, containers, docker_lacks, resolve
+from sandboxes.browser import Browser, make_browser
 from sandboxes.pages import Page, PageOutcome
-from sandboxes.pages.container import docker_lacks, write_docker_launcher
+from sandboxes.pages.chromium import BROWSER_IMAGE
+from sandboxes.pages.container import write_docker_launcher
 
 from .hostile_pages import HOSTILE, WITH_SCRIPTS
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture(scope="module")
 def browser(is_missing):
-    if reason := docker_lacks():
+    if reason := docker_lacks(BROWSER_IMAGE):
         is_missing(f"{reason}; build the image with `python -m sandboxes build browser`")
     with make_browser("docker", workers=1) as browser:
         yield browser
@@ -49,7 +50,7 @@ def test_the_pictures_are_those_of_the_embedded_browser(browser):
     made = browser.render(pages)
     assert all(rendering.outcome is PageOutcome.OK for rendering in made)
     assert [r.boxes for r in made] == [r.boxes for r in embedded] and [r.picture for r in made] == [r.picture for r in embedded]
-    assert resolve_browser("auto")[0] == "docker"
+    assert resolve("auto", BROWSER_IMAGE)[0] == "docker"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch):
         pytest.raises(SandboxError, match="no Docker daemon answers at .*sandboxes build browser"),
     ):
         browser.render([Page("x")])
-    assert resolve_browser("auto")[0] == "embedded"
+    assert resolve("auto", BROWSER_IMAGE)[0] == "embedded"
     with pytest.raises(ValueError, match="`name` must be one of"):
         make_browser("podman")
 
