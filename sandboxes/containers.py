@@ -21,8 +21,9 @@ LABEL = "colbench-gym.sandbox"
 #: Everything that talking to a daemon may raise: docker's own errors, and what requests lets through (an OSError).
 DAEMON_ERRORS = (DockerException, OSError)
 _OWNER = f"{LABEL}.owner"
-_HEADER = struct.Struct("!BxxxI")
-_STDOUT = 1
+#: Before each piece of a container's output: which stream it is, and its length.
+HEADER = struct.Struct("!BxxxI")
+STDOUT = 1
 _API_TIMEOUT_S = 60
 
 
@@ -62,10 +63,7 @@ class ContainerChannel(Channel):
             self._container = self._client.containers.create(
                 image, [*PYTHON_FLAGS, "-c", boot_code()], **lock_down(memory_mib, cpus, runtime)
             )
-            wrapped = self._client.api.attach_socket(
-                self._container.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-            )
-            self._wrapped, self._socket = wrapped, getattr(wrapped, "_sock", wrapped)
+            self._wrapped, self._socket = attach(self._client, self._container.id)
             self._watch(self._socket.fileno(), self._socket.fileno())
             self._container.start()
         except BaseException:
@@ -82,13 +80,13 @@ class ContainerChannel(Channel):
     def _take_frames(self) -> bytes:
         """Standard output among the complete frames of the daemon's stream; the end of standard error is kept aside."""
         output, start = [], 0
-        while len(self._pending) - start >= _HEADER.size:
-            stream, length = _HEADER.unpack_from(self._pending, start)
-            end = start + _HEADER.size + length
+        while len(self._pending) - start >= HEADER.size:
+            stream, length = HEADER.unpack_from(self._pending, start)
+            end = start + HEADER.size + length
             if end > len(self._pending):
                 break
-            payload = bytes(self._pending[start + _HEADER.size : end])
-            if stream == _STDOUT:
+            payload = bytes(self._pending[start + HEADER.size : end])
+            if stream == STDOUT:
                 output.append(payload)
             else:
                 self._errors = (self._errors + payload)[-MAX_ERROR_CHARS:]
@@ -124,6 +122,15 @@ class ContainerChannel(Channel):
         for end in (self._wrapped, self._socket):
             if end is not None:
                 end.close()
+
+
+def attach(client: docker.DockerClient, container_id: str) -> tuple[Any, socket.socket]:
+    """The standard streams of a container as docker's SDK wraps them, to be kept and closed, and the socket itself.
+
+    What is read from it comes in frames, see `HEADER`.
+    """
+    wrapped = client.api.attach_socket(container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    return wrapped, getattr(wrapped, "_sock", wrapped)
 
 
 def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, Any]:

@@ -41,6 +41,20 @@ def is_missing():
     return skip_or_fail
 
 
+@pytest.fixture(scope="session")
+def needs_browser(is_missing):
+    """Skips, or fails where everything must be there, without Chromium or the style sheet that pages load."""
+    from sandboxes import SandboxError
+    from sandboxes.pages.chromium import find_chromium
+    from sandboxes.pages.web_files import TAILWIND, WebFiles
+
+    try:
+        find_chromium()
+        WebFiles().path(TAILWIND)
+    except SandboxError as error:
+        is_missing(str(error))
+
+
 class Daemon:
     """A `dockerd` whose data lies on a small disk of its own.
 

@@ -16,6 +16,7 @@ from typing import Literal
 from colbench_gym.errors import TaskError
 from colbench_gym.tasks.designs.embedded import embedded_designs
 from colbench_gym.tasks.embedded import SPLITS, embedded_tasks
+from colbench_gym.tasks.hub import not_reached
 from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
@@ -113,9 +114,10 @@ def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
             revision = next((c.commit_id for c in commits if c.commit_id.startswith(revision)), revision)
         path = hf_hub_download(repo, f"backend_tasks/{split}.jsonl", repo_type="dataset", revision=revision)
     except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
-        raise TaskError(
-            f"Could not get {name!r} from the hub ({type(error).__name__}: {str(error).splitlines()[0]}). Without a network, "
+        raise not_reached(
+            repr(name),
+            error,
             "use 'embedded:train', or copy the dataset's backend_tasks/*.jsonl here and give its path; "
-            "a gated dataset needs `hf auth login` first."
+            "a gated dataset needs `hf auth login` first.",
         ) from error
     return _from_file(Path(path), on_error)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from colbench_gym.errors import TaskError
+from colbench_gym.tasks.hub import not_reached
 from colbench_gym.tasks.task import HiddenTask, Task
 
 REPOSITORY, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
@@ -37,11 +37,11 @@ def websight_tasks(split: str) -> tuple[Task, ...]:
         first = ROWS_OF_A_SPLIT * SPLITS.index(split)
         return tuple(task_from_websight(row, first + i) for i, row in enumerate(islice(rows, first, first + ROWS_OF_A_SPLIT)))
     except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
-        raise TaskError(
-            f"Could not get WebSight from the hub ({type(error).__name__}: {str(error).splitlines()[0]}). Without a network, use "
-            "'embedded:train' or the path of a JSONL file with `problem_description` and `ground_truth`; the package datasets comes with "
-            "`pip install colbench-gym[train]`."
-        ) from error
+        raise not_reached(
+            "WebSight", error,
+            "use 'embedded:train' or the path of a JSONL file with `problem_description` and `ground_truth`; the package datasets comes "
+            "with `pip install colbench-gym[train]`.",
+        ) from error  # fmt: skip
 
 
 def task_from_websight(row: Mapping[str, Any], number: int) -> Task:

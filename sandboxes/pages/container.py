@@ -10,7 +10,6 @@ import contextlib
 import os
 import shlex
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Sequence
@@ -24,8 +23,6 @@ from sandboxes.sandbox import SandboxError
 WAY_OUT = "Start a daemon, then `pip install docker` and `python -m sandboxes build browser`; or use 'embedded' on Linux."
 MEMORY_MIB = 3072
 _FROM_PLAYWRIGHT, _TO_PLAYWRIGHT = 3, 4
-_HEADER = struct.Struct("!BxxxI")
-_STDOUT = 1
 _CHUNK = 1 << 16
 
 
@@ -47,7 +44,7 @@ def write_docker_launcher(folder: Path) -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Run a browser of an image with arguments until Playwright, or the browser, hangs up."""
-    from sandboxes.containers import connect, lock_down
+    from sandboxes.containers import attach, connect, lock_down
 
     image, *flags = arguments
     client = connect()
@@ -59,8 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     }
     del settings["ulimits"]
     container = client.containers.create(image, [*flags, "--no-sandbox"], **settings)
-    wrapped = client.api.attach_socket(container.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    link: socket.socket = getattr(wrapped, "_sock", wrapped)
+    _wrapped, link = attach(client, container.id)  # the first must live as long as the second
     container.start()
     threading.Thread(target=_pass_on, args=(link,), daemon=True).start()
     try:
@@ -82,11 +78,13 @@ def _pass_on(link: socket.socket) -> None:
 
 def _pass_back(link: socket.socket) -> None:
     """What the container says on standard output to Playwright, taken out of the daemon's frames."""
+    from sandboxes.containers import HEADER, STDOUT
+
     with contextlib.suppress(OSError):
-        while header := _exactly(link, _HEADER.size):
-            stream, length = _HEADER.unpack(header)
+        while header := _exactly(link, HEADER.size):
+            stream, length = HEADER.unpack(header)
             payload: Any = memoryview(_exactly(link, length))
-            while stream == _STDOUT and payload:
+            while stream == STDOUT and payload:
                 payload = payload[os.write(_TO_PLAYWRIGHT, payload) :]
 
 

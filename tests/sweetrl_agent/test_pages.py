@@ -12,29 +12,17 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.embedded import design_of
-from sandboxes import SandboxError
-from sandboxes.pages.chromium import find_chromium
-from sandboxes.pages.web_files import TAILWIND, WebFiles
 from sweetrl_agent.chat import hint_message
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.imitation_pages import Demonstrator, demonstrations
 from sweetrl_agent.train import main, parse
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("needs_browser")]
 TASKS = load_tasks("embedded:train[:12]", kind="page")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _browser(is_missing):
-    try:
-        find_chromium()
-        WebFiles().path(TAILWIND)
-    except SandboxError as error:
-        is_missing(str(error))
-
-
 @pytest.fixture(scope="module")
-def shown():
+def shown(needs_browser):
     return demonstrations(TASKS, 60, seed=0)
 
 

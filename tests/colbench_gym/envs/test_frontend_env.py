@@ -11,32 +11,22 @@ import pytest
 
 pytest.importorskip("playwright")
 
-import colbench_gym
+import colbench_gym  # noqa: F401  (registers the environment)
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.design import plain_design
 from colbench_gym.tasks.designs.embedded import design_of
 from sandboxes import SandboxError
 from sandboxes.browser import Browser
-from sandboxes.pages.web_files import TAILWIND
 
-assert colbench_gym
 pytestmark = pytest.mark.browser
 TASKS = load_tasks("embedded:train[:6]", kind="page")
 DRAFT = {task.id: plain_design(design_of(task).topic).html() for task in TASKS}
 
 
 @pytest.fixture(scope="module")
-def browser(is_missing):
+def browser(needs_browser):
     with Browser(workers=2) as browser:
-        try:
-            browser.files.path(TAILWIND)
-            browser.render([])
-            from sandboxes.pages.chromium import find_chromium
-
-            find_chromium()
-        except SandboxError as error:
-            is_missing(str(error))
         yield browser
 
 

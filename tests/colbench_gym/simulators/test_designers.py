@@ -16,9 +16,7 @@ from colbench_gym.errors import SimulatorError
 from colbench_gym.simulators import make_designer
 from colbench_gym.simulators.person_design import FILE
 from colbench_gym.tasks.task import HiddenTask, Task
-from sandboxes import SandboxError
 from sandboxes.browser import Browser
-from sandboxes.pages.chromium import find_chromium
 
 pytestmark = pytest.mark.browser
 TASK = Task("t", "A page & more for <us>.", "", HiddenTask("<h1>Fresh bread</h1>", ()))
@@ -27,11 +25,7 @@ ASKED = Dialogue().add("user", TASK.description).add("assistant", "What would yo
 
 
 @pytest.fixture(scope="module")
-def browser(is_missing):
-    try:
-        find_chromium()
-    except SandboxError as error:
-        is_missing(str(error))
+def browser(needs_browser):
     with Browser(workers=1) as browser:
         yield browser
 

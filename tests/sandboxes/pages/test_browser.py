@@ -23,8 +23,8 @@ from sandboxes import SandboxError
 from sandboxes.browser import Browser
 from sandboxes.pages import Page, PageOutcome, Rendering
 from sandboxes.pages.cache import RenderingCache
-from sandboxes.pages.chromium import EXECUTABLE_VARIABLE, find_chromium
-from sandboxes.pages.web_files import TAILWIND, WebFiles
+from sandboxes.pages.chromium import EXECUTABLE_VARIABLE
+from sandboxes.pages.web_files import WebFiles
 
 from .hostile_pages import HOSTILE, WITH_SCRIPTS
 
@@ -34,21 +34,9 @@ LINK = '<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwin
 
 
 @pytest.fixture(scope="module")
-def browser(is_missing):
-    try:
-        find_chromium()
-    except SandboxError as error:
-        is_missing(str(error))
+def browser(needs_browser):
     with Browser(workers=2) as browser:
         yield browser
-
-
-@pytest.fixture(scope="module")
-def tailwind(browser, is_missing):
-    try:
-        browser.files.path(TAILWIND)
-    except SandboxError as error:
-        is_missing(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +88,7 @@ def test_a_page_is_seen_as_a_person_sees_it(browser):
     assert title.bold and title.font_size == 32 and title.parent == 1 and rendering.boxes[5].parent == 0
 
 
-def test_real_pages_are_styled(browser, tailwind):
+def test_real_pages_are_styled(browser):
     html = (
         f'<html>{LINK}<body><div class="bg-green-500 w-1/2 h-16 md:flex"><a class="text-white text-4xl font-bold">x</a></div>'
     )
@@ -111,7 +99,7 @@ def test_real_pages_are_styled(browser, tailwind):
     assert rendering.refused == ()
 
 
-def test_what_a_page_does_not_use_of_a_style_sheet_changes_no_pixel(browser, tailwind):
+def test_what_a_page_does_not_use_of_a_style_sheet_changes_no_pixel(browser):
     if not ROWS.exists():
         pytest.skip(f"no real rows at {ROWS}")
     with ROWS.open() as file:
