@@ -153,6 +153,28 @@ class Browser:
         self.close()
 
 
+class LayoutBrowser(Browser):
+    """Boxes of pages that this program writes itself, without pictures and several times as fast; for agents that write no HTML of their own.
+
+    It stands where a `Browser` is asked for, as long as pages of one size are rendered and nobody looks at the pictures. Never for a page
+    that an agent wrote.
+    """
+
+    def render(self, pages: Sequence[Page]) -> list[Rendering]:
+        """Lay out pages, equal ones once; results in the same order, their pictures empty.
+
+        Raises:
+            SandboxError: If no browser can be started, or a page cannot be laid out.
+        """
+        keys = [page.key() for page in pages]
+        found = {key: rendering for key in keys if (rendering := self.cache.get(key)) is not None}
+        wanted = {key: page for key, page in zip(keys, pages, strict=True) if key not in found}
+        for key, rendering in zip(wanted, self.lay_out(list(wanted.values())) if wanted else (), strict=True):
+            self.cache.put(key, rendering)
+            found[key] = rendering
+        return [found[key] for key in keys]
+
+
 class _Engine:
     """The browsers, driven by Playwright in a thread of their own."""
 
@@ -243,10 +265,13 @@ class _Seat:
     def __init__(self, kind: async_api.BrowserType, launcher: str) -> None:
         self._kind, self._launcher = kind, launcher
         self._browser: async_api.Browser | None = None
+        self._layouts: LayoutTab | None = None  # while there is one, the browser has seen our own pages only
 
     async def render(self, page: Page, files: WebFiles) -> Rendering:
         from playwright.async_api import Error
 
+        if self._layouts is not None:
+            await self.leave()
         for _ in range(TRIES):
             browser = await self._take()
             try:
@@ -263,12 +288,15 @@ class _Seat:
         from playwright.async_api import Error
 
         try:
-            tab = await LayoutTab.open(await self._take(), pages[0], files)
-            return [await tab.lay_out(page) for page in pages]
-        except Error as error:
-            raise SandboxError(f"A page of our own cannot be laid out: {error}") from None
-        finally:
+            if self._layouts is None or not self._layouts.fits(pages[0]):
+                await self.leave()
+                self._layouts = await LayoutTab.open(await self._take(), pages[0], files)
+            return [await self._layouts.lay_out(page) for page in pages]
+        except BaseException as error:
             await self.leave()
+            if isinstance(error, Error):
+                raise SandboxError(f"A page of our own cannot be laid out: {error}") from None
+            raise
 
     async def _take(self) -> async_api.Browser:
         from playwright.async_api import Error
@@ -285,7 +313,7 @@ class _Seat:
         return self._browser
 
     async def leave(self) -> None:
-        browser, self._browser = self._browser, None
+        browser, self._browser, self._layouts = self._browser, None, None
         if browser is not None:
             with contextlib.suppress(Exception):  # it may be dead, or hang
                 await asyncio.wait_for(browser.close(), 5)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from sweetrl_agent.algorithms.registry import scaled
+from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators
 from sweetrl_agent.files import Row, read_rows
@@ -138,6 +138,7 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
             f"{row['seeds_ahead']:12}"
         )
     lines.append("\n* of these very agents; the intervals hold for the algorithms, and are wide with two or three seeds")
+    lines += results.get("notes", [])
     return "\n".join(lines)
 
 
@@ -152,6 +153,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),
+        "notes": [ON_ACTS] if any(ALGORITHMS[name].loads for name in given.algorithms) else [],
     }
     if given.credit_tasks:
         results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)

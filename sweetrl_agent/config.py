@@ -44,7 +44,7 @@ _LEAST: dict[float, str] = {
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch",
+    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch ppo_steps dqn_steps",
     2: "trajectories_per_task num_candidates reinforce_group",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
@@ -208,6 +208,10 @@ class BaselineArguments:
     reinforce_tasks: int = option(15, "Tasks of an iteration; with the two others as many episodes as `collect` plays.")
     reinforce_group: int = option(4, "Episodes of each.")
     reinforce_micro_batch: int = option(16, "Dialogues in a forward pass.")
+    ppo_steps: int = option(20_000, "PPO over acts (Stable-Baselines3): turns of the agent in training.")
+    ppo_learning_rate: float = option(1e-3, "Adam's.")
+    dqn_steps: int = option(20_000, "DQN over acts (Stable-Baselines3): turns of the agent in training.")
+    dqn_learning_rate: float = option(1e-3, "Adam's.")
 
 
 @dataclass

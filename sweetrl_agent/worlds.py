@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,11 @@ from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks import Task
+from colbench_gym.wrappers.acts import Acts, DiscreteActs
+from colbench_gym.wrappers.question_acts import QuestionActs
+from colbench_gym.wrappers.slot_acts import SlotActs
+from sandboxes.browser import LayoutBrowser
+from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.tiny import PIECES
 
 if TYPE_CHECKING:
@@ -30,6 +36,8 @@ class World:
         demonstrate: Dialogues on tasks that teach a tiny model to converse: from tasks, their number and a seed.
         pieces: Regular expression of what a token of the tiny model's tokenizer may span.
         max_token_length: Longest token of it, in bytes.
+        acts: What an agent that is no language model may choose.
+        acts_arguments: Arguments of the environment as such an agent trains in it, from the configuration, with what is to be closed.
     """
 
     env: type[ColBenchEnv]
@@ -38,6 +46,8 @@ class World:
     demonstrate: Callable[[Sequence[Task], int, int], Dialogues]
     pieces: str
     max_token_length: int
+    acts: Callable[[], Acts]
+    acts_arguments: Callable[[Config, ExitStack], dict[str, Any]]
 
     def vector_env(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any) -> ColBenchVectorEnv:
         """The vector environment over some tasks, made for `rollouts.play`."""
@@ -50,6 +60,27 @@ class World:
             max_turns=config.task.max_turns,
             **self.arguments(config),
         )
+
+    @contextmanager
+    def acts_environments(self, config: Config, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActs]]:
+        """Environments of acts over some tasks, which share what grades; closed at the end."""
+        with ExitStack() as stack:
+            arguments = self.acts_arguments(config, stack)
+            made: Any = self.env
+            own = [
+                made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns, **arguments)
+                for _ in range(num_envs)
+            ]
+            for env in own:
+                env.share(own[0], workers=2)
+                stack.callback(env.close)
+            acts = self.acts()
+            yield [DiscreteActs(env, acts) for env in own]
+
+
+def _layouts(config: Config, stack: ExitStack) -> dict[str, Any]:
+    """Pages of slots are our own, and nobody looks at their pictures."""
+    return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}
 
 
 def _functions(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
@@ -68,10 +99,11 @@ def _pages(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
 WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
         BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
-        PIECES, max_token_length=24,
+        PIECES, max_token_length=24, acts=QuestionActs, acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
     ),
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
+        acts=SlotActs, acts_arguments=_layouts,
     ),
 }  # fmt: skip

@@ -16,7 +16,19 @@ MAY_IMPORT = {
 }
 MAX_LINES = 400
 #: Heavy libraries that colbench_gym imports inside functions or not at all.
-NOT_AT_IMPORT = {"torch", "transformers", "datasets", "scipy", "openai", "huggingface_hub", "PIL", "docker", "trl", "peft"}
+NOT_AT_IMPORT = {
+    "torch",
+    "transformers",
+    "datasets",
+    "scipy",
+    "openai",
+    "huggingface_hub",
+    "PIL",
+    "docker",
+    "trl",
+    "peft",
+    "stable_baselines3",
+}
 #: Constructors of generators; everything else in these modules works on a hidden global one.
 ALLOWED_RANDOM = {
     "random": {"Random", "SystemRandom"},

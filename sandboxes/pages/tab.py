@@ -121,6 +121,10 @@ class LayoutTab:
     def __init__(self, tab: Tab, session: CDPSession, requests: _Requests) -> None:
         self._tab, self._session, self._requests = tab, session, requests
 
+    def fits(self, page: Page) -> bool:
+        """True for a page of this tab's width and height."""
+        return (page.width, page.height) == (self._requests.page.width, self._requests.page.height)
+
     @classmethod
     async def open(cls, browser: Browser, page: Page, files: WebFiles) -> LayoutTab:
         """A tab for pages of this one's width and height."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from sweetrl_agent.algorithms import mtdpo, reinforce, rft, sweet
+from sweetrl_agent.algorithms import acts, mtdpo, reinforce, rft, sweet
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, stage_name
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.policies.policy import Policy
@@ -20,9 +20,9 @@ from sweetrl_agent.run import Run
 Stage = Callable[[Run], None]
 #: Capability that an algorithm may need -> attribute of an environment that has it.
 CAPABILITIES = {
-    "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "acts": "action_masks",
+    "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer",
 }  # fmt: skip
-#: Stages that come before an algorithm's own: those of every agent, of those that learn, and of those that learn from collected dialogues.
+#: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
 
 
@@ -38,6 +38,7 @@ class Algorithm:
         shared: Stages before its own: `START` or `COLLECTED`.
         begins: What its agent's every message begins with; it goes on from there.
         critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
+        loads: Loads its agent where that is no language model; None for `policy`.
     """
 
     title: str
@@ -47,9 +48,12 @@ class Algorithm:
     shared: tuple[str, ...] = COLLECTED
     begins: str = ""
     critic: str = ""
+    loads: Callable[[Run], Policy] | None = None
 
     def load(self, run: Run) -> Policy:
         """Its agent."""
+        if self.loads is not None:
+            return self.loads(run)
         path = str(run.path(self.policy)) if self.policy else run.start_model
         return load_policy(path, run.start_model, run.config.model, self.begins)
 
@@ -69,12 +73,26 @@ def _by_critic(name: str) -> Algorithm:
     return Algorithm(title, stages, "policy" if name == SWEET else f"{name}/policy", frozenset(needs), critic=name)
 
 
+def _by_acts(name: str, title: str) -> Algorithm:
+    """An agent of Stable-Baselines3: it neither learns from collected dialogues nor begins with the start."""
+    stages: dict[str, Stage] = {name: partial(acts.train, name=name)}
+    return Algorithm(title, stages, shared=(), loads=partial(acts.load, name=name))
+
+
+#: What is to be said of agents over acts wherever they stand beside others.
+ON_ACTS = (
+    "Agents over acts are no language models: they choose from a list of acts that was written for the embedded tasks (questions and a "
+    "programmer who writes what was heard; slots of a page), and so say what choosing well is worth, not how well a model writes."
+)
 ALGORITHMS: dict[str, Algorithm] = {
     "single_turn": Algorithm("Single turn (no questions)", shared=START, begins=f"{ANSWER_MARKER}\n"),
     "zero_shot": Algorithm("Zero-shot", shared=START),
     "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/agent"),
     "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
     "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
+    "random_acts": Algorithm("Random acts", shared=(), loads=acts.load_random),
+    "ppo": _by_acts("ppo", "PPO over acts"),
+    "dqn": _by_acts("dqn", "DQN over acts"),
     SWEET: _by_critic(SWEET),
     **{name: _by_critic(name) for name in CRITICS if name != SWEET},
 }

@@ -63,7 +63,7 @@ def _scores(results: Results, titles: Names) -> Part:
         "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
         "over tasks). In percent."
     )
-    return Part("scores", "Success", tables, notes=[text])
+    return Part("scores", "Success", tables, notes=[text, *results.get("notes", ())])
 
 
 def _score(title: str, score: Mapping[str, Any], grade: str) -> tuple[str, ...]:

@@ -1,0 +1,142 @@
+"""Agents that are no language models: PPO and DQN of Stable-Baselines3 over the acts of an environment.
+
+    1. The environment's dialogues as numbers, its utterances as a list of acts (`colbench_gym.wrappers.acts`).
+    2. `learn` of Stable-Baselines3, as it is, on the training tasks.
+
+They stand in the comparison with more than a language model is given (see the acts), and so say what choosing well is worth, apart from
+writing well. Training is minutes and begins anew where it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweetrl_agent.policies.acts import ActsPolicy, dqn_choice, ppo_choice, uniform
+from sweetrl_agent.run import Run
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+NUM_ENVS = 8
+#: Steps whose episodes are one row of the learning curve.
+STEPS_PER_ROW = 1000
+_NETWORK = {"net_arch": [128, 128]}
+
+
+def train(run: Run, name: str) -> None:
+    """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl.
+
+    Args:
+        run: The run.
+        name: "ppo" or "dqn".
+    """
+    from colbench_gym.errors import ColBenchError
+
+    try:
+        import stable_baselines3  # noqa: F401
+    except ImportError:
+        raise ColBenchError("Agents over acts need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
+    curve = _Curve(name)
+    with run.world.acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
+        model = MAKERS[name](run, _vec_env(environments))
+        model.learn(_steps(run, name), callback=curve.callback())
+    curve.add_row(model.num_timesteps)
+    path = _path(run, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    run.add_metrics(name, curve.rows)
+
+
+def load(run: Run, name: str) -> ActsPolicy:
+    """A trained agent."""
+    choice = {"ppo": ppo_choice, "dqn": dqn_choice}[name](_path(run, name))
+    return ActsPolicy(run.world.acts(), choice)
+
+
+def load_random(run: Run) -> ActsPolicy:
+    """The agent that chooses any act."""
+    acts = run.world.acts()
+    return ActsPolicy(acts, uniform(acts.count))
+
+
+def _ppo(run: Run, env: VecEnv) -> BaseAlgorithm:
+    from stable_baselines3 import PPO
+
+    return PPO(
+        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=0.9, gae_lambda=0.9, ent_coef=0.01,
+        learning_rate=run.config.baselines.ppo_learning_rate, policy_kwargs=_NETWORK,
+    )  # fmt: skip
+
+
+def _dqn(run: Run, env: VecEnv) -> BaseAlgorithm:
+    from stable_baselines3 import DQN
+
+    return DQN(
+        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=0.9, buffer_size=50_000, learning_starts=500,
+        train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
+        learning_rate=run.config.baselines.dqn_learning_rate, policy_kwargs=_NETWORK,
+    )  # fmt: skip
+
+
+MAKERS: dict[str, Callable[[Run, Any], Any]] = {"ppo": _ppo, "dqn": _dqn}
+
+
+def _vec_env(environments: Any) -> VecEnv:
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+    return VecMonitor(DummyVecEnv([partial(_same, env) for env in environments]))
+
+
+def _same(env: Any) -> Any:
+    return env
+
+
+def _steps(run: Run, name: str) -> int:
+    steps: int = getattr(run.config.baselines, f"{name}_steps")
+    return steps
+
+
+def _path(run: Run, name: str) -> Path:
+    return run.path(f"{name}/agent.zip")
+
+
+class _Curve:
+    """Mean return and length of the episodes that ended, for every `STEPS_PER_ROW` steps."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: list[dict[str, Any]] = []
+        self._ended: list[dict[str, float]] = []
+        self._episodes = 0
+
+    def callback(self) -> Any:
+        """What Stable-Baselines3 calls after every step."""
+        from stable_baselines3.common.callbacks import ConvertCallback
+
+        return ConvertCallback(self._note)
+
+    def _note(self, found: dict[str, Any], _: dict[str, Any]) -> bool:
+        self._ended += [info["episode"] for info in found["infos"] if "episode" in info]
+        steps = found["self"].num_timesteps
+        if steps >= STEPS_PER_ROW * (len(self.rows) + 1):
+            self.add_row(steps)
+        return True
+
+    def add_row(self, steps: int) -> None:
+        """A row of the episodes that ended since the last one, where any did."""
+        if self._ended:
+            self._episodes += len(self._ended)
+            row = {
+                "stage": self.name,
+                "step": steps,
+                "reward": float(sum(e["r"] for e in self._ended) / len(self._ended)),
+                "turns": float(sum(e["l"] for e in self._ended) / len(self._ended)),
+                "episodes": self._episodes,
+                "environment_turns": steps,
+            }
+            self.rows.append(row)
+            self._ended = []

@@ -1,0 +1,36 @@
+"""PPO and DQN over acts, in a run folder and in the comparison."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("stable_baselines3")
+
+from sweetrl_agent.compare import main
+
+SMALL = [
+    "--tasks", "embedded:train/billing", "--test_tasks", "embedded:test/billing[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
+    "--num_tasks", "0", "--ppo_steps", "3072", "--dqn_steps", "400",
+]  # fmt: skip
+
+
+@pytest.mark.bubblewrap
+def test_agents_over_acts_stand_in_the_comparison_and_learn(tmp_path, capsys):
+    arguments = ["--algorithms", "random_acts", "dqn", "ppo", "--seeds", "1", "--output", str(tmp_path), *SMALL]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "no language models" in said
+    results = json.loads((tmp_path / "results.json").read_text())
+    success = {name: split["test"]["success"] for name, split in results["algorithms"].items()}
+    assert list(success) == ["random_acts", "dqn", "ppo"]
+    assert success["ppo"] > success["random_acts"] + 0.3
+    rows = [json.loads(line) for line in (tmp_path / "seed_0" / "metrics.jsonl").read_text().splitlines()]
+    curve = [row["reward"] for row in rows if row["stage"] == "ppo"]
+    assert len(curve) in (3, 4) and curve[2] > curve[0] + 0.1
+    assert results["ledger"]["0"]["ppo"]["environment_turns"] >= 3072
+    before = (tmp_path / "seed_0" / "ppo" / "agent.zip").stat().st_mtime_ns
+    assert main(arguments) == 0
+    assert (tmp_path / "seed_0" / "ppo" / "agent.zip").stat().st_mtime_ns == before
+    assert "no language models" in (tmp_path / "report.md").read_text()
