@@ -14,7 +14,7 @@ import numpy as np
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators.design_differences import differences
-from colbench_gym.simulators.scripted_design import CONTENT, LEVELS
+from colbench_gym.simulators.scripted_design import CONTENT, sentences
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.embedded import design_of
 from colbench_gym.tasks.task import Task
@@ -80,7 +80,7 @@ def demonstrations(
         while under_way := [dialogue for dialogue in dialogues if not dialogue.is_over]:
             pages = browser.lay_out([Page(dialogue.own.html()) for dialogue in under_way])
             for dialogue, page in zip(under_way, pages, strict=True):
-                _go_on(dialogue, page, references[dialogue.task.id], demonstrator, LEVELS[level])
+                _go_on(dialogue, page, references[dialogue.task.id], demonstrator, level)
     return [dialogue.messages for dialogue in dialogues]
 
 
@@ -105,16 +105,17 @@ def _first_draft(wanted: Design, demonstrator: Demonstrator, rng: np.random.Gene
     return Design(wanted.topic, choices)
 
 
-def _go_on(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, said: int) -> None:
-    sentences = [difference.sentence for difference in differences(page, reference)[:said]]
-    dialogue.messages.append({"role": "user", "content": " ".join(sentences) or CONTENT})
-    if sentences:
-        for sentence in sentences:
+def _go_on(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, level: str) -> None:
+    heard = [message["content"] for message in dialogue.messages if message["role"] == "user"][1:]
+    said = sentences(differences(page, reference), heard, level)
+    dialogue.messages.append({"role": "user", "content": " ".join(said) or CONTENT})
+    if said:
+        for sentence in said:
             if dialogue.rng.random() < demonstrator.hears:
                 dialogue.own = _mended(dialogue, sentence, demonstrator.errs)
         dialogue.messages.append({"role": "assistant", "content": dialogue.own.html()})
     dialogue.rounds -= 1
-    if not sentences or dialogue.rounds == 0:
+    if not said or dialogue.rounds == 0:
         _hand_in(dialogue)
 
 

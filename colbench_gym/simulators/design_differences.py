@@ -16,7 +16,8 @@ from sandboxes.pages import Box, Rendering
 
 #: Differences smaller than these nobody mentions: of colours, of places (share of the page), of sizes (ratio).
 LEAST_COLOUR, LEAST_MOVE, LEAST_RATIO = 0.08, 0.07, 1.3
-MAX_QUOTE_CHARS = 60
+#: How much of a text is quoted to name it, and where the agent is to write it.
+MAX_QUOTE_CHARS, MAX_DICTATED_CHARS = 60, 200
 _BARS = {
     "header": "the bar at the top",
     "nav": "the menu",
@@ -80,8 +81,10 @@ class _Viewer:
             yield Difference(0.5 + far, f"The background of the page should be {_shade(wanted, own)}.")
 
     def _text(self, own: Box, wanted: Box) -> Iterator[Difference]:
-        if text_likeness(own.text, wanted.text) < 1:
-            yield Difference(0.3 + self._share(wanted), f"It should say {_quote(wanted)} where it says {_quote(own)}.")
+        if text_likeness(own.text, wanted.text) < 1 and own.text != _cut(wanted.text, MAX_DICTATED_CHARS):
+            yield Difference(
+                0.3 + self._share(wanted), f"It should say {_quote(wanted, MAX_DICTATED_CHARS)} where it says {_quote(own)}."
+            )
         name = _quote(wanted)
         ratio = max(wanted.font_size, 1) / max(own.font_size, 1)
         if max(ratio, 1 / ratio) > LEAST_RATIO:
@@ -139,7 +142,7 @@ class _Viewer:
                     0.5 + self._share(box), f"{_capital(self._name(box, self.reference, 'a'))} is missing {place}."
                 )
             elif box.kind == "text" and not self._is_in_control(box, self.reference):
-                yield Difference(0.3 + self._share(box), f"The words {_quote(box)} are missing {place}.")
+                yield Difference(0.3 + self._share(box), f"The words {_quote(box, MAX_DICTATED_CHARS)} are missing {place}.")
             elif box.kind == "block" and box.tag != "body" and box.background is not None:
                 far = colour_distance(box.background, _ground_of(self.reference))
                 if far > LEAST_COLOUR:
@@ -240,9 +243,13 @@ def _shade(wanted: Sequence[int], own: Sequence[int]) -> str:
     return name if name != colour_name(own) else f"a {'lighter' if sum(wanted) > sum(own) else 'darker'} {name}"
 
 
-def _quote(box: Box) -> str:
-    text = box.text if len(box.text) <= MAX_QUOTE_CHARS else box.text[: MAX_QUOTE_CHARS - 3].rsplit(" ", 1)[0] + "..."
-    return f'"{text}"'
+def _quote(box: Box, most: int = MAX_QUOTE_CHARS) -> str:
+    return f'"{_cut(box.text, most)}"'
+
+
+def _cut(text: str, most: int) -> str:
+    """A text, or its first words where it is long."""
+    return text if len(text) <= most else text[: most - 3].rsplit(" ", 1)[0] + "..."
 
 
 def _tens(pixels: int) -> int:

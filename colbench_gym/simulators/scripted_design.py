@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from colbench_gym.dialogue import Dialogue
-from colbench_gym.simulators.design_differences import differences
+from colbench_gym.simulators.design_differences import Difference, differences
 from colbench_gym.simulators.design_view import look
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.tasks.task import Task
@@ -14,12 +16,29 @@ from sandboxes.pages import PageOutcome
 LEVELS = {"terse": 1, "normal": 2, "chatty": 4}
 MAX_REPLY_CHARS = 1000
 CONTENT = "That looks right to me."
+#: How much less a person thinks of a point each time that they have made it in vain.
+INSISTS = 0.5
 NOTHING_SHOWN = "I see no page yet."
 UNSEEN = {
     PageOutcome.TIMEOUT: "The page does not come up.",
     PageOutcome.CRASH: "The page breaks when I open it.",
     PageOutcome.TOO_LARGE: "The page is far too large to open.",
 }
+
+
+def sentences(found: Sequence[Difference], heard: Sequence[str], level: str) -> list[str]:
+    """What is said of the differences: the most outstanding ones, other points first where some were made in vain.
+
+    Args:
+        found: As `differences` gives them.
+        heard: The person's earlier replies.
+        level: Of `LEVELS`.
+    """
+    weights = {
+        difference: difference.weight * INSISTS ** sum(difference.sentence in reply for reply in heard) for difference in found
+    }
+    said = [difference.sentence for difference in sorted(weights, key=lambda difference: -weights[difference])]
+    return list(dict.fromkeys(said))[: LEVELS[level]]
 
 
 class ScriptedDesigner(Simulator):
@@ -50,5 +69,6 @@ class ScriptedDesigner(Simulator):
         view = look(self.browser, task, dialogue, self.has_edits)
         if view.page.outcome is not PageOutcome.OK:
             return UNSEEN[view.page.outcome]
-        said = [difference.sentence for difference in differences(view.page, view.reference)[: LEVELS[self.level]]]
+        heard = [message.content for message in dialogue.messages[1:] if message.role == "user"]
+        said = sentences(differences(view.page, view.reference), heard, self.level)
         return " ".join([*([] if view.html else [NOTHING_SHOWN]), *(said or [CONTENT])])[:MAX_REPLY_CHARS]

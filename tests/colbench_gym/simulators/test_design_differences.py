@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from colbench_gym.simulators.design_differences import differences
+from colbench_gym.simulators.design_differences import MAX_DICTATED_CHARS, Difference, differences
+from colbench_gym.simulators.scripted_design import sentences
 from sandboxes.pages import Box, PageOutcome, Rendering
 
 BODY = Box("block", "body", 0, 0, 1280, 720, background=(255, 255, 255))
@@ -65,3 +66,19 @@ def test_what_stands_out_more_is_said_first():
 def test_nothing_is_said_in_the_words_of_html():
     said = " ".join(_said([]))
     assert not any(word in said.lower() for word in ("<", "div", "class", "px", "html", "css", "#", "rgb", "h1", "bg-"))
+
+
+def test_a_long_text_is_dictated_as_far_as_a_person_would_and_then_left_alone():
+    long = replace(TEXT, text="Every loaf is made by hand. " * 20)
+    (said,) = _said([b for b in BOXES if b is not TEXT], [long if b is TEXT else b for b in BOXES])
+    dictated = said.partition('"')[2].partition('"')[0]
+    assert 150 < len(dictated) <= MAX_DICTATED_CHARS and dictated.endswith("...")
+    assert _said(_with(TEXT, text=dictated), [long if b is TEXT else b for b in BOXES]) == []
+
+
+def test_what_was_said_in_vain_comes_after_other_points():
+    found = [Difference(1.0, "First."), Difference(0.6, "Second."), Difference(0.4, "Third.")]
+    assert sentences(found, [], "terse") == ["First."]
+    assert sentences(found, ["First."], "terse") == ["Second."]
+    assert sentences(found, ["First.", "Second."], "normal") == ["First.", "Third."]
+    assert sentences(found, ["First. Second.", "First. Third."], "chatty") == ["Second.", "First.", "Third."]
