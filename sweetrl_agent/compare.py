@@ -137,6 +137,7 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.comparison import all_results
     from sweetrl_agent.files import write_json
+    from sweetrl_agent.pictures import keep_pictures
     from sweetrl_agent.run import Run
 
     out, configs = Path(config.run.output), _seeds(given, config)
@@ -150,6 +151,9 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
+    first = Run(configs[0])
+    if first.world.has_pages:
+        keep_pictures(first)
     return results
 
 

@@ -8,6 +8,7 @@ from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import evaluate_agent, splits, summarize
 from sweetrl_agent.files import Row, append_rows, read_rows, write_json
+from sweetrl_agent.pictures import keep_pictures
 from sweetrl_agent.report import write_report
 from sweetrl_agent.run import Run
 
@@ -37,6 +38,8 @@ def report(run: Run) -> None:
         "algorithm": "sweet",
     }
     write_json(run.path("results.json"), results)
+    if run.world.has_pages:
+        keep_pictures(run)
     page = write_report(run.folder)
     print(table(results))
     print(f"\nresults: {run.path('results.json')}\nreport:  {page}")

@@ -21,6 +21,7 @@ from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
+from sweetrl_agent.reporting.pages import pages_section
 from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, PAIRS, RunFolder
 from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
 
@@ -77,6 +78,7 @@ def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) ->
             scores_section(run),
             outcomes_section(run, colours),
             curves_section(run),
+            pages_section(run),
             _dialogues_section(run, num_dialogues),
             seconds_section(run),
             _pairs_section(run),

@@ -38,6 +38,7 @@ class World:
         max_token_length: Longest token of it, in bytes.
         acts: What an agent that is no language model may choose.
         acts_arguments: Arguments of the environment as such an agent trains in it, from the configuration, with what is to be closed.
+        has_pages: Answers are pages, which can be looked at.
     """
 
     env: type[ColBenchEnv]
@@ -48,6 +49,7 @@ class World:
     max_token_length: int
     acts: Callable[[], Acts]
     acts_arguments: Callable[[Config, ExitStack], dict[str, Any]]
+    has_pages: bool = False
 
     def vector_env(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any) -> ColBenchVectorEnv:
         """The vector environment over some tasks, made for `rollouts.play`."""
@@ -104,6 +106,6 @@ WORLDS: dict[str, World] = {
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
-        acts=SlotActs, acts_arguments=_layouts,
+        acts=SlotActs, acts_arguments=_layouts, has_pages=True,
     ),
 }  # fmt: skip

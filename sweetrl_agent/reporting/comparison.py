@@ -12,6 +12,7 @@ from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.markup import Html, join, note, section, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
+from sweetrl_agent.reporting.pages import pages_section
 from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.scores import agent_colours
 
@@ -49,7 +50,12 @@ def write_comparison(
         _facts(results),
         join(
             [part.html() for part in made]
-            + [curves_section(first), _dialogues_section(first, len(dialogues["dialogues"])), setup_section(first)]
+            + [
+                curves_section(first),
+                pages_section(first),
+                _dialogues_section(first, len(dialogues["dialogues"])),
+                setup_section(first),
+            ]
         ),
         {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
     )

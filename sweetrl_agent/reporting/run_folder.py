@@ -19,6 +19,7 @@ METRICS = "metrics.jsonl"
 EVALUATION = "evaluation.jsonl"
 ADVANTAGES = "turn_advantages.jsonl"
 PAIRS = "pairs_summary.json"
+PICTURES = "pictures.json"
 
 MAX_CONFIG_CHARS = 60_000
 
@@ -36,6 +37,7 @@ class RunFolder:
         evaluation: Dialogues of the evaluation, with their outcome.
         advantages: Advantages of the agent's turns, of some of these dialogues.
         pairs: Numbers about the preference pairs.
+        pictures: Of pages in some dialogues; only runs on pages have them.
         troubles: By file name, a sentence on what is missing or could not be read.
     """
 
@@ -47,6 +49,7 @@ class RunFolder:
     evaluation: list[Record] = field(default_factory=list)
     advantages: list[Record] = field(default_factory=list)
     pairs: Record = field(default_factory=dict)
+    pictures: list[Any] = field(default_factory=list)
     troubles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -66,6 +69,7 @@ class RunFolder:
         run.evaluation = run._lines(folder / EVALUATION)
         run.advantages = run._lines(folder / ADVANTAGES)
         run.pairs = run._object(folder / PAIRS)
+        run.pictures = _list(folder / PICTURES)
         return run
 
     def trouble(self, file_name: str) -> str:
@@ -108,3 +112,12 @@ def _parse(text: str) -> Record | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _list(path: Path) -> list[Any]:
+    """A JSON list; empty where there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return []
+    return value if isinstance(value, list) else []

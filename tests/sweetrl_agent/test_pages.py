@@ -83,7 +83,8 @@ def test_the_main_job_runs_on_pages(tmp_path, capsys):
     results = json.loads((folder / "results.json").read_text())
     assert results["grade"] == "similarity"
     assert {name for agent in ("start", "result") for name in results[agent]["test"]["ci95"]} == {"success", "similarity"}
-    assert "Similarity" in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "Similarity" in report and report.count("data:image/jpeg;base64,") >= 4
 
 
 def test_pages_have_defaults_of_their_own():

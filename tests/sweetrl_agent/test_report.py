@@ -217,6 +217,16 @@ def test_odd_values_are_survived(tmp_path: Path) -> None:
     assert Page.of(tmp_path).data["in_all"] == len(odd) + len(histories) + 1
 
 
+def test_pages_are_shown_turn_by_turn_and_nothing_but_pictures(folder: Path) -> None:
+    assert "turn by turn" not in write_report(folder).read_text()
+    evil = '"><script>alert(1)</script>'
+    rows = [{"task_id": f"t{evil}", "request": "A page.", "wanted": "QUJD", "agents": {"start": ["QUJE", evil], "result": []}}]
+    (folder / "pictures.json").write_text(json.dumps([*rows, "odd", {"agents": 3}]))
+    html = write_report(folder).read_text()
+    assert html.count("data:image/jpeg;base64,") == 2 and "QUJE" in html and "no page" in html
+    assert "<script>alert" not in html
+
+
 def test_at_most_120_dialogues_those_with_advantages_first(tmp_path: Path) -> None:
     tasks = [f"task-{i}" for i in range(100)]
     evaluation = [episode(agent, t, split) for agent in ("start", "result") for split in ("test", "unseen") for t in tasks]
