@@ -32,10 +32,12 @@ class Acts(ABC):
     Attributes:
         count: Number of acts.
         observation_size: Numbers of an observation.
+        discount: Of later rewards, as suits learners: near 0 where every act is rewarded for what it changed, near 1 where only the end counts.
     """
 
     count: int
     observation_size: int
+    discount: float = 0.95
 
     @abstractmethod
     def observe(self, messages: Messages) -> Observation:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import MAX_TURNS
-from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.topics import TOPICS, Topic
@@ -23,17 +22,19 @@ _NOTE = "<!-- slots: "
 
 
 class SlotActs(Acts):
-    """Set one slot of the page to one option and show it, or hand it in.
+    """Set one slot of the page to one option and show it; the last page shown counts. Episodes are as long as the turns allow.
 
     What such an agent is given, and a language model is not: the slots and options that the embedded pages are made of, so that it writes
     no HTML and makes no error in it. It begins with what a designer would make unasked, and never sees the page in mind or the score.
 
-    Acts: one for each option of each slot, the last hands in. Observation: the options of its last page; which of its texts the person quoted;
+    Acts: one for each option of each slot; one that is there already changes nothing. Observation: the options of its last page; which of its texts the person quoted;
     the turn; the words of the person's last reply, hashed.
     """
 
+    discount = 0.5
+
     def __init__(self) -> None:
-        self.count = len(_CHOICES) + 1
+        self.count = len(_CHOICES)
         self.observation_size = len(_CHOICES) + _NUM_TEXTS + 1 + _WORDS
 
     def observe(self, messages: Messages) -> Observation:
@@ -46,17 +47,15 @@ class SlotActs(Acts):
         return np.concatenate([own, quoted, np.array([min(turn, 1.0)], np.float32), hashed_words(reply, _WORDS)])
 
     def say(self, act: int, messages: Messages) -> str:
-        """The page with one slot changed; or the words that hand in the last one."""
+        """The page with one slot changed."""
         design = design_so_far(messages)
-        if act == len(_CHOICES):
-            return f"{ANSWER_MARKER}\n{page_of(design)}"
         slot, option = _CHOICES[act]
         return page_of(Design(design.topic, {**design.choices, slot: option}))
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """Options that the page does not have yet, and to hand it in."""
+        """Options that the page does not have yet."""
         design = design_so_far(messages)
-        return np.array([*(design[slot] != option for slot, option in _CHOICES), True])
+        return np.array([design[slot] != option for slot, option in _CHOICES])
 
     def potential(self, env: ColBenchEnv) -> float:
         """How much the page looks like the one in mind, in [0, 1]."""
