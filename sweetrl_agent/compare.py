@@ -92,9 +92,12 @@ def _check_names(given: CompareArguments, config: Config) -> None:
                 raise ValueError(f"`{setting}` must be of {tuple(known)}, got {name!r}.")
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
-    for name in given.algorithms:
+    used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
+    for name in used:
         if missing := missing_capabilities(name, WORLDS[config.task.env].env):
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
+    if "vision_head" in used and not config.critic.vision_model:
+        raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
     needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
     is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
     if needs_exact and not is_known:

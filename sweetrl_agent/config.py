@@ -29,7 +29,7 @@ STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor"
 
 #: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
 _FIRST_STAGE = {
-    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "min_difference": "pairs", "form": "critic", "judge_model": "rank",
+    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "min_difference": "pairs", "form": "critic", "judge_model": "rank", "vision_model": "critic",
     "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
@@ -159,6 +159,9 @@ class CriticArguments:
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
     judge_model: str = option(
         "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
+    )
+    vision_model: str = option(
+        "", "Vision-language model of the critic 'vision_head', a folder or hub name. Used by `compare` on pages only."
     )
     critic_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
     critic_beta: float = option(0.1, "Beta of equation 2; 0.1 in the paper.")

@@ -42,12 +42,10 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     return AutoTokenizer.from_pretrained(path, revision=arguments.revision)
 
 
-def load_model(path: str, base: str, arguments: ModelArguments) -> Any:
-    """A causal language model on its device: a whole one, or `base` with the LoRA adapter that `path` holds."""
+def load_model(path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM) -> Any:
+    """A model on its device: a whole one, or `base` with the LoRA adapter that `path` holds; a causal language model unless `kind` is another."""
     adapter = Path(path) / "adapter_config.json"
-    model = AutoModelForCausalLM.from_pretrained(
-        base if adapter.exists() else path, revision=arguments.revision, dtype=torch_dtype(arguments)
-    )
+    model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=torch_dtype(arguments))
     if adapter.exists():
         from peft import PeftModel
 

@@ -14,16 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainingArguments, set_seed
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments, set_seed
 
 import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
+from sandboxes.browser import make_browser
 from sweetrl_agent.collection import load_trajectories
 from sweetrl_agent.credit import SUM
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.critic import Critic
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
+from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
 from sweetrl_agent.critics.yardstick import ExactCritic
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
@@ -31,6 +33,7 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, pair_rows, success_rows
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 SWEET = "sweet"
 Opened = AbstractContextManager[Critic]
@@ -45,12 +48,14 @@ class CriticKind:
         open: Loads the critic, by its name, from its folder.
         train: Writes that folder from the collected trajectories; None where nothing is trained.
         is_told: True where it is told the hidden information (unless `critic_hidden` is off).
+        needs: Capabilities of the environment that it needs beyond what it is told, of `registry.CAPABILITIES`.
     """
 
     title: str
     open: Callable[[Run, str], Opened]
     train: Callable[[Run, str], None] | None = None
     is_told: bool = True
+    needs: frozenset[str] = frozenset()
 
     def told(self, run: Run, reference: str) -> str:
         """What it is told before a dialogue: the task's reference solution, or "" for nothing."""
@@ -98,6 +103,24 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     _train(run, name, trainer, tokenizer)
 
 
+def train_vision(run: Run, name: str) -> None:
+    """outcome_pairs.jsonl -> a head on a vision-language model that sees the pages."""
+    config, base = run.config.critic, run.config.critic.vision_model
+    set_seed(run.seed)
+    rows = [{**row, "hidden": CRITICS[name].told(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))]
+    with make_browser(run.config.task.sandbox) as browser:
+        views = Views(AutoProcessor.from_pretrained(base, revision=run.config.model.revision), browser)
+        model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
+        trainer = VisionTrainer(
+            beta=config.critic_beta,
+            views=views,
+            model=VisionHead(adapted(model, run.config.model)),
+            args=TrainingArguments(**_arguments(run, name), remove_unused_columns=False),
+            train_dataset=vision_rows(rows),
+        )
+        _train(run, name, trainer, views.processor)
+
+
 def _arguments(run: Run, name: str) -> dict[str, Any]:
     config = run.config.critic
     return trainer_arguments(
@@ -129,6 +152,15 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
 
 
 @contextmanager
+def open_vision(run: Run, name: str) -> Iterator[Critic]:
+    """A trained head on its vision-language model, with a browser to see the pages in."""
+    base, folder = run.config.critic.vision_model, critic_folder(run, name)
+    scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
+    with make_browser(run.config.task.sandbox) as browser:
+        yield VisionCritic(scorer, Views(AutoProcessor.from_pretrained(base, revision=run.config.model.revision), browser))
+
+
+@contextmanager
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """The judge's model, which is the start unless `judge_model` names another."""
     judge = run.config.critic.judge_model or run.start_model
@@ -151,6 +183,9 @@ CRITICS: dict[str, CriticKind] = {
     ),
     "no_normalisation": CriticKind("w/o normalisation", partial(open_advantage, form=SUM), partial(train_advantage, form=SUM)),
     "value_head": CriticKind("value function", open_head, partial(train_head, loss="value")),
+    "vision_head": CriticKind(
+        "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"pages"})
+    ),
     "judge": CriticKind("LLM as judge", open_judge),
     "untrained": CriticKind("untrained critic", partial(open_advantage, form="released", is_trained=False)),
     "exact": CriticKind("exact advantage (yardstick)", open_exact),

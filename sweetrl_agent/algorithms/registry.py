@@ -21,6 +21,7 @@ Stage = Callable[[Run], None]
 #: Capability that an algorithm may need -> attribute of an environment that has it.
 CAPABILITIES = {
     "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer",
+    "pages": "page",
 }  # fmt: skip
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
@@ -68,7 +69,7 @@ def _by_critic(name: str) -> Algorithm:
     stages: dict[str, Stage] = {stage_name("critic", name): partial(sweet.train_critic, critic=name)} if kind.train else {}
     stages |= {"candidates": sweet.sample_candidates, stage_name("rank", name): partial(sweet.rank, critic=name)}
     stages |= {stage_name("actor", name): partial(sweet.train_actor, critic=name)}
-    needs = {"hidden"} if kind.is_told else set()
+    needs = {*kind.needs, *({"hidden"} if kind.is_told else ())}
     title = kind.title if name == SWEET else f"SWEET-RL, {kind.title}"
     return Algorithm(title, stages, "policy" if name == SWEET else f"{name}/policy", frozenset(needs), critic=name)
 

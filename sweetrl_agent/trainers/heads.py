@@ -12,7 +12,6 @@ from torch import Tensor
 from transformers import Trainer
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
-from sweetrl_agent.critics.heads import TurnHead
 from sweetrl_agent.files import Row
 from sweetrl_agent.padding import is_token, right_padded
 
@@ -41,10 +40,10 @@ def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, succes
 class HeadTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` over rows of `pair_rows` ("regression") or `success_rows` ("value")."""
 
-    def __init__(self, *, loss: Loss, beta: float, **kwargs: Any) -> None:
-        """As `Trainer`; the collator is ours."""
+    def __init__(self, *, loss: Loss, beta: float, collate: Any = None, **kwargs: Any) -> None:
+        """As `Trainer`; the collator is ours, unless another is given."""
         self.loss, self.beta = loss, beta
-        super().__init__(data_collator=_collate, **kwargs)
+        super().__init__(data_collator=collate or _collate, **kwargs)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """`head_loss` of a batch."""
@@ -59,9 +58,7 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Read back what `save_model` wrote."""
-        from transformers import AutoModelForCausalLM
-
-        scorer: TurnHead = model or self.model
+        scorer: Any = model or self.model
         folder = Path(resume_from_checkpoint)
         scorer.load_head(folder)
         if (folder / "adapter_config.json").exists():
@@ -69,7 +66,7 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
 
             set_peft_model_state_dict(scorer.model, load_peft_weights(str(folder)))
         else:
-            saved = AutoModelForCausalLM.from_pretrained(folder, dtype=scorer.model.dtype)
+            saved = type(scorer.model).from_pretrained(folder, dtype=scorer.model.dtype)
             scorer.model.load_state_dict(saved.state_dict())
 
 

@@ -1,0 +1,140 @@
+"""The paper's own critic of pages: a vision-language model with a regression head on the mean of all its tokens, pictures' and words'.
+
+It looks at the page that the person has in mind, the page after a turn, and the dialogue so far, and gives the turn a number; taught as the
+text critic is, by Bradley-Terry on the sum over turns (`trainers.vision`).
+
+Source: arXiv:2503.15478, section 5.1 (there Qwen2-VL-7B-Instruct).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.scoring.pages import current_page
+from sandboxes.browser import Browser
+from sandboxes.pages import Page, Rendering
+from sweetrl_agent.chat import Messages
+from sweetrl_agent.critics.heads import HEAD
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+#: Longest side of the pictures that the model is given, in pixels; its processor may shrink them further.
+MAX_SIDE = 896
+_LED_BY_WANTED = "The first picture is the page that is wanted, the second the page that is shown.\n\n"
+_ALONE = "The picture is the page that is shown.\n\n"
+#: A dialogue up to and with an agent's turn, and what the critic is told: the source of the page in mind, or "".
+View = tuple[Messages, str]
+
+
+class VisionHead(nn.Module):
+    """A vision-language model's body and a linear head on the mean hidden state of all tokens of a view."""
+
+    def __init__(self, model: Any) -> None:
+        """Put a head, zero at first, on an image-text-to-text model (which is trained with it)."""
+        super().__init__()
+        self.model, self.config = model, model.config
+        self.head = nn.Linear(model.config.get_text_config().hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.to(model.device)
+
+    def forward(self, **views: Tensor) -> Tensor:
+        """Score of every view, shape (N,), from what `Views.encode` made of them."""
+        output = self.model(**views, output_hidden_states=True, use_cache=False, logits_to_keep=1)
+        is_token = views["attention_mask"][..., None].float()
+        pooled = (output.hidden_states[-1].float() * is_token).sum(dim=1) / is_token.sum(dim=1)
+        scores: Tensor = self.head(pooled.to(self.head.weight.dtype))[:, 0]
+        return scores
+
+    def save(self, folder: Path) -> None:
+        """Write the body (or its adapter) and the head."""
+        self.model.save_pretrained(folder)
+        save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
+
+    def load_head(self, folder: Path) -> VisionHead:
+        """Read the head that `save` wrote; the body is the caller's."""
+        self.head.load_state_dict(load_file(folder / HEAD))
+        return self
+
+
+class Views:
+    """Makes tensors of dialogues and pictures.
+
+    Args:
+        processor: The model's, from `AutoProcessor`.
+        browser: Renders the pages; it stays the caller's to close.
+    """
+
+    def __init__(self, processor: Any, browser: Browser) -> None:
+        self.processor, self.browser = processor, browser
+
+    def encode(self, views: Sequence[View]) -> dict[str, Tensor]:
+        """One row for each view: the wanted page (where it is told), the page after the turn, and the dialogue."""
+        shown = [current_page(m["content"] for m in messages if m["role"] == "assistant") for messages, _ in views]
+        pages = self.browser.render([Page(html) for html in shown])
+        wanted = self.browser.render([Page(hidden) for _, hidden in views])
+        conversations = []
+        for (messages, hidden), page, reference in zip(views, pages, wanted, strict=True):
+            pictures = [_picture(rendering) for rendering in ([reference, page] if hidden else [page])]
+            text = (_LED_BY_WANTED if hidden else _ALONE) + Dialogue.from_dicts(list(messages)).transcript()
+            content = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
+            conversations.append([{"role": "user", "content": content}])
+        encoded: dict[str, Tensor] = dict(
+            self.processor.apply_chat_template(
+                conversations, tokenize=True, return_dict=True, processor_kwargs={"padding": True, "return_tensors": "pt"}
+            )
+        )
+        return encoded
+
+
+class VisionCritic:
+    """Scores agent turns by a trained head; see `Critic`."""
+
+    def __init__(self, scorer: VisionHead, views: Views, batch_size: int = 8) -> None:
+        """Wrap a trained head; `batch_size` views are scored together."""
+        self.scorer, self.views, self.batch_size = scorer.eval(), views, batch_size
+
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """Scores of candidates for the next agent turn."""
+        unique = list(dict.fromkeys(texts))
+        scores = self._scores([([*messages, {"role": "assistant", "content": text}], hidden) for text in unique])
+        by_text = dict(zip(unique, scores, strict=True))
+        return [by_text[text] for text in texts]
+
+    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
+        """Score of every agent turn of a dialogue, in order."""
+        return self._scores([(part, hidden) for part in turns_of(messages)])
+
+    @torch.inference_mode()
+    def _scores(self, views: Sequence[View]) -> list[float]:
+        scores: list[float] = []
+        for start in range(0, len(views), self.batch_size):
+            encoded = self.views.encode(views[start : start + self.batch_size])
+            device = self.scorer.head.weight.device
+            scores += self.scorer(**{name: value.to(device) for name, value in encoded.items()}).tolist()
+        return scores
+
+
+def turns_of(messages: Messages) -> list[Messages]:
+    """The dialogue up to each agent turn, with it."""
+    return [messages[: i + 1] for i, message in enumerate(messages) if message["role"] == "assistant"]
+
+
+def _picture(rendering: Rendering) -> Image:
+    from PIL import Image
+
+    if not rendering.picture:
+        return Image.new("RGB", (MAX_SIDE, MAX_SIDE))
+    with Image.open(io.BytesIO(rendering.picture)) as image:
+        picture = image.convert("RGB")
+    picture.thumbnail((MAX_SIDE, MAX_SIDE))
+    return picture

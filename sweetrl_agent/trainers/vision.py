@@ -1,0 +1,45 @@
+"""Training of the critic that looks at pages (`critics.vision`), on the trainer of the other critics with a head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch import Tensor
+
+from sweetrl_agent.critics.vision import Views, turns_of
+from sweetrl_agent.files import Row
+from sweetrl_agent.trainers.heads import HeadTrainer, head_loss
+
+
+class VisionTrainer(HeadTrainer):
+    """`HeadTrainer` for "regression" over rows of `vision_rows`; pages are rendered when their batch comes."""
+
+    def __init__(self, *, beta: float, views: Views, **kwargs: Any) -> None:
+        """As `HeadTrainer`, with what makes tensors of dialogues."""
+        super().__init__(loss="regression", beta=beta, collate=lambda rows: _collate(rows, views), **kwargs)
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
+        """Bradley-Terry on the sums over turns of a batch of pairs."""
+        num_turns: Tensor = inputs["num_turns"]
+        is_turn = torch.arange(int(num_turns.max()), device=num_turns.device) < num_turns[:, None]
+        scores = model(**inputs["views"])
+        table = torch.zeros(is_turn.shape, dtype=scores.dtype, device=scores.device).masked_scatter(is_turn, scores)
+        return head_loss(table, num_turns, self.loss, self.beta, num_turns)
+
+
+def vision_rows(rows: list[Row]) -> Dataset:
+    """Rows of `pairs.outcome_pairs` as they are needed."""
+    return Dataset.from_list([{name: row[name] for name in ("chosen", "rejected", "hidden")} for row in rows])
+
+
+def _collate(rows: list[Row], views: Views) -> dict[str, Any]:
+    """Views of all turns: those of the chosen dialogues first."""
+    dialogues = [(turns_of(row[side]), row["hidden"]) for side in ("chosen", "rejected") for row in rows]
+    encoded = views.encode([(turn, hidden) for turns, hidden in dialogues for turn in turns])
+    return {
+        "views": encoded,
+        "input_ids": encoded["input_ids"],  # what the trainer counts
+        "num_turns": torch.tensor([len(turns) for turns, _ in dialogues]),
+    }
