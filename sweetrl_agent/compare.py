@@ -70,6 +70,8 @@ def check(given: CompareArguments, config: Config) -> None:
         ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
     """
     from sweetrl_agent.experiments.simulators import simulator_spec
+    from sweetrl_agent.experiments.win_rate import recorded
+    from sweetrl_agent.worlds import WORLDS
 
     _check_names(given, config)
     _check_numbers(given, config)
@@ -77,6 +79,8 @@ def check(given: CompareArguments, config: Config) -> None:
         raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
     for simulator in given.simulators:
         simulator_spec(simulator)
+    if given.baseline:
+        recorded(given.baseline, WORLDS[config.task.env].grade)
     if given.against.upper() not in ("", "PAPER"):
         raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
 
@@ -98,6 +102,10 @@ def _check_names(given: CompareArguments, config: Config) -> None:
             raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
+    over_acts = [name for name in given.algorithms if ALGORITHMS[name].loads]
+    sources = [source for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks) if source]
+    if over_acts and not all(source.startswith("embedded:") for source in sources):
+        raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
     needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
     is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
     if needs_exact and not is_known:

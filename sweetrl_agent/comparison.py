@@ -9,7 +9,7 @@ from typing import Any
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
-from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators
+from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators, win_rate
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.ledger import ledger
 from sweetrl_agent.run import Run, versions
@@ -159,6 +159,8 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
     if given.best_of:
         results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of)
+    if given.baseline:
+        results["win_rate"] = win_rate.summarize(runs, given.algorithms, given.baseline)
     if given.scaling:
         results["scaling"] = scaling.summarize(runs, scaled(given.algorithms), given.scaling)
     if given.simulators:

@@ -248,6 +248,9 @@ class CompareArguments:
         (), "Other humans for the audit: terse, normal, chatty, names or JSON as in `simulator`; none leaves it out."
     )
     simulator_tasks: int = option(100, "Test tasks that they are talked with on.")
+    baseline: str = option(
+        "", "evaluation.jsonl of a recorded run (FILE, or FILE:AGENT) for win rates against it; empty leaves it out."
+    )
     against: str = option("", "'PAPER' puts the paper's tables beside ours in the report.")
 
 

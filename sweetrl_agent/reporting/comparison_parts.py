@@ -27,6 +27,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
     """
     made = [_scores(results, algorithms), _paired(results, algorithms)]
     made += [_against(results, algorithms)] if is_against_paper else []
+    made += [_wins(results, algorithms)] if results.get("win_rate") else []
     made += [_credit(results, critics)] if results.get("credit_accuracy") else []
     made += [_best_of(results, critics)] if results.get("best_of_n") else []
     made += [_scaling(results, algorithms)] if results.get("scaling") else []
@@ -123,6 +124,22 @@ def _against(results: Results, titles: Names) -> Part:
     head = ("Algorithm", "Paper: success", "Paper: tests passed", "Here: success", "95%", "Here: tests passed")
     notes = ["Not the same experiment; only the order of the algorithms can be compared. What differs:", *paper.DIFFERENCES]
     return Part("against", "Beside the paper (arXiv:2503.15478, Tables 2 and 3)", [Table(head, rows)], notes=notes)
+
+
+def _wins(results: Results, titles: Names) -> Part:
+    rows = [
+        (
+            titles.get(row["algorithm"], row["algorithm"]),
+            row["split"],
+            percent(row["win_rate"]),
+            percent_interval(row["ci95"]) if row["seeds"] > 1 else NOTHING,
+            f"{row['n']} x {row['seeds']}",
+        )
+        for row in results["win_rate"]
+    ]
+    text = "Tasks on which the agent's grade is above that of the recorded run; a tie is half a win."
+    head = ("Algorithm", "Split", "Win rate", "95%, algorithm", "Tasks x seeds")
+    return Part("wins", "Win rate against the recorded run", [Table(head, rows)], notes=[text])
 
 
 def _credit(results: Results, titles: Names) -> Part:

@@ -34,3 +34,16 @@ def test_agents_over_acts_stand_in_the_comparison_and_learn(tmp_path, capsys):
     assert main(arguments) == 0
     assert (tmp_path / "seed_0" / "ppo" / "agent.zip").stat().st_mtime_ns == before
     assert "no language models" in (tmp_path / "report.md").read_text()
+
+
+def test_agents_over_acts_are_refused_where_their_acts_mean_nothing(tmp_path, capsys):
+    (tmp_path / "rows.jsonl").write_text("{}")
+    settings = {
+        "seeds": 1,
+        "output": tmp_path / "run",
+        "tasks": tmp_path / "rows.jsonl",
+        "credit_tasks": 0,
+        "model": "org/model",
+    }
+    assert main(["--algorithms", "ppo", *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]) == 2
+    assert "'ppo' chooses acts" in capsys.readouterr().err
