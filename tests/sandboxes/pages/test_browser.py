@@ -20,7 +20,7 @@ pytest.importorskip("playwright")
 from PIL import Image
 
 from sandboxes import SandboxError
-from sandboxes.browser import Browser
+from sandboxes.browser import Browser, LayoutBrowser
 from sandboxes.pages import Page, PageOutcome, Rendering
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import EXECUTABLE_VARIABLE
@@ -280,3 +280,18 @@ def test_without_a_browser_it_is_said_what_to_do(monkeypatch):
     monkeypatch.setenv(EXECUTABLE_VARIABLE, "/no/such/program")
     with Browser() as browser, pytest.raises(SandboxError, match="names no program"):
         browser.render([Page("x")])
+
+
+def test_own_pages_are_laid_out_in_one_tab_and_untrusted_ones_never_there(browser):
+    own = [Page(f"<h1>Title {i}</h1><p>Words</p>") for i in range(4)]
+    with LayoutBrowser(workers=1) as layouts:
+        found = layouts.render([*own, own[0]])
+        assert [rendering.boxes for rendering in found[:4]] == [rendering.boxes for rendering in browser.render(own)]
+        assert found[0] is found[4] and {rendering.picture for rendering in found} == {b""}
+        (seat,) = layouts._engine._seats
+        tab, chromium = seat._layouts, seat._browser
+        layouts.render([Page("<p>Another</p>")])
+        assert (seat._layouts, seat._browser) == (tab, chromium)
+        (picture,) = Browser.render(layouts, [Page("<p>Not ours</p>")])
+        assert picture.picture and seat._layouts is None and seat._browser is not chromium
+        assert layouts.render([Page("<p>Ours again</p>", width=800)])[0].width == 800
