@@ -77,10 +77,12 @@ def check(given: CompareArguments, config: Config) -> None:
     _check_numbers(given, config)
     if config.run.stage != "all":
         raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
+    world = WORLDS[config.task.env]
+    world.make_simulator(config.task.simulator_spec()).close()
     for simulator in given.simulators:
-        simulator_spec(simulator)
+        simulator_spec(simulator, world)
     if given.baseline:
-        recorded(given.baseline, WORLDS[config.task.env].grade)
+        recorded(given.baseline, world.grade)
     if given.against.upper() not in ("", "PAPER"):
         raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
 

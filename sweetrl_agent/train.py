@@ -24,14 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the main job; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
-    from colbench_gym.simulators import make
 
     with contextlib.ExitStack() as held:
         try:
             config = parse(arguments)
-            make(config.task.simulator_spec()).close()
             from sweetrl_agent.files import locked
             from sweetrl_agent.run import Run
+            from sweetrl_agent.worlds import WORLDS
+
+            WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
 
             if config.run.dry_run:
                 return dry_run(config)

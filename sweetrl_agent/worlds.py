@@ -11,11 +11,12 @@ from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.simulators import Simulator, make, make_designer
 from colbench_gym.tasks import Task
 from colbench_gym.wrappers.acts import Acts, DiscreteActs
 from colbench_gym.wrappers.question_acts import QuestionActs
 from colbench_gym.wrappers.slot_acts import SlotActs
-from sandboxes.browser import LayoutBrowser
+from sandboxes.browser import Browser, LayoutBrowser
 from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.tiny import PIECES
 
@@ -38,6 +39,7 @@ class World:
         max_token_length: Longest token of it, in bytes.
         acts: What an agent that is no language model may choose.
         acts_arguments: Arguments of the environment as such an agent trains in it, from the configuration, with what is to be closed.
+        make_simulator: Builds the human from what was asked for, as the environment would.
         has_pages: Answers are pages, which can be looked at.
     """
 
@@ -49,6 +51,7 @@ class World:
     max_token_length: int
     acts: Callable[[], Acts]
     acts_arguments: Callable[[Config, ExitStack], dict[str, Any]]
+    make_simulator: Callable[[Any], Simulator]
     has_pages: bool = False
 
     def vector_env(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any) -> ColBenchVectorEnv:
@@ -85,8 +88,11 @@ def _layouts(config: Config, stack: ExitStack) -> dict[str, Any]:
     return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}
 
 
+def _designer(spec: Any) -> Simulator:
+    return make_designer(spec, Browser(), has_edits=False)
+
+
 def _functions(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
-    from colbench_gym.simulators import make
     from sweetrl_agent.imitation import demonstrations
 
     return demonstrations(tasks, make("scripted"), count, seed)
@@ -102,10 +108,11 @@ WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
         BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
         PIECES, max_token_length=24, acts=QuestionActs, acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
+        make_simulator=make,
     ),
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
-        acts=SlotActs, acts_arguments=_layouts, has_pages=True,
+        acts=SlotActs, acts_arguments=_layouts, make_simulator=_designer, has_pages=True,
     ),
 }  # fmt: skip

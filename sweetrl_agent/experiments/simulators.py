@@ -18,24 +18,28 @@ from sweetrl_agent.evaluation import record
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.statistics import score_of, task_table
+from sweetrl_agent.worlds import World
 
 ROWS = "simulators.jsonl"
 
 
-def simulator_spec(name: str) -> Any:
+def simulator_spec(name: str, world: World) -> Any:
     """A human by its name in the audit: a level of the scripted one, a name of `colbench_gym.simulators`, or JSON.
+
+    Args:
+        name: Of the human.
+        world: The environment that it is to talk in.
 
     Raises:
         ValueError: If it is none of these.
     """
-    from colbench_gym.simulators import make
     from colbench_gym.simulators.scripted import LEVELS
 
     if name in LEVELS:
         return {"name": "scripted", "level": name}
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
-        make(spec).close()
+        world.make_simulator(spec).close()
     except ValueError as error:
         raise ValueError(
             f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {name!r}: {error}"
@@ -49,7 +53,8 @@ def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[s
         for name in algorithms:
             label = {"simulator": simulator, "agent": name}
             load = ALGORITHMS[name].loader(run)
-            record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=simulator_spec(simulator))
+            spec = simulator_spec(simulator, run.world)
+            record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=spec)
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> dict[str, Any]:
