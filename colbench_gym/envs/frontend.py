@@ -95,6 +95,9 @@ class FrontendEnv(ColBenchEnv):
         self._owns_browser = isinstance(sandbox, str)
         self.browser = make_browser(sandbox, workers=1) if isinstance(sandbox, str) else sandbox
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
+        if self._owns_browser:
+            is_looked_at = render_mode == "rgb_array" or self.simulator.needs_pictures
+            self.browser.pictures = is_looked_at or self.similarity.needs_pictures
 
     @staticmethod
     def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:

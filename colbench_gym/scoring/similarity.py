@@ -14,9 +14,11 @@ class Similarity(ABC):
 
     Attributes:
         name: As it is asked for.
+        needs_pictures: True where it looks at pictures, not at boxes alone.
     """
 
     name: str = ""
+    needs_pictures: bool = True
 
     @abstractmethod
     def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
@@ -31,6 +33,7 @@ class BlockSimilarity(Similarity):
     """The mean of the five numbers of `scoring.blocks`; needs no weights, and a page without a picture is an empty one."""
 
     name = "blocks"
+    needs_pictures = False
 
     def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
         """See `Similarity.score`."""

@@ -54,6 +54,7 @@ class ScriptedDesigner(Simulator):
     """
 
     is_deterministic = True
+    needs_pictures = False
 
     def __init__(self, browser: Browser, level: str = "normal", has_edits: bool = False) -> None:
         if level not in LEVELS:

@@ -17,6 +17,8 @@ class Simulator(ABC):
 
     #: True where equal arguments always give equal replies, on every machine.
     is_deterministic: bool = False
+    #: On pages: False where boxes are enough to reply; then pictures need not be made.
+    needs_pictures: bool = True
 
     @abstractmethod
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:

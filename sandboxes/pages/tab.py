@@ -43,8 +43,8 @@ async def new_context(browser: Browser, page: Page) -> BrowserContext:
     )
 
 
-async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
-    """Load a page in a context of its own, look at it, and throw the context away.
+async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = True) -> Rendering:
+    """Load a page in a context of its own, look at it (with a picture, or at its boxes alone), and throw the context away.
 
     Raises:
         playwright.async_api.Error: If the page's process, or the browser, ends.
@@ -55,7 +55,7 @@ async def render(browser: Browser, page: Page, files: WebFiles) -> Rendering:
     requests = _Requests(page, files)
     try:
         tab = await _load(context, page, requests)
-        return await _look(await context.new_cdp_session(tab), page, requests)
+        return await _look(await context.new_cdp_session(tab), page, requests, picture)
     except (
         asyncio.CancelledError
     ):  # its time is over: was it the page that took it, or did it wait for a process that has ended?
@@ -80,10 +80,24 @@ async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab
     return tab
 
 
-async def _look(session: CDPSession, page: Page, requests: _Requests) -> Rendering:
+async def _look(session: CDPSession, page: Page, requests: _Requests, picture: bool) -> Rendering:
     await session.send("Runtime.evaluate", {"expression": _STAND_STILL})
     snapshot = await _snapshot(session)
     page_height, height = _heights(snapshot, page)
+    shot = await _shoot(session, page, height) if picture else b""
+    return Rendering(
+        PageOutcome.OK,
+        shot,
+        page.width,
+        height,
+        page_height,
+        visible_boxes(snapshot, page.width, height),
+        tuple(dict.fromkeys(requests.refused))[:MAX_REFUSED],
+    )
+
+
+async def _shoot(session: CDPSession, page: Page, height: int) -> bytes:
+    """The picture, PNG."""
     shot: dict[str, Any] = await session.send(
         "Page.captureScreenshot",
         {
@@ -93,15 +107,7 @@ async def _look(session: CDPSession, page: Page, requests: _Requests) -> Renderi
             "clip": {"x": 0, "y": 0, "width": page.width, "height": height, "scale": 1},
         },
     )
-    return Rendering(
-        PageOutcome.OK,
-        base64.b64decode(shot["data"]),
-        page.width,
-        height,
-        page_height,
-        visible_boxes(snapshot, page.width, height),
-        tuple(dict.fromkeys(requests.refused))[:MAX_REFUSED],
-    )
+    return base64.b64decode(shot["data"])
 
 
 async def _snapshot(session: CDPSession) -> dict[str, Any]:

@@ -212,3 +212,19 @@ def test_a_person_can_be_the_agent(browser, capsys, monkeypatch):
     assert play.main(["--env", "ColBench-Frontend-v0", "--sandbox", "embedded", "--seed", "1"]) == 0
     said = capsys.readouterr().out
     assert "put the page in a ``` fence" in said and "Similarity: " in said and "Outcome: rendered, after 2 turns." in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pictures"),
+    [
+        ({}, False),
+        ({"render_mode": "rgb_array"}, True),
+        ({"similarity": "encoder"}, True),
+        ({"simulator": {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}}, True),
+        ({"simulator": {"name": "scripted", "level": "terse"}}, False),
+    ],
+)
+def test_pictures_are_made_where_somebody_looks_at_them(arguments, pictures):
+    env = gym.make("ColBench-Frontend-v0", tasks=TASKS, sandbox="embedded", **arguments).unwrapped
+    assert env.browser.pictures == pictures
+    env.close()

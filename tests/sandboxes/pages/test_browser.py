@@ -295,3 +295,15 @@ def test_own_pages_are_laid_out_in_one_tab_and_untrusted_ones_never_there(browse
         (picture,) = Browser.render(layouts, [Page("<p>Not ours</p>")])
         assert picture.picture and seat._layouts is None and seat._browser is not chromium
         assert layouts.render([Page("<p>Ours again</p>", width=800)])[0].width == 800
+
+
+def test_boxes_alone_are_the_same_boxes_and_never_taken_for_a_picture(browser, tmp_path):
+    pages = [Page("<h1>Boxes</h1><img src='https://picsum.photos/200/100'>"), Page("<p>More</p>")]
+    cache = RenderingCache(tmp_path)
+    with Browser(workers=1, cache=cache, pictures=False) as blind:
+        boxes = blind.render(pages)
+    assert [r.picture for r in boxes] == [b"", b""]
+    with Browser(workers=1, cache=RenderingCache(tmp_path)) as seeing:
+        whole = seeing.render(pages)
+    assert all(r.picture for r in whole)
+    assert [(r.outcome, r.boxes, r.width, r.height) for r in boxes] == [(r.outcome, r.boxes, r.width, r.height) for r in whole]
