@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.designs.design import STYLES
 from sandboxes.browser import Browser
 from sandboxes.pages import Page
 from sandboxes.pages.web_files import TAILWIND, WebFiles, photo, photo_size
@@ -56,11 +57,14 @@ def write_styled(pages: Sequence[str], folder: Path) -> list[Path]:
 def selenium_seconds(files: Sequence[Path]) -> float:
     """One shared page, one after the other."""
     from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
     for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,720", "--disable-background-networking"):
         options.add_argument(flag)
-    driver = webdriver.Chrome(options=options)
+    driver = webdriver.Chrome(
+        options=options, service=Service(shutil.which("chromedriver"))
+    )  # a path: else it asks the network
     try:
         driver.get(files[0].as_uri())
         driver.get_screenshot_as_png()
@@ -74,9 +78,9 @@ def selenium_seconds(files: Sequence[Path]) -> float:
 
 
 def our_seconds(pages: Sequence[str], workers: int) -> tuple[float, float]:
-    """With browsers that have started: pages never seen, and the same again from the cache."""
+    """With browsers that have started and a style sheet that was read: pages never seen, and the same again from the cache."""
     with Browser(workers) as browser:
-        browser.render([Page(f"<p>{i}</p>") for i in range(workers)])
+        browser.render([Page(f"{STYLES}<p>{i}</p>") for i in range(workers)])
         start = time.perf_counter()
         browser.render([Page(html) for html in pages])
         middle = time.perf_counter()
