@@ -106,7 +106,12 @@ def main() -> None:
     tables = {name: np.array([m["grades"][name] for m in measured]) for name in measured[0]["grades"]}
     results = {
         "agents": {
-            name: {"grade": float(table.mean()), "ci95": score_interval(table), "n": table.shape[1], "seeds": table.shape[0]}
+            name: {
+                "grade": float(table.mean()),
+                "ci95": np.clip(score_interval(table), 0.0, 1.0).tolist(),
+                "n": table.shape[1],
+                "seeds": table.shape[0],
+            }
             for name, table in tables.items()
         },
         "differences": {
