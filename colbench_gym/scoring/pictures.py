@@ -59,7 +59,7 @@ class PictureSimilarity(Similarity):
         """Unit vectors, shape (B, D)."""
         keys = [hashlib.sha256(rendering.picture).digest() for rendering in renderings]
         with self._lock:  # one model, and nothing is embedded twice
-            self._known |= {key: kept for key in set(keys) - set(self._known) if (kept := self._read(key)) is not None}
+            self._known |= {key: kept for key in keys if key not in self._known and (kept := self._read(key)) is not None}
             new = {key: r for key, r in zip(keys, renderings, strict=True) if key not in self._known}
             for start in range(0, len(new), _BATCH):
                 some = dict(list(new.items())[start : start + _BATCH])

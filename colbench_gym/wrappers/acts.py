@@ -10,6 +10,8 @@ as an actor sees it, so the same agent can also speak as any other does: message
 
 from __future__ import annotations
 
+import re
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -112,11 +114,13 @@ class DiscreteActs(gym.Wrapper[Observation, np.int64, str, str], RecordConstruct
         return self.acts.allowed(self._env.messages)
 
 
+def turns_gone(messages: Messages, max_turns: int) -> Observation:
+    """Share of the agent's turns that are over, at most 1, shape (1,)."""
+    return np.array([min(sum(message["role"] == "assistant" for message in messages) / max_turns, 1.0)], np.float32)
+
+
 def hashed_words(text: str, size: int) -> Observation:
     """A bag of words as numbers: 1 at the place of every word that is there, shape (size,). Words may share a place."""
-    import re
-    import zlib
-
     bag = np.zeros(size, np.float32)
     for word in re.findall(r"[a-z0-9$]+", text.lower()):
         bag[zlib.crc32(word.encode()) % size] = 1.0

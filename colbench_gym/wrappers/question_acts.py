@@ -11,7 +11,7 @@ from colbench_gym.envs.backend import MAX_TURNS
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks.embedded import families
 from colbench_gym.tasks.families.family import Family
-from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words
+from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words, turns_gone
 
 _WORDS = 64
 
@@ -34,14 +34,13 @@ class QuestionActs(Acts):
 
     def observe(self, messages: Messages) -> Observation:
         """See `Acts.observe`."""
-        family = _family_of(messages)
+        family, said = _family_of(messages), _said(messages)
         asked, heard = np.zeros(self.topics, np.float32), np.zeros(self.topics, np.float32)
         for i, topic in enumerate(family.topics):
             asked[i] = _was_asked(family, i, messages)
-            heard[i] = any(option.says in _said(messages) for option in topic.options)
-        turn = sum(message["role"] == "assistant" for message in messages) / MAX_TURNS
-        rest = hashed_words(messages[0]["content"], _WORDS)
-        return np.concatenate([asked, heard, np.array([min(turn, 1.0)], np.float32), rest])
+            heard[i] = any(option.says in said for option in topic.options)
+        request = hashed_words(messages[0]["content"], _WORDS)
+        return np.concatenate([asked, heard, turns_gone(messages, MAX_TURNS), request])
 
     def say(self, act: int, messages: Messages) -> str:
         """A question, each time in other words while there are any; or the function."""

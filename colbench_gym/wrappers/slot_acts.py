@@ -14,7 +14,7 @@ from colbench_gym.envs.frontend import MAX_TURNS
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.topics import TOPICS, Topic
-from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words
+from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words, turns_gone
 
 _WORDS = 192
 _CHOICES = tuple((slot, option) for slot, options in SLOTS.items() for option in options)
@@ -43,8 +43,7 @@ class SlotActs(Acts):
         own = np.array([design[slot] == option for slot, option in _CHOICES], np.float32)
         reply = messages[-1]["content"] if len(messages) > 1 and messages[-1]["role"] == "user" else ""
         quoted = np.array([f'"{text}"' in reply for text in _texts(design.topic)], np.float32)
-        turn = sum(message["role"] == "assistant" for message in messages) / MAX_TURNS
-        return np.concatenate([own, quoted, np.array([min(turn, 1.0)], np.float32), hashed_words(reply, _WORDS)])
+        return np.concatenate([own, quoted, turns_gone(messages, MAX_TURNS), hashed_words(reply, _WORDS)])
 
     def say(self, act: int, messages: Messages) -> str:
         """The page with one slot changed."""

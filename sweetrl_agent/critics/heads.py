@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -23,17 +23,31 @@ from sweetrl_agent.padding import is_token, right_padded
 HEAD = "head.safetensors"
 
 
-class TurnHead(nn.Module):
-    """A language model's body and a linear head on the mean hidden state of each agent turn."""
+class ModelWithHead(nn.Module):
+    """A model's body and a linear head on its hidden states; what the head is read off, a subclass says."""
 
     def __init__(self, model: Any) -> None:
-        """Put a head, zero at first, on a causal language model (which is trained with it)."""
+        """Put a head, zero at first, on a model (which is trained with it)."""
         super().__init__()
         self.model, self.config = model, model.config
-        self.head = nn.Linear(model.config.hidden_size, 1)
+        self.head = nn.Linear(model.config.get_text_config().hidden_size, 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.to(model.device)
+
+    def save(self, folder: Path) -> None:
+        """Write the body (or its adapter) and the head."""
+        self.model.save_pretrained(folder)
+        save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
+
+    def load_head(self, folder: Path) -> Self:
+        """Read the head that `save` wrote; the body is the caller's."""
+        self.head.load_state_dict(load_file(folder / HEAD))
+        return self
+
+
+class TurnHead(ModelWithHead):
+    """A language model's body and a linear head on the mean hidden state of each agent turn."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, turn_ids: Tensor) -> Tensor:
         """Score of every agent turn.
@@ -55,16 +69,6 @@ class TurnHead(nn.Module):
         pooled = torch.einsum("blt,blh->bth", in_turn, hidden) / counts.clamp(min=1)[..., None]
         scores: Tensor = self.head(pooled.to(self.head.weight.dtype))[..., 0]
         return scores * (counts > 0)
-
-    def save(self, folder: Path) -> None:
-        """Write the body (or its adapter) and the head."""
-        self.model.save_pretrained(folder)
-        save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
-
-    def load_head(self, folder: Path) -> TurnHead:
-        """Read the head that `save` wrote; the body is the caller's."""
-        self.head.load_state_dict(load_file(folder / HEAD))
-        return self
 
 
 class HeadCritic:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.scoring.pages import current_page
 from sandboxes.browser import Browser
 from sandboxes.pages import Page, Rendering
 from sweetrl_agent.chat import Messages
-from sweetrl_agent.critics.heads import HEAD
+from sweetrl_agent.critics.heads import ModelWithHead
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,17 +33,8 @@ _ALONE = "The picture is the page that is shown.\n\n"
 View = tuple[Messages, str]
 
 
-class VisionHead(nn.Module):
+class VisionHead(ModelWithHead):
     """A vision-language model's body and a linear head on the mean hidden state of all tokens of a view."""
-
-    def __init__(self, model: Any) -> None:
-        """Put a head, zero at first, on an image-text-to-text model (which is trained with it)."""
-        super().__init__()
-        self.model, self.config = model, model.config
-        self.head = nn.Linear(model.config.get_text_config().hidden_size, 1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-        self.to(model.device)
 
     def forward(self, **views: Tensor) -> Tensor:
         """Score of every view, shape (N,), from what `Views.encode` made of them."""
@@ -54,16 +43,6 @@ class VisionHead(nn.Module):
         pooled = (output.hidden_states[-1].float() * is_token).sum(dim=1) / is_token.sum(dim=1)
         scores: Tensor = self.head(pooled.to(self.head.weight.dtype))[:, 0]
         return scores
-
-    def save(self, folder: Path) -> None:
-        """Write the body (or its adapter) and the head."""
-        self.model.save_pretrained(folder)
-        save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
-
-    def load_head(self, folder: Path) -> VisionHead:
-        """Read the head that `save` wrote; the body is the caller's."""
-        self.head.load_state_dict(load_file(folder / HEAD))
-        return self
 
 
 class Views:
