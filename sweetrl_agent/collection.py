@@ -15,7 +15,7 @@ from colbench_gym.errors import TaskError
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches, write_json, write_rows
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.pairs import outcome_pairs
-from sweetrl_agent.rollouts import episodes_of, play
+from sweetrl_agent.rollouts import episodes_of, play, shard_size
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
 
@@ -25,7 +25,7 @@ def collect(run: Run) -> None:
     path = run.path("trajectories.jsonl")
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
-    done = whole_batches(path, len(read_rows(path)), batch, len(episodes))
+    done = whole_batches(path, len(read_rows(path)), shard_size(batch), len(episodes))
     if done == len(episodes):
         return
     policy = load_policy(run.start_model, run.start_model, run.config.model)

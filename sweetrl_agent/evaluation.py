@@ -15,7 +15,7 @@ from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
 from sweetrl_agent.policies.policy import Policy
-from sweetrl_agent.rollouts import BestOf, episodes_of, play
+from sweetrl_agent.rollouts import BestOf, episodes_of, play, shard_size
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
 
@@ -53,7 +53,7 @@ def record(
     episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
     size = min(run.config.model.generation_batch, len(episodes))
     played = sum(all(row[name] == value for name, value in label.items()) for row in read_rows(path))
-    done = whole_batches(path, played, size, len(episodes))
+    done = whole_batches(path, played, shard_size(size), len(episodes))
     if done == len(episodes):
         return
     policy = load()

@@ -101,9 +101,12 @@ def load_policy(path: str, base: str, arguments: ModelArguments, begins: str = "
 
 def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, begins: str = "") -> Policy:
     """The agent on a model that is loaded, and may go on learning."""
+    from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+    from sweetrl_agent.policies.slots import can_use_slots
     from sweetrl_agent.policies.transformers import TransformersPolicy
 
-    return TransformersPolicy(
+    kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
+    return kind(
         model,
         tokenizer,
         max_new_tokens=arguments.max_new_tokens,

@@ -1,17 +1,29 @@
-"""Episodes in batches: the agent speaks in all dialogues at once, all humans reply at once."""
+"""Episodes that never wait for each other: the agent speaks in some dialogues while humans reply and answers are graded in others.
+
+A reply is taken up a fixed number of the agent's steps after it was asked for, waited for where it is not there yet. So which dialogues
+speak together depends neither on how fast replies come nor on how many workers give them, and an episode comes out the same to the last bit.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
-from sweetrl_agent.policies.policy import Policy, Utterance, sample_each
+from sweetrl_agent.policies.policy import ContinuousPolicy, InRounds, Policy, Utterance
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trajectory import Trajectory, Turn
+
+#: Episodes that are played and saved together, as a multiple of the dialogues in flight: the more, the seldomer slots run empty at the end.
+SHARD = 4
+#: Steps of the agent after which a reply is taken up. A step is a token of a continuous policy.
+REPLY_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -36,21 +48,15 @@ class BestOf:
     num_candidates: int
     credit: Callable[[Messages, str, Sequence[str]], list[float]]
 
-    def generate(
-        self, policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[int], hidden: Sequence[str]
-    ) -> list[Utterance]:
-        """The next utterance of every dialogue. The first candidates of a seed are the same for every N."""
-        own_seeds = [[derive_seed(seed, "candidate", i) for i in range(self.num_candidates)] for seed in seeds]
-        chosen = []
-        for dialogue, told, own in zip(dialogues, hidden, sample_each(policy, dialogues, own_seeds), strict=True):
-            credit = self.credit(dialogue, told, [utterance.text for utterance in own])
-            chosen.append(own[max(range(len(own)), key=credit.__getitem__)])
-        return chosen
-
 
 def episodes_of(task_ids: Sequence[str], per_task: int) -> list[Episode]:
     """`per_task` episodes of every task, in the order of the tasks."""
     return [Episode(task_id, number) for task_id in task_ids for number in range(per_task)]
+
+
+def shard_size(num_envs: int) -> int:
+    """Episodes that `play` yields together."""
+    return SHARD * num_envs
 
 
 def play(
@@ -61,73 +67,193 @@ def play(
     stage: str,
     keep_tasks: bool = False,
     best_of: BestOf | None = None,
+    reply_steps: int = REPLY_STEPS,
 ) -> Iterator[list[Trajectory]]:
-    """Play all episodes, as many at a time as `env` has sub-environments, and yield each batch when it is over.
+    """Play all episodes, as many at a time as `env` has sub-environments, and yield each `shard_size` of them when they are over.
 
-    An episode depends on (seed, stage, task, number) and on the policy, not on its neighbours; `env` must be one with
-    ``autoreset_mode="disabled"``.
+    An episode depends on (seed, stage, task, number) and on the policy, not on its neighbours.
 
     Args:
-        policy: The agent.
-        env: Vector environment over tasks that include those of the episodes.
+        policy: The agent. A continuous one speaks while humans reply; any other speaks in rounds.
+        env: Vector environment over tasks that include those of the episodes; only its sub-environments are stepped, one by one.
         episodes: What to play.
         seed: Seed of the run.
         stage: Name that keeps apart the random numbers of, say, collection and evaluation.
         keep_tasks: Keep the whole task, hidden half included, in the trajectories.
         best_of: How every turn is chosen among several; None for the agent's first.
+        reply_steps: Steps of a continuous policy after which a reply is taken up: about the time that a human takes, in tokens.
     """
-    for start in range(0, len(episodes), env.num_envs):
-        yield _play_batch(policy, env, episodes[start : start + env.num_envs], seed, stage, keep_tasks, best_of)
+    is_continuous = isinstance(policy, ContinuousPolicy)
+    continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
+    speaker = _Alone(continuous) if best_of is None else _Best(continuous, best_of)
+    size = shard_size(env.num_envs)
+    for start in range(0, len(episodes), size):
+        own = episodes[start : start + size]
+        yield _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1).play()
 
 
-def _play_batch(
-    policy: Policy,
-    env: ColBenchVectorEnv,
-    episodes: Sequence[Episode],
-    seed: int,
-    stage: str,
-    keep_tasks: bool,
-    best_of: BestOf | None,
-) -> list[Trajectory]:
-    count = len(episodes)
-    is_used = [i < count for i in range(env.num_envs)]
-    seeds = [derive_seed(seed, stage, e.task_id, e.number) for e in episodes]
-    env.reset(
-        seed=seeds + [0] * (env.num_envs - count),
-        options={"reset_mask": is_used, "task_id": [e.task_id for e in episodes] + [None] * (env.num_envs - count)},
-    )
-    envs = env.envs[:count]
-    turns: list[list[Turn]] = [[] for _ in episodes]
-    rewards = [0.0] * count
-    live = list(range(count))
-    while live:
-        turn_seeds = [derive_seed(seeds[i], "turn", len(turns[i]) + 1) for i in live]
-        utterances = _speak(policy, [envs[i] for i in live], turn_seeds, best_of)
-        actions = [""] * env.num_envs
-        for i, utterance in zip(live, utterances, strict=True):
-            turns[i].append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
-            actions[i] = utterance.text
-        _, step_rewards, terminated, truncated, _ = env.step(actions)
-        for i in live:
-            rewards[i] += float(step_rewards[i])
-        live = [i for i in live if not (terminated[i] or truncated[i])]
-    return [
-        Trajectory(
-            task_id=episode.task_id,
-            episode=episode.number,
-            messages=envs[i].messages,
-            turns=turns[i],
-            metrics=envs[i].metrics,
-            reward=rewards[i],
-            task_row=row_from_task(envs[i].task) if keep_tasks else {},
+class _Speaker(Protocol):
+    """What the agent says next in a dialogue, among dialogues that are told apart by a number."""
+
+    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None: ...
+
+    def step(self) -> list[tuple[int, Utterance]]: ...
+
+    def end(self, number: int) -> None: ...
+
+
+class _Alone:
+    """The agent's own words."""
+
+    def __init__(self, policy: ContinuousPolicy) -> None:
+        self.policy = policy
+
+    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None:
+        self.policy.add(number, env.messages, seed)
+
+    def step(self) -> list[tuple[Any, Utterance]]:
+        return self.policy.step()
+
+    def end(self, number: int) -> None:
+        self.policy.forget(number)
+
+
+@dataclass
+class _Choice:
+    """Candidates for a turn, as far as they are said."""
+
+    messages: Messages
+    hidden: str
+    candidates: dict[int, Utterance] = field(default_factory=dict)
+
+
+class _Best:
+    """A critic's choice among several candidates, which are said side by side; only the critic is told what is hidden."""
+
+    def __init__(self, policy: ContinuousPolicy, best_of: BestOf) -> None:
+        self.policy, self.best_of = policy, best_of
+        self._choices: dict[int, _Choice] = {}
+
+    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None:
+        """The first candidates of a seed are the same for every N."""
+        self._choices[number] = _Choice(env.messages, env.hidden_information)
+        for i in range(self.best_of.num_candidates):
+            self.policy.add((number, i), env.messages, derive_seed(seed, "candidate", i))
+
+    def step(self) -> list[tuple[int, Utterance]]:
+        chosen = []
+        name: Any
+        for name, utterance in self.policy.step():
+            self.policy.forget(name)
+            number, i = name
+            choice = self._choices[number]
+            choice.candidates[i] = utterance
+            if len(choice.candidates) == self.best_of.num_candidates:
+                chosen.append((number, self._chosen(self._choices.pop(number))))
+        return chosen
+
+    def _chosen(self, choice: _Choice) -> Utterance:
+        own = [choice.candidates[i] for i in range(len(choice.candidates))]
+        credit = self.best_of.credit(choice.messages, choice.hidden, [utterance.text for utterance in own])
+        return own[max(range(len(own)), key=credit.__getitem__)]
+
+    def end(self, number: int) -> None:
+        """Nothing is kept: candidates are forgotten when they are said."""
+
+
+@dataclass
+class _Live:
+    """An episode under way in a sub-environment."""
+
+    number: int
+    episode: Episode
+    place: int
+    seed: int
+    turns: list[Turn] = field(default_factory=list)
+    reward: float = 0.0
+
+
+class _Shard:
+    """Episodes that are played together."""
+
+    def __init__(
+        self,
+        speaker: _Speaker,
+        env: ColBenchVectorEnv,
+        episodes: Sequence[Episode],
+        seed: int,
+        stage: str,
+        keep_tasks: bool,
+        reply_steps: int,
+    ) -> None:
+        self.speaker, self.env, self.seed, self.stage, self.keep_tasks = speaker, env, seed, stage, keep_tasks
+        self.reply_steps = reply_steps
+        self.queue = deque(enumerate(episodes))
+        self.free = deque(range(env.num_envs))
+        self.speaking: dict[int, _Live] = {}
+        self.waiting: deque[tuple[int, _Live, Future[Any]]] = deque()  # the step at which the reply is taken up, ascending
+        self.played: dict[int, Trajectory] = {}
+
+    def play(self) -> list[Trajectory]:
+        """All episodes, in their order."""
+        self.env.envs[0].prepare()
+        step = 0
+        try:
+            while self.queue or self.speaking or self.waiting:
+                if not self.speaking and self.waiting:
+                    step = max(step, self.waiting[0][0])
+                self._take_up_replies(step)
+                self._begin_episodes()
+                if self.speaking:
+                    for number, utterance in self.speaker.step():
+                        self._say(self.speaking.pop(number), utterance, step)
+                    step += 1
+        finally:
+            for _, _, reply in self.waiting:  # where something failed: none may still be at work afterwards
+                if not reply.cancel():
+                    reply.exception()
+        return [self.played[number] for number in sorted(self.played)]
+
+    def _begin_episodes(self) -> None:
+        while self.queue and self.free:
+            number, episode = self.queue.popleft()
+            live = _Live(
+                number, episode, self.free.popleft(), derive_seed(self.seed, self.stage, episode.task_id, episode.number)
+            )
+            self.env.envs[live.place].reset(seed=live.seed, options={"task_id": episode.task_id})
+            self._ask(live)
+
+    def _ask(self, live: _Live) -> None:
+        self.speaking[live.number] = live
+        self.speaker.ask(live.number, self.env.envs[live.place], derive_seed(live.seed, "turn", len(live.turns) + 1))
+
+    def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
+        live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
+        due = (
+            -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
+        )  # together, for prompts are best read together
+        self.waiting.append((due, live, self.env.submit(live.place, utterance.text)))
+
+    def _take_up_replies(self, step: int) -> None:
+        while self.waiting and self.waiting[0][0] <= step:
+            _, live, reply = self.waiting.popleft()
+            _, reward, terminated, truncated, _ = reply.result()
+            live.reward += float(reward)
+            if terminated or truncated:
+                self._end(live)
+            else:
+                self._ask(live)
+
+    def _end(self, live: _Live) -> None:
+        env = self.env.envs[live.place]
+        self.played[live.number] = Trajectory(
+            task_id=live.episode.task_id,
+            episode=live.episode.number,
+            messages=env.messages,
+            turns=live.turns,
+            metrics=env.metrics,
+            reward=live.reward,
+            task_row=row_from_task(env.task) if self.keep_tasks else {},
         )
-        for i, episode in enumerate(episodes)
-    ]
-
-
-def _speak(policy: Policy, envs: Sequence[ColBenchEnv], seeds: Sequence[int], best_of: BestOf | None) -> list[Utterance]:
-    """What the agent says in each of these dialogues; only a critic's choice is told what is hidden."""
-    messages = [env.messages for env in envs]
-    if best_of is None:
-        return policy.generate(messages, seeds)
-    return best_of.generate(policy, messages, seeds, [env.hidden_information for env in envs])
+        self.speaker.end(live.number)
+        self.free.append(live.place)

@@ -8,7 +8,7 @@ one simulator and one grader, and a step takes as long as the slowest of its rep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import gymnasium as gym
@@ -126,6 +126,13 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             infos = self._add_info(infos, info, i)
         self._is_done = self._next_done(terminated | truncated)
         return tuple(self._observations), rewards, terminated, truncated, infos
+
+    def submit(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
+        """Say one action in sub-environment i without waiting for its reply: a future of what its own ``step`` returns.
+
+        For whoever keeps many dialogues going at their own pace. It knows no autoreset: begin the next episode with ``envs[i].reset``.
+        """
+        return self._threads.submit(self.envs[i].step, action)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every sub-environment, or read an attribute, e.g. ``call("hidden_information")``."""

@@ -7,11 +7,37 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
 from sweetrl_agent.chat import Messages, encode_prompt, system_message
 from sweetrl_agent.policies.policy import Utterance
+
+
+def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:
+    """The numbers that decide an utterance's tokens, one each."""
+    return np.random.Generator(np.random.Philox(seed)).random(count)
+
+
+def sample(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float = 1.0) -> tuple[Tensor, Tensor]:
+    """The token of each row at which its uniform number falls in the cumulative distribution, and its log-probability.
+
+    Args:
+        logits: Shape (B, vocabulary).
+        uniforms: In [0, 1), shape (B,), float64.
+        temperature: Divides the logits.
+        top_p: Nucleus that is sampled from.
+
+    Returns:
+        Tokens and their log-probabilities before the nucleus, in nats, both of shape (B,).
+    """
+    log_probs = torch.log_softmax(logits.float() / temperature, dim=-1)
+    kept = log_probs if top_p >= 1 else TopPLogitsWarper(top_p)(None, log_probs)
+    cumulative = kept.exp().cumsum(dim=-1, dtype=torch.float64)
+    target = uniforms[:, None].to(logits.device) * cumulative[:, -1:]
+    token = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[1] - 1)
+    return token[:, 0], log_probs.gather(1, token)[:, 0]
 
 
 class SeededSampling(LogitsProcessor):
@@ -23,25 +49,15 @@ class SeededSampling(LogitsProcessor):
 
     def __init__(self, seeds: Sequence[int], max_new_tokens: int, temperature: float, top_p: float = 1.0) -> None:
         """Draw the uniform numbers of every row."""
-        self.uniforms = torch.tensor(
-            np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds]),
-            dtype=torch.float64,
-        )
-        self.temperature = temperature
-        self.nucleus = TopPLogitsWarper(top_p) if top_p < 1 else None
+        self.uniforms = torch.tensor(np.stack([uniform_numbers(seed, max_new_tokens) for seed in seeds]))
+        self.temperature, self.top_p = temperature, top_p
         self.log_probs: list[Tensor] = []
-        self.step = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Leave one token per row; remembers its log-probability."""
-        log_probs = torch.log_softmax(scores.float() / self.temperature, dim=-1)
-        kept = log_probs if self.nucleus is None else self.nucleus(input_ids, log_probs)
-        cumulative = kept.exp().cumsum(dim=-1, dtype=torch.float64)
-        target = self.uniforms[:, self.step, None].to(scores.device) * cumulative[:, -1:]
-        token = torch.searchsorted(cumulative, target, right=True).clamp(max=scores.shape[1] - 1)
-        self.log_probs.append(log_probs.gather(1, token)[:, 0].cpu())
-        self.step += 1
-        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
+        token, log_probs = sample(scores, self.uniforms[:, len(self.log_probs)], self.temperature, self.top_p)
+        self.log_probs.append(log_probs.cpu())
+        return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
 
 class TransformersPolicy:
@@ -85,8 +101,7 @@ class TransformersPolicy:
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
-        instructions = system_message(self.system_prompt)
-        prompts = [encode_prompt([*instructions, *d], self.tokenizer) + self.begin_ids for d in dialogues]
+        prompts = [self.prompt_ids(dialogue) for dialogue in dialogues]
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         utterances: list[Utterance | None] = [None] * len(prompts)
         for start in range(0, len(order), self.batch_size):
@@ -94,6 +109,10 @@ class TransformersPolicy:
             for i, utterance in zip(rows, self._generate([prompts[i] for i in rows], [seeds[i] for i in rows]), strict=True):
                 utterances[i] = utterance
         return [utterance for utterance in utterances if utterance is not None]
+
+    def prompt_ids(self, dialogue: Messages) -> list[int]:
+        """Tokens before the next utterance."""
+        return encode_prompt([*system_message(self.system_prompt), *dialogue], self.tokenizer) + self.begin_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
@@ -113,9 +132,10 @@ class TransformersPolicy:
         )
         sampled = output[:, width:].tolist()
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
-        return [self._utterance(ids, values) for ids, values in zip(sampled, log_probs, strict=True)]
+        return [self.utterance(ids, values) for ids, values in zip(sampled, log_probs, strict=True)]
 
-    def _utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
+    def utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
+        """What was said, from sampled tokens: up to the first end token."""
         length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
         text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
         return Utterance((self.begins + text).strip(), token_ids[:length], log_probs[:length])

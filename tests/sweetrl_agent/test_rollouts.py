@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
+
 import pytest
 
 import sandboxes
@@ -12,6 +15,7 @@ from colbench_gym.tasks import load_tasks
 from sweetrl_agent.chat import HINT
 from sweetrl_agent.evaluation import _row, summarize
 from sweetrl_agent.pairs import outcome_pairs
+from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.policy import Utterance
 from sweetrl_agent.rollouts import Episode, episodes_of, play
 from sweetrl_agent.trajectory import Trajectory
@@ -130,3 +134,65 @@ def test_the_actor_sees_nothing_hidden(run):
         assert hidden
         assert not [line for line in hidden if line in text]
         assert HINT.split("}")[1].split("{")[0].strip() not in text
+
+
+class Slow(Simulator):
+    """A human who takes a while, each time another while."""
+
+    def __init__(self):
+        self.replies = 0
+
+    def reply(self, task, dialogue, seed):
+        self.replies += 1
+        time.sleep(seed % 7 / 200)
+        return f"It is {seed % 5}."
+
+
+@pytest.mark.parametrize("max_workers", [1, 8, 32])
+def test_results_depend_neither_on_workers_nor_on_who_replies_first(max_workers, sandbox, make_tiny_model, tiny_tokenizer):
+    rows = []
+    for simulator, workers in ((Slow(), max_workers), (Slow(), None)):
+        policy = ContinuousTransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=9, batch_size=6)
+        env = ColBenchVectorEnv(num_envs=6, tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=4, max_workers=workers)
+        with closing(env):
+            rows.append([t.to_row() for batch in play(policy, env, EPISODES, 0, "collect", reply_steps=3) for t in batch])
+        assert simulator.replies > 10
+    assert rows[0] == rows[1]
+
+
+class Recording(Asker):
+    """Says something at every step in the dialogue that was asked for first, and notes how many wait for a human meanwhile."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.forgotten, self.steps = [], [], 0
+
+    def add(self, name, dialogue, seed):
+        self.asked.append((name, dialogue, seed))
+
+    def step(self):
+        self.steps += 1
+        name, dialogue, seed = self.asked.pop(0)
+        return [(name, self._say(dialogue, seed))]
+
+    def forget(self, name):
+        self.forgotten.append(name)
+
+
+def test_the_agent_speaks_while_humans_think(run):
+    policy = Recording()
+    played = run(EPISODES, 4, policy, reply_steps=2)
+    assert [t.to_row() for t in played] == [t.to_row() for t in run(EPISODES, 4)]
+    assert sorted(policy.forgotten) == list(range(len(EPISODES)))
+    assert policy.steps == sum(len(t.turns) for t in played), "no step for nothing"
+
+
+def test_a_failure_of_the_world_ends_the_collection_and_leaves_nothing_at_work(sandbox):
+    class Breaks(Slow):
+        def reply(self, task, dialogue, seed):
+            super().reply(task, dialogue, seed)
+            raise OSError("disk full")
+
+    env = ColBenchVectorEnv(num_envs=4, tasks=TASKS, sandbox=sandbox, simulator=Breaks(), max_turns=4)
+    with closing(env), pytest.raises(OSError, match="disk full"):
+        next(play(Asker(), env, EPISODES, 0, "collect"))

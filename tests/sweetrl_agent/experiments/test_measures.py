@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from sweetrl_agent.experiments.best_of_n import RememberingPolicy
 from sweetrl_agent.experiments.credit_accuracy import KINDS, Turn, pair_accuracy, rank_correlation
 from sweetrl_agent.experiments.simulators import variance_shares
-from sweetrl_agent.policies.policy import Utterance
-from sweetrl_agent.rollouts import BestOf
+from sweetrl_agent.policies.policy import InRounds, Utterance
+from sweetrl_agent.rollouts import BestOf, _Best
 from sweetrl_agent.statistics import score_of, task_table
 
 
@@ -95,8 +97,13 @@ def test_the_best_of_n_by_credit_is_said_and_candidates_are_nested():
         seen.append((dialogue[0]["content"], hidden, texts))
         return [-float(text) for text in texts]
 
-    small = BestOf(2, credit).generate(remembering, dialogues, [7, 8], ["c1", "c2"])
-    large = BestOf(4, credit).generate(remembering, dialogues, [7, 8], ["c1", "c2"])
+    def say(count):
+        speaker = _Best(InRounds(remembering), BestOf(count, credit))
+        for number, (dialogue, hidden) in enumerate(zip(dialogues, ("c1", "c2"), strict=True)):
+            speaker.ask(number, SimpleNamespace(messages=dialogue, hidden_information=hidden), 7 + number)
+        return [utterance for _, utterance in sorted(speaker.step())]
+
+    small, large = say(2), say(4)
     assert [(name, hidden, len(texts)) for name, hidden, texts in seen] == [
         ("one", "c1", 2), ("two", "c2", 2), ("one", "c1", 4), ("two", "c2", 4),
     ]  # fmt: skip

@@ -1,0 +1,171 @@
+"""A policy on a transformers model that never waits: continuous batching with a key-value cache that is kept across turns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sweetrl_agent.chat import Messages
+from sweetrl_agent.padding import right_padded
+from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.policies.slots import SlotCache, forward
+from sweetrl_agent.policies.transformers import TransformersPolicy, sample, uniform_numbers
+
+#: Tokens, padding included, of prompts that are read in one forward pass.
+READ_TOGETHER = 8192
+
+
+@dataclass
+class _Turn:
+    """An utterance that is asked for or being said."""
+
+    name: Hashable
+    prompt: list[int]
+    uniforms: NDArray[np.float64]
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+
+class ContinuousTransformersPolicy(TransformersPolicy):
+    """Says one token in all dialogues at each step; a dialogue whose turn is over makes room for the next at once.
+
+    What a dialogue's earlier turns left in the cache is kept until `forget`, and prompts that are the same, as those of a turn's
+    candidates, are read once. Results depend on what is asked for and in which order, not on when replies arrive in between; another order
+    changes them by rounding only.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, max_new_tokens: int, **settings: Any) -> None:
+        """As `TransformersPolicy`; `batch_size` is the number of slots. The model must be one that `can_use_slots`."""
+        super().__init__(model, tokenizer, max_new_tokens, **settings)
+        self._cache = SlotCache(model.config.get_text_config().num_hidden_layers, self.batch_size)
+        self._free = list(range(self.batch_size))
+        self._asked: list[_Turn] = []
+        self._said: dict[int, _Turn] = {}  # by slot
+        self._slots: dict[Hashable, int] = {}
+        self._held: list[list[int]] = [[] for _ in range(self.batch_size)]  # tokens in every slot
+
+    def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
+        """Ask for the next utterance of a dialogue; see `ContinuousPolicy`."""
+        self._asked.append(_Turn(name, self.prompt_ids(dialogue), uniform_numbers(seed, self.max_new_tokens)))
+
+    def forget(self, name: Hashable) -> None:
+        """Give a dialogue's slot to others."""
+        slot = self._slots.pop(name, None)
+        if slot is not None:
+            self._held[slot] = []
+            self._free.append(slot)
+            self._free.sort()
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[Hashable, Utterance]]:
+        """One token in every dialogue under way; see `ContinuousPolicy`."""
+        self.model.eval()
+        self._read(self._admitted())
+        if not self._said:
+            return []
+        rows = self._rows()
+        tokens = [self._next_token(slot) for slot in rows]
+        start = [len(self._held[slot]) for slot in rows]
+        logits = forward(self.model, self._cache, *self._tensors([[token] for token in tokens], rows, start))
+        spoken = [i for i, slot in enumerate(rows) if slot in self._said]
+        uniforms = [self._said[rows[i]].uniforms[len(self._said[rows[i]].token_ids)] for i in spoken]
+        found, log_probs = sample(
+            logits if len(spoken) == len(rows) else logits[spoken], torch.tensor(uniforms), self.temperature, self.top_p
+        )
+        ended = []
+        for i, token, log_prob in zip(spoken, found.tolist(), log_probs.tolist(), strict=True):
+            slot = rows[i]
+            turn = self._said[slot]
+            self._held[slot].append(tokens[i])
+            turn.token_ids.append(token)
+            turn.log_probs.append(log_prob)
+            if token in self.end_ids or len(turn.token_ids) == self.max_new_tokens:
+                ended.append(self._said.pop(slot))
+        return [(turn.name, self.utterance(turn.token_ids, turn.log_probs)) for turn in ended]
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """Sample the next utterance of every dialogue; see `Policy`."""
+        names: list[Hashable] = [("generate", i) for i in range(len(dialogues))]
+        for name, dialogue, seed in zip(names, dialogues, seeds, strict=True):
+            self.add(name, dialogue, seed)
+        said: dict[Hashable, Utterance] = {}
+        while len(said) < len(names):
+            for name, utterance in self.step():
+                said[name] = utterance
+                self.forget(name)
+        return [said[name] for name in names]
+
+    def _admitted(self) -> list[tuple[int, _Turn]]:
+        """Turns that have a slot, or get a free one, in the order in which they were asked for."""
+        admitted, waiting = [], []
+        for turn in self._asked:
+            slot = self._slots.get(turn.name)
+            if slot is None and self._free:
+                slot = self._slots[turn.name] = self._free.pop(0)
+            if slot is None:
+                waiting.append(turn)
+            else:
+                self._said[slot] = turn
+                admitted.append((slot, turn))
+        self._asked = waiting
+        return admitted
+
+    def _read(self, admitted: Iterable[tuple[int, _Turn]]) -> None:
+        """Read prompts into their slots, all but the last token, which the next step reads; equal ones once."""
+        new: dict[int, list[int]] = {}
+        copies: dict[int, list[int]] = {}
+        first: dict[tuple[int, ...], int] = {}
+        for slot, turn in admitted:
+            prompt = turn.prompt[:-1]
+            self._held[slot] = _common_prefix(self._held[slot], prompt)
+            if prompt and not self._held[slot]:
+                source = first.setdefault(tuple(prompt), slot)
+                if source != slot:
+                    copies.setdefault(source, []).append(slot)
+                    continue
+            if len(prompt) > len(self._held[slot]):
+                new[slot] = prompt[len(self._held[slot]) :]
+        for rows in _batches({slot: len(ids) for slot, ids in new.items()}):
+            padded = right_padded([new[slot] for slot in rows]).tolist()
+            forward(self.model, self._cache, *self._tensors(padded, rows, [len(self._held[slot]) for slot in rows]))
+            for slot in rows:
+                self._held[slot] = [*self._held[slot], *new[slot]]
+        for source, targets in copies.items():
+            self._cache.copy(source, targets, len(self._held[source]))
+            for slot in targets:
+                self._held[slot] = list(self._held[source])
+
+    def _rows(self) -> list[int]:
+        """Slots of the next forward pass: all up to the last in use, which needs no copy of the cache, unless most of them wait."""
+        under_way = sorted(self._said)
+        return list(range(under_way[-1] + 1)) if 2 * len(under_way) > under_way[-1] else under_way
+
+    def _next_token(self, slot: int) -> int:
+        """The token that a slot reads next; any for one that waits, for it will be written over."""
+        turn = self._said.get(slot)
+        return 0 if turn is None else [*turn.prompt[-1:], *turn.token_ids][-1]
+
+    def _tensors(self, token_ids: list[list[int]], rows: list[int], start: list[int]) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.tensor(values, device=self.model.device) for values in (token_ids, rows, start))
+
+
+def _common_prefix(a: list[int], b: list[int]) -> list[int]:
+    length = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return a[:length]
+
+
+def _batches(lengths: dict[int, int]) -> Iterable[list[int]]:
+    """Slots in batches of similar length, ascending in each."""
+    batch: list[int] = []
+    for slot in sorted(lengths, key=lambda slot: (-lengths[slot], slot)):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > READ_TOGETHER:
+            yield sorted(batch)
+            batch = []
+        batch.append(slot)
+    if batch:
+        yield sorted(batch)

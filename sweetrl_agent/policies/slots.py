@@ -1,0 +1,128 @@
+"""A key-value cache of slots, for dialogues that begin, wait and end at different times.
+
+Transformers' dynamic cache is one block that every step copies, in which all rows have the same length. Here a row is a slot with a
+length of its own: new tokens are written in place, a slot keeps what it holds while its dialogue waits for the human, and a prompt that
+several rows share is copied rather than read again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+#: The cache grows by, and attention reads, multiples of so many positions.
+BLOCK = 64
+
+
+class _Window:
+    """Where the tokens of a forward pass are written and what they may read; all layers look at the same one."""
+
+    rows: Tensor
+    positions: Tensor
+    read: slice | Tensor
+    width: int = 0
+
+
+class _SlotLayer(CacheLayerMixin):
+    """Keys and values of one layer, each (slots, heads, capacity, dimension)."""
+
+    keys: Tensor  # type: ignore[assignment]  # None only before the first update
+    values: Tensor  # type: ignore[assignment]
+    is_compileable = False
+    is_sliding = False
+
+    def __init__(self, window: _Window, num_slots: int) -> None:
+        super().__init__()
+        self.window, self.num_slots = window, num_slots
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys, self.values = (
+            states.new_zeros(self.num_slots, states.shape[1], self.window.width, states.shape[3])
+            for states in (key_states, value_states)
+        )
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        window = self.window
+        if window.width > self.keys.shape[2]:
+            self.keys, self.values = _grown(self.keys, window.width), _grown(self.values, window.width)
+        rows = window.rows[:, None]
+        self.keys[rows, :, window.positions] = key_states.transpose(1, 2)
+        self.values[rows, :, window.positions] = value_states.transpose(1, 2)
+        return self.keys[window.read, :, : window.width], self.values[window.read, :, : window.width]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.window.width, 0
+
+    def get_seq_length(self) -> int:
+        return self.window.width
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """Caches of `num_slots` rows, read and written by position."""
+
+    def __init__(self, num_layers: int, num_slots: int) -> None:
+        """Make it empty; it takes memory with the first forward pass."""
+        self.window = _Window()
+        self.num_slots = num_slots
+        super().__init__(layers=[_SlotLayer(self.window, num_slots) for _ in range(num_layers)])
+
+    def copy(self, source: int, targets: list[int], length: int) -> None:
+        """Give slots the first `length` positions of another."""
+        layer: Any
+        for layer in self.layers:
+            layer.keys[targets, :, :length] = layer.keys[source, :, :length]
+            layer.values[targets, :, :length] = layer.values[source, :, :length]
+
+
+def forward(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
+    """Read tokens into slots and predict what follows the last one of each row.
+
+    What stands behind a row's end, such as padding, is written behind it too, where the next tokens will be written over it: nothing
+    reads a position that it has not reached.
+
+    Args:
+        model: A causal language model with full attention in all layers (`can_use_slots`).
+        cache: Its cache.
+        token_ids: Tokens, shape (B, L).
+        rows: Slot of each row, ascending, shape (B,).
+        start: Position of each row's first token, shape (B,).
+
+    Returns:
+        Logits, shape (B, vocabulary).
+    """
+    count, length = token_ids.shape
+    positions = start[:, None] + torch.arange(length, device=start.device)
+    window = cache.window
+    window.rows, window.positions = rows, positions
+    window.width = (int(start.max()) + length + BLOCK - 1) // BLOCK * BLOCK
+    is_first_slots = int(rows[-1]) == count - 1
+    window.read = slice(0, count) if is_first_slots else rows  # a view costs nothing, chosen rows are copied
+    mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
+    logits: Tensor = model(
+        token_ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+    ).logits
+    return logits[:, -1]
+
+
+def can_use_slots(model: Any) -> bool:
+    """True for models whose layers all attend to everything before them, by PyTorch's own attention."""
+    config = model.config.get_text_config()
+    layers = getattr(config, "layer_types", None) or ["full_attention"]
+    is_full = set(layers) == {"full_attention"} and not getattr(config, "sliding_window", None)
+    return is_full and config._attn_implementation == "sdpa" and not getattr(model, "_is_stateful", False)
+
+
+def _grown(states: Tensor, width: int) -> Tensor:
+    capacity = max(width, states.shape[2] * 3 // 2)
+    larger = states.new_zeros(*states.shape[:2], capacity, states.shape[3])
+    larger[:, :, : states.shape[2]] = states
+    return larger

@@ -1,0 +1,172 @@
+"""Continuous batching says what rounds say: whatever the slots, the order and the neighbours, with and without a kept cache."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import MistralConfig, MistralForCausalLM
+
+from sweetrl_agent.policies import continuous
+from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+from sweetrl_agent.policies.policy import ContinuousPolicy
+from sweetrl_agent.policies.slots import can_use_slots
+from sweetrl_agent.policies.transformers import TransformersPolicy
+
+TEXTS = ("Hi.", "I need the total of my prices, without those of last year.", "def total(prices)?", "What about empty lists?")
+DIALOGUES = [[{"role": "user", "content": text}] for text in TEXTS]
+
+
+@pytest.fixture
+def make_policy(make_tiny_model, tiny_tokenizer):
+    """Function: settings -> a continuous policy on the tiny model."""
+    return lambda **settings: ContinuousTransformersPolicy(
+        make_tiny_model(1), tiny_tokenizer, **{"max_new_tokens": 12, **settings}
+    )
+
+
+@pytest.fixture
+def in_rounds(make_tiny_model, tiny_tokenizer):
+    """Function: dialogues, seeds -> what `model.generate` makes of them one by one."""
+    policy = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12)
+    return lambda dialogues, seeds: [policy.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)]
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Lists the shape (rows, tokens) of every forward pass."""
+    shapes, plain = [], continuous.forward
+
+    def counting(model, cache, token_ids, rows, start):
+        shapes.append(tuple(token_ids.shape))
+        return plain(model, cache, token_ids, rows, start)
+
+    monkeypatch.setattr(continuous, "forward", counting)
+    return shapes
+
+
+def _run(policy, until=None):
+    said = {}
+    while len(said) < (until or 1):
+        said.update(policy.step())
+    return said
+
+
+def _equal(own, expected):
+    assert [u.token_ids for u in own] == [u.token_ids for u in expected]
+    assert [u.text for u in own] == [u.text for u in expected]
+    for a, b in zip(own, expected, strict=True):
+        assert a.log_probs == pytest.approx(b.log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 64])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "begins": "I WANT"}], ids=["plain", "begun"])
+def test_any_number_of_slots_says_the_same(slots, settings, make_policy, make_tiny_model, tiny_tokenizer):
+    dialogues, seeds = DIALOGUES * 3, list(range(12))
+    plain = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12, **settings)
+    expected = [plain.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)]
+    _equal(make_policy(batch_size=slots, **settings).generate(dialogues, seeds), expected)
+    assert len({u.text for u in expected}) > 8
+
+
+def test_dialogues_may_come_while_others_are_under_way(make_policy, in_rounds):
+    policy = make_policy(batch_size=2)
+    policy.add("a", DIALOGUES[1], 1)
+    said = dict(policy.step())
+    policy.add("b", DIALOGUES[0], 2)
+    policy.add("c", DIALOGUES[2], 3)
+    while len(said) < 3:
+        for name, utterance in policy.step():
+            said[name] = utterance
+            policy.forget(name)
+    _equal([said[name] for name in "abc"], in_rounds([DIALOGUES[1], DIALOGUES[0], DIALOGUES[2]], [1, 2, 3]))
+    assert policy.step() == []
+
+
+def test_a_second_turn_reads_only_what_is_new(make_policy, in_rounds, read, tiny_tokenizer):
+    policy = make_policy()
+    policy.add("a", DIALOGUES[1], 5)
+    first = _run(policy)["a"]
+    longer = [*DIALOGUES[1], {"role": "assistant", "content": first.text}, {"role": "user", "content": "Yes, please."}]
+    before = len(policy.prompt_ids(longer))
+    read.clear()
+    policy.add("a", longer, 6)
+    second = _run(policy)["a"]
+    _equal([second], in_rounds([longer], [6]))
+    assert read[0][1] < before - len(policy.prompt_ids(DIALOGUES[1])) + 2, "the first turn's tokens are in the cache"
+
+
+def test_another_past_under_the_same_name_is_read_anew(make_policy, in_rounds):
+    policy = make_policy()
+    for dialogue, seed in zip(DIALOGUES, (1, 2, 3, 4), strict=True):
+        policy.add("a", dialogue, seed)
+        _equal([_run(policy)["a"]], in_rounds([dialogue], [seed]))
+
+
+def test_a_prompt_of_many_candidates_is_read_once(make_policy, in_rounds, read):
+    dialogues, seeds = [DIALOGUES[1]] * 6 + [DIALOGUES[0]] * 2, list(range(8))
+    _equal(make_policy().generate(dialogues, seeds), in_rounds(dialogues, seeds))
+    assert read[0][0] == 2, "two prompts, not eight"
+    assert all(length == 1 for _, length in read[1:])
+
+
+def test_a_kept_dialogue_holds_its_slot_until_it_is_forgotten(make_policy, in_rounds):
+    policy = make_policy(batch_size=1)
+    policy.add("a", DIALOGUES[0], 1)
+    _run(policy)
+    policy.add("b", DIALOGUES[1], 2)
+    assert policy.step() == policy.step() == []
+    policy.forget("a")
+    policy.forget("never seen")
+    _equal([_run(policy)["b"]], in_rounds([DIALOGUES[1]], [2]))
+
+
+def test_waiting_neighbours_change_nothing(make_policy, in_rounds):
+    policy = make_policy(batch_size=8)
+    for i in range(6):  # kept, and most of the slots before the one that speaks
+        policy.add(i, DIALOGUES[i % 4], i)
+    said = _run(policy, 6)
+    policy.add("last", DIALOGUES[3], 9)
+    _equal([_run(policy)["last"]], in_rounds([DIALOGUES[3]], [9]))
+    again = [*DIALOGUES[2], {"role": "assistant", "content": said[2].text}, {"role": "user", "content": "No."}]
+    policy.add(2, again, 7)
+    _equal([_run(policy)[2]], in_rounds([again], [7]))
+
+
+def test_a_long_prompt_grows_the_cache(make_policy, in_rounds):
+    long = [{"role": "user", "content": "word " * 400}]
+    policy = make_policy(batch_size=3)
+    _equal(
+        policy.generate([DIALOGUES[0], long, DIALOGUES[1]], [1, 2, 3]), in_rounds([DIALOGUES[0], long, DIALOGUES[1]], [1, 2, 3])
+    )
+    _equal(policy.generate([DIALOGUES[0]], [4]), in_rounds([DIALOGUES[0]], [4]))
+
+
+def test_a_lora_adapter_speaks_too(make_tiny_model, tiny_tokenizer):
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(make_tiny_model(1), LoraConfig(target_modules="all-linear", init_lora_weights=False))
+    assert can_use_slots(model)
+    plain = TransformersPolicy(model, tiny_tokenizer, max_new_tokens=12).generate(DIALOGUES, [1, 2, 3, 4])
+    _equal(ContinuousTransformersPolicy(model, tiny_tokenizer, max_new_tokens=12).generate(DIALOGUES, [1, 2, 3, 4]), plain)
+
+
+def test_models_that_forget_are_left_to_the_library(make_tiny_model):
+    assert can_use_slots(make_tiny_model())
+    small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = MistralConfig(vocab_size=300, num_key_value_heads=1, **small)
+    assert not can_use_slots(MistralForCausalLM(MistralConfig(**{**config.to_dict(), "sliding_window": 16})))
+    eager = MistralForCausalLM._from_config(
+        MistralConfig(**{**config.to_dict(), "sliding_window": None}), attn_implementation="eager"
+    )
+    assert not can_use_slots(eager)
+
+
+def test_the_protocol_tells_it_from_others(make_policy, make_tiny_model, tiny_tokenizer):
+    assert isinstance(make_policy(), ContinuousPolicy)
+    assert not isinstance(TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=2), ContinuousPolicy)
+
+
+def test_nothing_touches_the_global_stream(make_policy):
+    state = torch.get_rng_state()
+    make_policy().generate(DIALOGUES, [1, 2, 3, 4])
+    assert torch.equal(torch.get_rng_state(), state)
