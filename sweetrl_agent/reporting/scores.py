@@ -23,6 +23,10 @@ from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
 
 BASELINE = "start"
 NUM_COLOURS = 6
+_MEANING = {
+    "success": "Success: the fraction of episodes whose answer passes every hidden test.",
+    "similarity": "Similarity: how much the last page looks like the one in mind, 100% for the same.",
+}
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
@@ -39,6 +43,8 @@ class Score:
         success_bounds: Its 95% interval.
         graded: Mean of the grade: fraction of hidden tests passed, or similarity of pages.
         graded_bounds: Its 95% interval.
+        headline: The one that counts: success of functions, similarity of pages.
+        headline_bounds: Its 95% interval.
         turns: Mean number of agent turns in a dialogue.
         answered: Fraction of dialogues that the agent ended with an answer.
     """
@@ -51,6 +57,8 @@ class Score:
     success_bounds: Interval | None
     graded: float | None
     graded_bounds: Interval | None
+    headline: float | None
+    headline_bounds: Interval | None
     turns: float | None
     answered: float | None
 
@@ -59,6 +67,7 @@ class Score:
         """Read the scores of one agent on one split."""
         bounds = values.get("ci95")
         bounds = bounds if isinstance(bounds, dict) else {}
+        headline = headline_of(grade)
         return cls(
             agent=agent,
             split=split,
@@ -68,6 +77,8 @@ class Score:
             success_bounds=interval(bounds.get("success")),
             graded=number(values.get(grade)),
             graded_bounds=interval(bounds.get(grade)),
+            headline=number(values.get(headline)),
+            headline_bounds=interval(bounds.get(headline)),
             turns=number(values.get("turns")),
             answered=number(values.get("answered")),
         )
@@ -81,6 +92,11 @@ def grade_of(results: Mapping[str, Any]) -> str:
 def grade_title(results: Mapping[str, Any]) -> str:
     """Its name for people."""
     return grade_of(results).replace("_", " ").capitalize()
+
+
+def headline_of(grade: str) -> str:
+    """Name of the metric that a report begins with: pages that look alike enough are rare, so that of pages is the grade itself."""
+    return "similarity" if grade == "similarity" else "success"
 
 
 def read_scores(results: Mapping[str, Any]) -> list[Score]:
@@ -100,16 +116,17 @@ def agent_colours(agents: Sequence[str]) -> dict[str, str]:
 
 
 def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
-    """What training changed: success before and after, with intervals, as cards, a table and a plot."""
-    scores = read_scores(run.results)
+    """What training changed: the headline before and after, with intervals, as cards, a table and a plot."""
+    scores, name = read_scores(run.results), headline_of(grade_of(run.results))
+    title = name.capitalize()
     if not scores:
-        return section("headline", "Success", missing(run.trouble(RESULTS)))
+        return section("headline", title, missing(run.trouble(RESULTS)))
     comparisons = _comparisons(scores)
     parts = [tag("div", *(_card(before, after) for before, after in comparisons), class_="cards")] if comparisons else []
     parts += [_plot(scores, colours)]
     if comparisons:
-        parts += [_comparison_table(comparisons)]
-    return section("headline", "Success", *parts, note(_explanation(bool(comparisons))))
+        parts += [_comparison_table(comparisons, title)]
+    return section("headline", title, *parts, note(_explanation(name, bool(comparisons))))
 
 
 def scores_section(run: RunFolder) -> Html:
@@ -146,10 +163,10 @@ def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
 
 
 def _difference(before: Score, after: Score) -> tuple[float | None, Interval | None]:
-    if before.success is None or after.success is None:
+    if before.headline is None or after.headline is None:
         return None, None
-    bounds = difference_interval(before.success, before.success_bounds, after.success, after.success_bounds)
-    return after.success - before.success, bounds
+    bounds = difference_interval(before.headline, before.headline_bounds, after.headline, after.headline_bounds)
+    return after.headline - before.headline, bounds
 
 
 def _point_interval(bounds: Interval | None) -> str:
@@ -165,24 +182,24 @@ def _card(before: Score, after: Score) -> Html:
     return tag(
         "div",
         tag("h3", f"{before.agent} {ARROW} {after.agent} on {after.split}"),
-        tag("p", f"{percent(before.success)} {ARROW} {percent(after.success)}", class_="big"),
+        tag("p", f"{percent(before.headline)} {ARROW} {percent(after.headline)}", class_="big"),
         tag("p", tag("strong", f"{points(difference)} points", class_=verdict), f" {_point_interval(bounds)}"),
         class_="card",
     )
 
 
-def _comparison_table(comparisons: Sequence[tuple[Score, Score]]) -> Html:
-    head = ("Split", "From", "Success", "95%", "To", "Success", "95%", "Difference, points", "95%")
+def _comparison_table(comparisons: Sequence[tuple[Score, Score]], title: str) -> Html:
+    head = ("Split", "From", title, "95%", "To", title, "95%", "Difference, points", "95%")
     rows = []
     for before, after in comparisons:
         difference, bounds = _difference(before, after)
-        cells = [(s.agent, percent(s.success), percent_interval(s.success_bounds)) for s in (before, after)]
+        cells = [(s.agent, percent(s.headline), percent_interval(s.headline_bounds)) for s in (before, after)]
         rows.append((after.split, *cells[0], *cells[1], points(difference), _point_interval(bounds)))
     return table(head, rows)
 
 
-def _explanation(is_compared: bool) -> str:
-    text = "Success: the fraction of episodes whose answer passes every hidden test. Intervals are 95%, in percent."
+def _explanation(headline: str, is_compared: bool) -> str:
+    text = f"{_MEANING[headline]} Intervals are 95%, in percent."
     if not is_compared:
         return text
     return (
@@ -193,7 +210,7 @@ def _explanation(is_compared: bool) -> str:
 
 def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
     """A line per agent and split: the score as a dot, its interval as a stroke, on one axis from 0%."""
-    tops = [max(s.success or 0.0, s.success_bounds[1] if s.success_bounds else 0.0) for s in scores]
+    tops = [max(s.headline or 0.0, s.headline_bounds[1] if s.headline_bounds else 0.0) for s in scores]
     top = min(max(math.ceil(10 * max(tops) - 1e-9), 1) / 10, 1.0)
     rows: list[Html] = []
     for split in dict.fromkeys(score.split for score in scores):
@@ -209,12 +226,12 @@ def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
 
 def _plot_row(score: Score, top: float, colour: str) -> Html:
     marks = [tag("line", x1=f"{25 * i}%", x2=f"{25 * i}%", y1="0", y2="24", class_="grid") for i in range(5)]
-    if score.success_bounds:
-        low, high = (f"{100 * min(max(bound / top, 0.0), 1.0):.2f}%" for bound in score.success_bounds)
+    if score.headline_bounds:
+        low, high = (f"{100 * min(max(bound / top, 0.0), 1.0):.2f}%" for bound in score.headline_bounds)
         marks.append(tag("line", x1=low, x2=high, y1="12", y2="12", class_="whisker"))
-    if score.success is not None:
-        marks.append(tag("circle", cx=f"{100 * min(max(score.success / top, 0.0), 1.0):.2f}%", cy="12", r="5"))
-    text = f"{score.agent} on {score.split}: {percent(score.success)} {percent_interval(score.success_bounds)}"
+    if score.headline is not None:
+        marks.append(tag("circle", cx=f"{100 * min(max(score.headline / top, 0.0), 1.0):.2f}%", cy="12", r="5"))
+    text = f"{score.agent} on {score.split}: {percent(score.headline)} {percent_interval(score.headline_bounds)}"
     plot = tag("svg", tag("title", text), *marks, role="img", height="24")
-    value = tag("span", percent(score.success), class_="value")
+    value = tag("span", percent(score.headline), class_="value")
     return tag("div", tag("span", score.agent, class_="label"), plot, value, class_=f"interval {colour}".rstrip())

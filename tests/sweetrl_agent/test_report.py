@@ -153,6 +153,18 @@ def test_other_agents_and_splits_are_shown_in_the_order_of_the_file(tmp_path: Pa
     assert "—" in text["scores"]
 
 
+def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
+    bounds = {"success": [0.0, 0.04], "similarity": [0.66, 0.70]}
+    start = scores(0.01, similarity=0.68, ci95=bounds)
+    result = scores(0.03, similarity=0.76, ci95={**bounds, "similarity": [0.74, 0.78]})
+    results = {"start": {"test": start}, "result": {"test": result}, "grade": "similarity"}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    text = Page.of(tmp_path).text["headline"]
+    for expected in ("Similarity", "68.0%", "76.0%", "+8.0", "[74.0, 78.0]", "looks like the one in mind"):
+        assert expected in text
+    assert "hidden test" not in text
+
+
 def test_a_single_agent_has_scores_but_no_comparison(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"start": {"test": scores(0.2)}}))
     text = Page.of(tmp_path).text["headline"]
