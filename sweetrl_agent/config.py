@@ -19,9 +19,9 @@ from sweetrl_agent.credit import FORMS
 #: Environments, and the settings whose defaults are others than below.
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Backend-v0": {},
-    "ColBench-Frontend-v0": {
-        "test_tasks": "embedded:test[:200]", "max_new_tokens": 120, "imitation_dialogues": 4000, "min_best": 0.0, "min_difference": 0.1,
-        "credit_tasks": 0,
+    "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
+        "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
+        "imitation_dialogues": 4000, "imitation_epochs": 4, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
     },
 }  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
@@ -39,7 +39,7 @@ _FIRST_STAGE_OF_PREFIX = {
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads imitation_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads ray_workers imitation_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
@@ -78,6 +78,8 @@ class RunArguments:
     stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
     dry_run: bool = option(False, "Resolve and validate everything, print the plan, run nothing and load no weights.")
     threads: int = option(0, "CPU threads of torch; 0 for one per core.")
+    ray_workers: int = option(0, "Ray's workers for rollouts, candidates and ranking; 0 works in this process.")
+    ray_address: str = option("", "Address of a Ray cluster; empty starts one of this machine.")
 
 
 @dataclass
@@ -324,7 +326,7 @@ class Config:
     def settings(self) -> dict[str, Any]:
         """All settings that shape the results, flat: everything but where and how much of it is run."""
         flat = self._flat()
-        for name in ("output", "stage", "dry_run", "threads"):
+        for name in ("output", "stage", "dry_run", "threads", "ray_workers", "ray_address"):
             del flat[name]
         return flat
 

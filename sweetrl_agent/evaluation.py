@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,18 @@ from tqdm import tqdm
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
+from sweetrl_agent import rollouts
 from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
 from sweetrl_agent.policies.policy import Policy
-from sweetrl_agent.rollouts import BestOf, episodes_of, play, shard_size
+from sweetrl_agent.rollouts import BestOf, episodes_of, shard_size
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
+from sweetrl_agent.workers import in_order
 
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
     """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
-    policy = functools.cache(load)
+    policy = load if run.config.run.ray_workers else functools.cache(load)
     for split, tasks in splits(run).items():
         record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
 
@@ -56,13 +59,12 @@ def record(
     done = whole_batches(path, played, shard_size(size), len(episodes))
     if done == len(episodes):
         return
-    policy = load()
     said = " ".join(str(value) for value in label.values() if value not in stage.split())
-    with (
-        closing(run.environment(tasks, size, simulator)) as env,
-        tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar,
-    ):
-        for trajectories in play(policy, env, episodes[done:], run.seed, stage, best_of=best_of):
+    environment = partial(run.environment, tasks, size, simulator)
+    opens = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of)
+    settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
+    with tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar:
+        for trajectories in in_order(opens, rollouts.shards(episodes[done:], size), settings):
             append_rows(path, ({**label, **_row(t, by_id[t.task_id], run.world.grade)} for t in trajectories))
             bar.update(len(trajectories))
 

@@ -20,10 +20,14 @@ _CHUNK_BYTES = 1 << 16
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file: afterwards it has the old content or the new, never a part."""
+    _write_whole(path, [text])
+
+
+def _write_whole(path: Path, parts: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".part")
     with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
+        file.writelines(parts)
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)
@@ -35,8 +39,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a whole JSONL file."""
-    write_text(path, "".join(_line(row) for row in rows))
+    """Write a whole JSONL file, row by row: they need not fit into memory together."""
+    _write_whole(path, map(_line, rows))
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -51,9 +55,21 @@ def append_rows(path: Path, rows: Iterable[Row]) -> None:
 
 def read_rows(path: Path) -> list[Row]:
     """Rows of a JSONL file without a torn last line; [] where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_bytes()[: _complete_bytes(path)].splitlines() if line.strip()]
+    return list(iter_rows(path))
+
+
+def iter_rows(path: Path) -> Iterator[Row]:
+    """The same one by one, for files that are large."""
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n") and line.strip():
+                    yield json.loads(line)
+
+
+def count_rows(path: Path) -> int:
+    """How many rows `read_rows` gives; 0 where there is no file."""
+    return sum(1 for _ in iter_rows(path))
 
 
 def whole_batches(path: Path, count: int, batch: int, total: int) -> int:

@@ -18,11 +18,14 @@ from colbench_gym.simulators.scripted_design import CONTENT, sentences
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.embedded import design_of
 from colbench_gym.tasks.task import Task
-from sandboxes.browser import Browser
+from sandboxes.browser import LayoutBrowser
 from sandboxes.pages import Page, Rendering
+from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.chat import hint_message
 from sweetrl_agent.seeds import derive_seed
 
+#: Pages whose boxes are kept, some kilobytes each.
+CACHED = 50_000
 #: Words of what a person says -> slots that it may be about, likely ones first.
 _ABOUT = (
     ("background of the page", ("ground",)), ("bar at the top", ("tone", "shade")), ("bar at the bottom", ("footer", "tone", "shade")),
@@ -45,9 +48,9 @@ class Demonstrator:
         hinted_fraction: Share of dialogues led by the hidden page.
     """
 
-    rounds: tuple[float, ...] = (0.15, 0.25, 0.25, 0.2, 0.15)
-    hears: float = 0.7
-    errs: float = 0.1
+    rounds: tuple[float, ...] = (0.2, 0.27, 0.2, 0.1, 0.07, 0.05, 0.04, 0.04, 0.03)
+    hears: float = 0.9
+    errs: float = 0.02
     guesses: float = 0.1
     hinted_fraction: float = 0.2
 
@@ -73,14 +76,12 @@ def demonstrations(
     """
     demonstrator = demonstrator or Demonstrator()
     dialogues = [_begin(tasks[i % len(tasks)], demonstrator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)]
-    with Browser() as browser:
-        references = dict(zip(
-            (task.id for task in tasks), browser.lay_out([Page(task.hidden.reference) for task in tasks]), strict=True
-        ))  # fmt: skip
+    with LayoutBrowser(cache=RenderingCache(most=CACHED)) as browser:
         while under_way := [dialogue for dialogue in dialogues if not dialogue.is_over]:
-            pages = browser.lay_out([Page(dialogue.own.html()) for dialogue in under_way])
-            for dialogue, page in zip(under_way, pages, strict=True):
-                _go_on(dialogue, page, references[dialogue.task.id], demonstrator, level)
+            pages = browser.render([Page(dialogue.own.html()) for dialogue in under_way])
+            references = browser.render([Page(dialogue.task.hidden.reference) for dialogue in under_way])
+            for dialogue, page, reference in zip(under_way, pages, references, strict=True):
+                _go_on(dialogue, page, reference, demonstrator, level)
     return [dialogue.messages for dialogue in dialogues]
 
 

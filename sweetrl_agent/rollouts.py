@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,6 +60,30 @@ def shard_size(num_envs: int) -> int:
     return SHARD * num_envs
 
 
+def shards(episodes: Sequence[Episode], num_envs: int) -> list[Sequence[Episode]]:
+    """The parts in which `play` plays episodes."""
+    size = shard_size(num_envs)
+    return [episodes[start : start + size] for start in range(0, len(episodes), size)]
+
+
+@contextmanager
+def player(
+    load: Callable[[], Policy], environment: Callable[[], ColBenchVectorEnv], seed: int, stage: str, **settings: Any
+) -> Iterator[Callable[[Sequence[Episode]], list[Trajectory]]]:
+    """What plays shards, for `workers.in_order`.
+
+    Args:
+        load: Loads the agent.
+        environment: Makes the vector environment, closed at the end.
+        seed: As in `play`, like the rest.
+        stage: Its.
+        **settings: Its others.
+    """
+    policy = load()
+    with closing(environment()) as env:
+        yield lambda episodes: next(play(policy, env, episodes, seed, stage, **settings))
+
+
 def play(
     policy: Policy,
     env: ColBenchVectorEnv,
@@ -86,9 +111,7 @@ def play(
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
     speaker = _Alone(continuous) if best_of is None else _Best(continuous, best_of)
-    size = shard_size(env.num_envs)
-    for start in range(0, len(episodes), size):
-        own = episodes[start : start + size]
+    for own in shards(episodes, env.num_envs):
         yield _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1).play()
 
 

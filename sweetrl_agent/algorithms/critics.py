@@ -19,7 +19,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArg
 import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
 from sandboxes.browser import make_browser
-from sweetrl_agent.collection import load_trajectories
+from sweetrl_agent.collection import iter_trajectories
 from sweetrl_agent.credit import SUM
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.critic import Critic
@@ -89,7 +89,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     else:
         rows = [
             {"messages": t.messages, "hidden": t.task_row["ground_truth"], "success": t.metrics["success"]}
-            for t in load_trajectories(run)
+            for t in iter_trajectories(run)
             if not t.is_void
         ]
         dataset = success_rows(rows, tokenizer, instructions, config.critic_max_length)

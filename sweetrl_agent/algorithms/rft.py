@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from transformers import set_seed
@@ -15,7 +15,7 @@ from trl import SFTConfig, SFTTrainer
 
 from colbench_gym.errors import TaskError
 from sweetrl_agent.chat import system_message
-from sweetrl_agent.collection import load_trajectories
+from sweetrl_agent.collection import iter_trajectories
 from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
@@ -25,7 +25,7 @@ from sweetrl_agent.trajectory import Trajectory
 POLICY = "rft/agent"
 
 
-def best_of_each_task(trajectories: Sequence[Trajectory], grade: str, least: float) -> list[Trajectory]:
+def best_of_each_task(trajectories: Iterable[Trajectory], grade: str, least: float) -> list[Trajectory]:
     """Trajectories that are graded at least `least`, and none worse than another of their task."""
     valid = [t for t in trajectories if not t.is_void]
     best: dict[str, float] = {}
@@ -44,7 +44,7 @@ def train(run: Run) -> None:
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
-    kept = best_of_each_task(load_trajectories(run), run.world.grade, run.config.collect.min_best)
+    kept = best_of_each_task(iter_trajectories(run), run.world.grade, run.config.collect.min_best)
     if not kept:
         raise TaskError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "

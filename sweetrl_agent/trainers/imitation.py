@@ -104,8 +104,11 @@ class ImitationTrainer(Trainer):  # type: ignore[misc]
     """
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> torch.Tensor:
-        """Mean cross-entropy of the labelled tokens of a batch: the model's own loss."""
-        hidden = model.model(inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state[:, :-1]
+        """Mean cross-entropy of the labelled tokens of a batch: the model's own loss.
+
+        Without a mask: the padding stands behind the tokens, which never look there.
+        """
+        hidden = model.model(inputs["input_ids"]).last_hidden_state[:, :-1]
         targets = inputs["labels"][:, 1:]
         labelled = targets != -100
         return nn.functional.cross_entropy(model.lm_head(hidden[labelled]), targets[labelled])

@@ -42,7 +42,8 @@ def test_what_the_person_says_moves_the_page_towards_the_one_in_mind(shown):
     for i, dialogue in enumerate(shown):
         if dialogue[0]["role"] != "system" and len(dialogue) >= 6:
             wanted = design_of(TASKS[i % 12]).html().splitlines()
-            first, last = (set(current_page([m["content"]]).splitlines()) for m in (dialogue[1], dialogue[-1]))
+            said = [message["content"] for message in dialogue if message["role"] == "assistant"]
+            first, last = (set(current_page(shown_so_far).splitlines()) for shown_so_far in (said[:1], said))
             ends[len(set(wanted) & last) >= len(set(wanted) & first)] += 1
     assert ends[True] > 5 * max(ends[False], 1)
 

@@ -1,0 +1,136 @@
+"""Cost against work: seconds and peak memory of every stage at 100, 1,000 and 10,000 training tasks.
+
+    PYTHONPATH=. python benchmarks/cost.py --output benchmarks/results/cost.json
+
+The agent is replayed (it asks by its seed and hands in the reference or a wrong answer), for a model would take days; human, grader, files, critic
+and actor are real, these on a model of one narrow layer. Every size runs in a process of its own. Linear is a rate of 1 in "growth": the seconds of
+a task at 10,000 tasks over those at 1,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.rows import row_from_task
+from sweetrl_agent import collection
+from sweetrl_agent.algorithms import sweet
+from sweetrl_agent.algorithms.critics import SWEET
+from sweetrl_agent.chat import Messages
+from sweetrl_agent.compare import parse
+from sweetrl_agent.evaluation import record
+from sweetrl_agent.files import write_json, write_rows
+from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.run import Run
+
+SIZES = (100, 1_000, 10_000)
+STAGES = ("collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate")
+NARROW = [
+    "--imitation_dialogues",
+    "400",
+    "--imitation_epochs",
+    "1",
+    "--tiny_layers",
+    "1",
+    "--tiny_hidden_size",
+    "32",
+    "--tiny_vocab_size",
+    "1000",
+]
+
+
+class Replayed:
+    """An agent that costs nothing: two questions, then an answer that is right half of the time."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        """Know the right answer to every request."""
+        self.answers = answers
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy`."""
+        return [self._say(dialogue, seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
+
+    def _say(self, dialogue: Messages, seed: int) -> Utterance:
+        if len(dialogue) < 5:
+            return Utterance(f"What about case {seed % 1000}?", [1] * 12, [-0.1] * 12)
+        right = self.answers[dialogue[0]["content"]]
+        code = right if np.random.default_rng(seed).random() < 0.5 else right.replace("return", "return None #", 1)
+        return Utterance(f"{ANSWER_MARKER}\n{code}", [1] * 60, [-0.1] * 60)
+
+
+def measure(size: int, folder: Path) -> dict[str, Any]:
+    """All stages at one size, in this process."""
+    tasks = load_tasks("embedded:train")
+    rows = [row_from_task(tasks[i % len(tasks)]) for i in range(size)]
+    write_rows(folder / "rows.jsonl", rows)
+    _, config = parse([
+        "--model", str(folder.parent / "start" / "start"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
+        "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
+    ])  # fmt: skip
+    run = Run(config)
+    agent = Replayed({row["problem_description"]: row["ground_truth"] for row in rows})
+    for module in (collection, sweet):
+        vars(module)["load_policy"] = lambda *_: agent
+    played = run.train[: max(size // 10, 1)]
+    work = {
+        "collect": lambda: collection.collect(run),
+        "pairs": lambda: collection.pair_outcomes(run),
+        "critic": lambda: sweet.train_critic(run, SWEET),
+        "candidates": lambda: sweet.sample_candidates(run),
+        "rank": lambda: sweet.rank(run),
+        "actor": lambda: sweet.train_actor(run),
+        "evaluate": lambda: record(run, run.path("evaluation.jsonl"), {"agent": "replayed"}, played, lambda: agent, "evaluate"),
+    }
+    for name in STAGES:
+        with run.stage(name):
+            work[name]()
+        print(f"{size} tasks, {name}: {run.seconds[name]:.1f} s, {run.peak_mib[name]:.0f} MiB", file=sys.stderr, flush=True)
+    return {"seconds": run.seconds, "peak_mib": run.peak_mib}
+
+
+def main() -> None:
+    """Measure every size in a process of its own, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(given.measure, given.folder)))
+        return
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        start = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "imitate", "--output", str(folder / "start"), *NARROW]
+        subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
+        for size in given.sizes:
+            own = folder / str(size)
+            own.mkdir()
+            command = [sys.executable, __file__, "--measure", str(size), "--folder", str(own)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            found[str(size)] = json.loads(done.stdout.splitlines()[-1])
+    sizes = [str(size) for size in given.sizes]
+    if len(sizes) > 1:
+        last, before = sizes[-1], sizes[-2]
+        found["growth"] = {
+            stage: found[last]["seconds"][stage] / found[before]["seconds"][stage] * int(before) / int(last) for stage in STAGES
+        }
+        found["more_mib"] = {stage: found[last]["peak_mib"][stage] - found[sizes[0]]["peak_mib"][stage] for stage in STAGES}
+    print(json.dumps(found, indent=2))
+    if given.output:
+        write_json(given.output, found)
+
+
+if __name__ == "__main__":
+    main()

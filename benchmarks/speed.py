@@ -1,0 +1,314 @@
+"""How much of the naive way's work is saved, as ratios in one run: ranking behind a shared dialogue, collection, and training steps.
+
+    PYTHONPATH=. python benchmarks/speed.py --output benchmarks/results/speed.json [--figures ranking collection training]
+
+Medians of `--repeats` rounds in which the ways take turns, since machines are noisy. The models have random weights in the shape of
+SmolLM2-135M, for speed does not depend on what they know; collection uses a tiny model that has learnt to converse for half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from datasets import Dataset
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import LlamaConfig, LlamaForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+import colbench_gym  # noqa: F401  # registers the environments
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.simulators import Simulator, make
+from colbench_gym.tasks import Task, load_tasks
+from sweetrl_agent.chat import hint_message
+from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.critics.advantage import candidate_log_probs
+from sweetrl_agent.files import write_json
+from sweetrl_agent.imitation import demonstrations
+from sweetrl_agent.models import load_model, load_policy, load_tokenizer
+from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.rollouts import episodes_of, play
+from sweetrl_agent.run import peak_memory_mib, versions
+from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.tiny import build_tokenizer
+from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
+from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+
+Figures = dict[str, Any]
+PROMPT, CANDIDATES, CANDIDATE = 1500, 16, 100
+LATENCY, DIALOGUES = 0.05, 64
+
+
+def model_135m(seed: int, vocab_size: int = 49152) -> LlamaForCausalLM:
+    """Random weights in the shape of SmolLM2-135M."""
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=vocab_size, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+        num_key_value_heads=3, max_position_embeddings=8192, tie_word_embeddings=True,
+    )).eval()  # fmt: skip
+
+
+# ---- 1. Ranking -----------------------------------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def naive_log_probs(model: Any, prompt: list[int], candidates: list[list[int]]) -> list[torch.Tensor]:
+    """Every candidate behind its own copy of the prompt; logits for the candidate's tokens only."""
+    found = []
+    for ids in candidates:
+        logits = model(torch.tensor([prompt + ids]), use_cache=False, logits_to_keep=len(ids) + 1).logits[0, :-1]
+        found.append(torch.log_softmax(logits.float(), dim=-1).gather(1, torch.tensor(ids)[:, None])[:, 0])
+    return found
+
+
+@torch.inference_mode()
+def shared_log_probs(model: Any, prompt: list[int], candidates: list[list[int]]) -> list[torch.Tensor]:
+    """The prompt read once."""
+    return candidate_log_probs(model, prompt, candidates)
+
+
+def ranking(repeats: int) -> Figures:
+    """Log-ratios of 16 candidates of 100 tokens behind 1,500, under a critic and its reference."""
+    models = [model_135m(seed) for seed in (0, 1)]
+    random = torch.Generator().manual_seed(0)
+    prompt = torch.randint(10, 49000, (PROMPT,), generator=random).tolist()
+    candidates = torch.randint(10, 49000, (CANDIDATES, CANDIDATE), generator=random).tolist()
+    ways = {"naive": naive_log_probs, "shared": shared_log_probs}
+    scores, flops = {}, {}
+    for name, way in ways.items():
+        with FlopCounterMode(display=False) as counter:
+            log_probs = [way(model, prompt, candidates) for model in models]
+        scores[name] = torch.stack([(a - b).mean() for a, b in zip(*log_probs, strict=True)])
+        flops[name] = counter.get_total_flops()
+    seconds = timed(
+        {name: lambda way=way: [way(model, prompt, candidates) for model in models] for name, way in ways.items()}, repeats
+    )
+    return {
+        "seconds": seconds,
+        "throughput_ratio": seconds["naive"] / seconds["shared"],
+        "operations_ratio": flops["naive"] / flops["shared"],
+        "operations": flops,
+        "largest_difference_of_scores": float((scores["naive"] - scores["shared"]).abs().max()),
+    }
+
+
+# ---- 2. Collection --------------------------------------------------------------------------------------------------------
+
+
+class Late(Simulator):
+    """The scripted human, who takes a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.scripted = seconds, make("scripted")
+
+    def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
+        """See `Simulator`."""
+        time.sleep(self.seconds)
+        return self.scripted.reply(task, dialogue, seed)
+
+
+def start_model() -> str:
+    """A tiny model that has learnt to converse for half a minute."""
+    folder = Path(tempfile.mkdtemp(prefix="speed-")) / "run"
+    command = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "imitate", "--imitation_dialogues", "1500"]
+    subprocess.run([*command, "--imitation_epochs", "1", "--output", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return str(folder / "start")
+
+
+def collection(repeats: int) -> Figures:
+    """Agent's turns a second with 64 dialogues and a human of 50 ms; the ideal is the same agent with a human of 0 ms."""
+    start = start_model()
+    tasks = load_tasks("embedded:train[:64]")
+    policy = load_policy(start, start, ModelArguments(generation_batch=DIALOGUES))
+    arguments = ModelArguments()
+    rounds = TransformersPolicy(load_model(start, start, arguments), load_tokenizer(start, arguments), arguments.max_new_tokens)
+
+    def ours(agent: Any, latency: float) -> float:
+        env = ColBenchVectorEnv(num_envs=DIALOGUES, tasks=tasks, simulator=Late(latency))
+        with closing(env):
+            env.envs[0].prepare()
+            begin = time.monotonic()
+            played = [t for shard in play(agent, env, episodes_of([task.id for task in tasks], 4), 0, "speed") for t in shard]
+            return sum(len(t.turns) for t in played) / (time.monotonic() - begin)
+
+    ways: dict[str, Callable[[], float]] = {
+        "ideal: no latency": lambda: ours(policy, 0.0),
+        "ours": lambda: ours(policy, LATENCY),
+        "ours in rounds": lambda: ours(rounds, LATENCY),
+        "gymnasium async": lambda: lock_step(rounds, AsyncVectorEnv, 10),
+        "gymnasium sync": lambda: lock_step(rounds, SyncVectorEnv, 3),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            rates[name].append(way())
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    return {
+        "turns_per_second": medians,
+        "share_of_ideal": medians["ours"] / medians["ideal: no latency"],
+        "against": {name: medians["ours"] / medians[name] for name in ways if name not in ("ours", "ideal: no latency")},
+    }
+
+
+def make_late_env() -> gym.Env[Any, Any]:
+    """One dialogue, as Gymnasium's vector environments take it."""
+    return gym.make("ColBench-Backend-v0", tasks="embedded:train[:64]", simulator=Late(LATENCY), sandbox="embedded")
+
+
+def lock_step(policy: TransformersPolicy, kind: Any, steps: int) -> float:
+    """Turns a second of Gymnasium's own vector environments; finished dialogues begin anew in the same step."""
+    env = kind([make_late_env] * DIALOGUES, autoreset_mode=AutoresetMode.SAME_STEP)
+    with closing(env):
+        _, infos = env.reset(seed=0)
+        begin = time.monotonic()
+        for step in range(steps):
+            said = policy.generate(list(infos["messages"]), [derive_seed(0, step, i) for i in range(DIALOGUES)])
+            *_, infos = env.step([utterance.text for utterance in said])
+        return steps * DIALOGUES / (time.monotonic() - begin)
+
+
+# ---- 3. Training ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of_pairs(count: int) -> list[dict[str, Any]]:
+    """Pairs of dialogues on embedded tasks, which differ where people's do: after the request."""
+    tasks = load_tasks(f"embedded:train[:{count}]")
+    sides = [demonstrations(tasks, make("scripted"), count, seed) for seed in (1, 2)]
+    talks = [[[m for m in dialogue if m["role"] != "system"] for dialogue in side] for side in sides]
+    return [
+        {"hidden": task.hidden.reference, "chosen": a, "rejected": b}
+        for task, a, b in zip(tasks, *talks, strict=True)
+    ]  # fmt: skip
+
+
+def trainer_for(kind: str, is_ours: bool, folder: str) -> Any:
+    """The critic's or DPO's trainer over the same pairs, stock or ours, on a model of SmolLM2-135M's shape."""
+    rows = rows_of_pairs(8)
+    tokenizer = build_tokenizer((m["content"] for row in rows for m in row["chosen"]), 500, 4)
+    models: dict[str, Any] = {"model": model_135m(0), "ref_model": model_135m(1), "processing_class": tokenizer}
+    common: dict[str, Any] = {
+        "output_dir": folder, "per_device_train_batch_size": 4, "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
+        "report_to": [], "max_length": 4096, "disable_tqdm": True, "learning_rate": 1e-5,
+    }  # fmt: skip
+    trainer: Any
+    if kind == "critic":
+        trainer = SweetCriticTrainer(**models, args=SweetCriticConfig(**common), train_dataset=Dataset.from_list(rows))
+    else:
+        turns = [
+            {"prompt": [*hint_message(row["hidden"]), *row["chosen"][:-1]], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]}
+            for row in rows
+        ]  # fmt: skip
+        trainer = DPOTrainer(**models, args=DPOConfig(**common), train_dataset=Dataset.from_list(turns))
+    if is_ours:
+        score_labelled_tokens_only(trainer)
+    return trainer
+
+
+def training_step(kind: str, is_ours: bool) -> dict[str, float]:
+    """Seconds, loss and peak memory of steps in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_for(kind, is_ours, folder)
+        trainer.create_optimizer()
+        batch = next(iter(trainer.get_train_dataloader()))
+        seconds, losses = [], []
+        for _ in range(3):
+            begin = time.monotonic()
+            loss = trainer.training_step(trainer.model, dict(batch))
+            trainer.optimizer.step()
+            trainer.optimizer.zero_grad()
+            seconds.append(time.monotonic() - begin)
+            losses.append(float(loss))
+        return {
+            "seconds": min(seconds),
+            "loss": losses[0],
+            "peak_mib": peak_memory_mib(),
+            "tokens": int(batch["attention_mask"].sum()),
+        }
+
+
+def training(repeats: int) -> Figures:
+    """A step of the critic and of DPO, stock TRL against ours, each in a process of its own."""
+    found: Figures = {}
+    for kind in ("critic", "dpo"):
+        rows: dict[str, list[dict[str, float]]] = {"stock": [], "ours": []}
+        for _ in range(repeats):
+            for name, own in rows.items():
+                own.append(in_own_process(f"{kind}:{name}"))
+        middle = {name: {key: statistics.median(r[key] for r in own) for key in own[0]} for name, own in rows.items()}
+        stock, ours = middle["stock"], middle["ours"]
+        found[kind] = {
+            **middle,
+            "speed_ratio": stock["seconds"] / ours["seconds"],
+            "memory_ratio": ours["peak_mib"] / stock["peak_mib"],
+            "difference_of_losses": abs(stock["loss"] - ours["loss"]),
+        }
+    return found
+
+
+# ---- all ------------------------------------------------------------------------------------------------------------------
+
+
+def in_own_process(what: str) -> dict[str, float]:
+    """One measurement in a fresh process, whose peak memory is its own."""
+    done = subprocess.run([sys.executable, __file__, "--measure", what], check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def timed(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each way; they take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            begin = time.monotonic()
+            way()
+            seconds[name].append(time.monotonic() - begin)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+FIGURES: dict[str, Callable[[int], Figures]] = {"ranking": ranking, "collection": collection, "training": training}
+
+
+def main() -> None:
+    """Measure and print; keep the table where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--figures", nargs="+", choices=list(FIGURES), default=list(FIGURES))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        kind, _, way = given.measure.partition(":")
+        print(json.dumps(training_step(kind, way == "ours")))
+        return
+    machine = {
+        "cores": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "when": datetime.now(UTC).date().isoformat(),
+    }
+    found: Figures = {"machine": machine, "versions": versions()["packages"]}
+    for name in given.figures:
+        found[name] = FIGURES[name](given.repeats)
+        print(json.dumps({name: found[name]}, indent=2), flush=True)
+    if given.output:
+        write_json(given.output, found)
+
+
+if __name__ == "__main__":
+    main()
