@@ -65,14 +65,36 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
         start = _render(messages[:i], tokenizer, add_generation_prompt=True)
         end = _render(messages[: i + 1], tokenizer)
         if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
-            raise ValueError(
-                f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
-                "told apart; use a template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
-            )
+            raise _changing_template(turn)
         turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))
     if turn == 0:
         raise ValueError("Expected a dialogue with at least one agent turn, got none.")
     return EncodedDialogue(token_ids, turn_ids)
+
+
+def encode_turn(messages: Messages, prompt: list[int], text: str, tokenizer: Any) -> list[int]:
+    """Token ids of an agent's next turn, its end-of-turn token(s) included.
+
+    Args:
+        messages: The dialogue before it.
+        prompt: What `encode_prompt` gives for them.
+        text: What the agent says.
+        tokenizer: Has the chat template.
+
+    Raises:
+        ValueError: If the chat template renders the dialogue differently with the turn behind it.
+    """
+    whole = _render([*messages, {"role": "assistant", "content": text}], tokenizer)
+    if whole[: len(prompt)] != prompt:
+        raise _changing_template(sum(message["role"] == "assistant" for message in messages) + 1)
+    return whole[len(prompt) :]
+
+
+def _changing_template(turn: int) -> ValueError:
+    return ValueError(
+        f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
+        "told apart; use a template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+    )
 
 
 def _render(messages: Messages, tokenizer: Any, add_generation_prompt: bool = False) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, hint_message, system_message
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_turn, hint_message, system_message
 from sweetrl_agent.credit import FORMS, SUM, turn_advantages
 from sweetrl_agent.padding import is_token, right_padded
 
@@ -54,7 +54,7 @@ class AdvantageCritic:
         hint = hint_message(hidden, self.instructions)
         prompt = encode_prompt([*hint, *messages], self.tokenizer)
         plain = encode_prompt(self._as_agent(messages), self.tokenizer) if self.form == "released" else prompt
-        candidates = [self._candidate_ids([*hint, *messages], prompt, text) for text in unique]
+        candidates = [encode_turn([*hint, *messages], prompt, text, self.tokenizer) for text in unique]
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
             start = candidate_log_probs(reference, plain, candidates)
@@ -83,10 +83,6 @@ class AdvantageCritic:
 
     def _as_agent(self, messages: Messages) -> Messages:
         return [*system_message(self.instructions), *messages]
-
-    def _candidate_ids(self, messages: Messages, prompt: list[int], text: str) -> list[int]:
-        whole = encode_dialogue([*messages, {"role": "assistant", "content": text}], self.tokenizer).token_ids
-        return whole[len(prompt) :]
 
     @contextlib.contextmanager
     def _reference(self) -> Iterator[Any]:
