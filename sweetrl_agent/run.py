@@ -20,6 +20,7 @@ import yaml
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks import Task
 from sweetrl_agent.config import Config, first_stage
+from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
 from sweetrl_agent.worlds import WORLDS
 
@@ -50,8 +51,9 @@ class Run:
         self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
-        write_text(path, settings)
-        write_json(self.folder / "versions.json", versions())
+        if is_first():
+            write_text(path, settings)
+            write_json(self.folder / "versions.json", versions())
         self.world = WORLDS[config.task.env]
         self.train, self.test, self.unseen = load_splits(config)
 
@@ -75,6 +77,11 @@ class Run:
         """True where the stage's files are whole."""
         return stage in self.seconds
 
+    def wait_for(self, stage: str) -> None:
+        """Wait until the first process has done a stage."""
+        wait_until(lambda: stage in _read(self.folder / "seconds.json"))
+        self.seconds = _read(self.folder / "seconds.json")
+
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage, note its peak memory, and mark it done when the block ends without an error.
@@ -84,6 +91,8 @@ class Run:
         start = time.monotonic()
         forget_peak_memory()
         yield
+        if not is_first():
+            return
         self.peak_mib[name] = round(peak_memory_mib())
         write_json(self.folder / "peak_mib.json", self.peak_mib)
         self.seconds[name] = round(time.monotonic() - start, 1)
@@ -109,6 +118,8 @@ class Run:
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:
         """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
+        if not is_first():
+            return
         kept = [row for row in read_rows(self.path("metrics.jsonl")) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 

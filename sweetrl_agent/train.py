@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run
 
+#: Stages in which all processes of `accelerate launch` train together; the first does the others.
+TOGETHER = ("critic", "actor")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the main job; returns the exit status."""
@@ -28,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with contextlib.ExitStack() as held:
         try:
             config = parse(arguments)
+            from sweetrl_agent.distributed import is_first
             from sweetrl_agent.files import locked
             from sweetrl_agent.run import Run
             from sweetrl_agent.worlds import WORLDS
@@ -36,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             if config.run.dry_run:
                 return dry_run(config)
-            held.enter_context(locked(Path(config.run.output)))
+            if is_first():
+                held.enter_context(locked(Path(config.run.output)))
             run = Run(config)
             check_order(run, config.run.stage)
         except (ColBenchError, ValueError) as error:
@@ -151,17 +156,21 @@ def run_stages(run: Run, wanted: str) -> None:
     import torch
 
     import sandboxes
+    from sweetrl_agent.distributed import is_first, num_processes
 
-    print("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
-    torch.set_num_threads(run.config.run.threads or os.cpu_count() or 1)
+    say = print if is_first() else (lambda _: None)
+    say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+    torch.set_num_threads(run.config.run.threads or max((os.cpu_count() or 1) // num_processes(), 1))
     for name, function in stages().items():
         if wanted not in ("all", name):
             continue
         if run.is_done(name) and name != "report":
-            print(f"{name}: done before, {run.seconds[name]:.0f} s")
-            continue
-        with run.stage(name):
-            function(run)
+            say(f"{name}: done before, {run.seconds[name]:.0f} s")
+        elif is_first() or name in TOGETHER:
+            with run.stage(name):
+                function(run)
+        if not is_first() and name != "report":  # the last one, which nobody waits for
+            run.wait_for(name)
 
 
 def dry_run(config: Any) -> int:

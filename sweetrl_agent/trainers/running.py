@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config import Config, ModelArguments
+from sweetrl_agent.distributed import is_first, own_share
 from sweetrl_agent.files import Row
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 
@@ -36,7 +37,8 @@ class StageProgress(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar where training goes on from."""
-        self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
+        if is_first():
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Move on."""
@@ -66,7 +68,7 @@ def trainer_arguments(
         "output_dir": str(folder / CHECKPOINTS),
         "seed": seed,
         "per_device_train_batch_size": micro_batch,
-        "gradient_accumulation_steps": batch // micro_batch,
+        "gradient_accumulation_steps": own_share(batch, micro_batch),
         "learning_rate": learning_rate,
         "num_train_epochs": epochs,
         "lr_scheduler_type": "cosine_with_min_lr",
@@ -122,13 +124,17 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
     checkpoints = folder / CHECKPOINTS
-    _drop_torn_checkpoints(checkpoints)
+    if is_first():
+        _drop_torn_checkpoints(checkpoints)
+    trainer.accelerator.wait_for_everyone()
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
-    with _arriving(folder) as beside:
-        trainer.save_model(str(beside))
-        tokenizer.save_pretrained(str(beside))
-        (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
+    everyone = trainer.accelerator.wait_for_everyone
+    with _arriving(folder, everyone) as beside:
+        trainer.save_model(str(beside))  # shards of all processes come together here
+        if is_first():
+            tokenizer.save_pretrained(str(beside))
+            (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
     rows = [
         {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
         for entry in trainer.state.log_history
@@ -145,14 +151,23 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
         tokenizer.save_pretrained(beside)
 
 
+def _nobody() -> None:
+    pass
+
+
 @contextlib.contextmanager
-def _arriving(folder: Path) -> Iterator[Path]:
-    """A folder beside `folder` to be filled, which then takes its place."""
+def _arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[Path]:
+    """A folder beside `folder` to be filled, by all processes together, which then takes its place."""
     beside = folder.with_name(folder.name + ".part")
-    shutil.rmtree(beside, ignore_errors=True)
+    if is_first():
+        shutil.rmtree(beside, ignore_errors=True)
+    everyone()
     yield beside
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
+    everyone()
+    if is_first():
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+    everyone()
 
 
 class Checkpoint:

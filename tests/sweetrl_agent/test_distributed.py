@@ -1,0 +1,90 @@
+"""Several processes train as one: the same steps, files written once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from safetensors.torch import load_file
+
+from colbench_gym.errors import ColBenchError
+from colbench_gym.simulators import make
+from colbench_gym.tasks import load_tasks
+from sweetrl_agent import distributed
+from sweetrl_agent.files import read_rows, write_json, write_rows
+from sweetrl_agent.imitation import demonstrations
+
+SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
+
+
+@pytest.fixture
+def make_folder(tiny_model_folder, tmp_path):
+    """Function: name -> a run folder whose next stage is the critic."""
+    tasks = load_tasks("embedded:train[:16]")
+    better, worse = (demonstrations(tasks, make("scripted"), 16, seed) for seed in (1, 2))
+
+    def make_one(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_rows(folder / "outcome_pairs.jsonl", (
+            {"task_id": task.id, "hidden": task.hidden.reference, "chosen": _talk(a), "rejected": _talk(b)}
+            for task, a, b in zip(tasks, better, worse, strict=True)
+        ))  # fmt: skip
+        write_json(folder / "seconds.json", {"imitate": 0.0, "collect": 0.0, "pairs": 0.0})
+        return folder
+
+    return make_one
+
+
+def _talk(dialogue):
+    return [{"role": m["role"], "content": m["content"]} for m in dialogue if m["role"] != "system"]
+
+
+def _train(folder, model, *launcher):
+    command = [
+        sys.executable,
+        *launcher,
+        "-m",
+        "sweetrl_agent.train",
+        "--output",
+        str(folder),
+        "--model",
+        str(model),
+        *SETTINGS,
+    ]
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
+    one, two = make_folder("one"), make_folder("two")
+    _train(one, tiny_model_folder)
+    said = _train(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    weights, others, start = (
+        load_file(folder / "model.safetensors") for folder in (one / "critic", two / "critic", tiny_model_folder)
+    )
+    assert weights.keys() == others.keys()
+    moved = max(float((weights[name] - start[name]).abs().max()) for name in weights)
+    apart = max(float((weights[name] - others[name]).abs().max()) for name in weights)
+    assert apart < 0.02 * moved, (apart, moved)
+    losses = [[row["loss"] for row in read_rows(folder / "metrics.jsonl")] for folder in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4) and losses[0]
+    assert set(json.loads((two / "seconds.json").read_text())) == {"imitate", "collect", "pairs", "critic"}
+    assert said.count("sandbox:") == 1, "only the first process speaks"
+    assert not list(two.glob("*.part"))
+
+
+def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
+    assert distributed.own_share(8, 4) == 2
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert distributed.own_share(8, 4) == 1
+    with pytest.raises(
+        ColBenchError, match="^A batch of 8 cannot be shared by 2 processes of 8 at a time; choose a micro-batch"
+    ):
+        distributed.own_share(8, 8)
