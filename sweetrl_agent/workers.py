@@ -49,16 +49,27 @@ class _Worker:
         import torch
 
         torch.set_num_threads(1)
-        self._opened: tuple[Any, Callable[[Any], Any]] | None = None  # until the process ends
+        self._opened: tuple[Any, Any, Callable[[Any], Any]] | None = None
 
     def do(self, opens: list[Any], shard: Any) -> Any:
         """Work off a shard; `opens` holds the reference of what opens this worker, for a process that takes the place of a killed one."""
-        if self._opened is None:
+        if self._opened is None or self._opened[0] != opens[0]:
             import ray
 
+            self.close()
             held = ray.get(opens[0])()
-            self._opened = held, held.__enter__()
-        return self._opened[1](shard)
+            self._opened = opens[0], held, held.__enter__()
+        return self._opened[2](shard)
+
+    def close(self) -> None:
+        """Let go of what was opened; the process stays, for it takes seconds to start."""
+        if self._opened is not None:
+            opened, self._opened = self._opened, None
+            opened[1].__exit__(None, None, None)
+
+
+#: Workers that have started, by the job of Ray's that they belong to.
+_STARTED: dict[str, list[Any]] = {}
 
 
 def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
@@ -70,20 +81,33 @@ def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunA
         raise ColBenchError("`--ray_workers` needs Ray: `pip install 'colbench-gym[ray]'`.") from None
     if not ray.is_initialized():
         _join(ray, settings)
+    workers = _workers(ray, min(settings.ray_workers, len(shards)))
+    held = [ray.put(opens)]  # not an argument of the constructor: Ray cannot restart an actor whose own arguments are large
+    pool: Any = ActorPool(workers)
+    try:
+        yield from pool.map(lambda worker, shard: worker.do.remote(held, shard), shards)
+    except BaseException:  # some are still at work
+        for worker in _STARTED.pop(_job(ray)):
+            ray.kill(worker)
+        raise
+    ray.get([worker.close.remote() for worker in workers])
+
+
+def _workers(ray: Any, count: int) -> list[Any]:
+    """So many workers of this job, started where there are fewer."""
     import torch
 
     room = int(ray.cluster_resources().get("CPU", 1))  # a worker without one would never start
-    count = min(settings.ray_workers, len(shards), max(room, 1))
+    started = _STARTED.setdefault(_job(ray), [])
     gpus = 1 if torch.cuda.is_available() else 0
     kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)(_Worker)
-    held = [ray.put(opens)]  # not an argument of the constructor: Ray cannot restart an actor whose own arguments are large
-    workers: list[Any] = [kind.remote() for _ in range(count)]
-    try:
-        pool: Any = ActorPool(workers)
-        yield from pool.map(lambda worker, shard: worker.do.remote(held, shard), shards)
-    finally:
-        for worker in workers:
-            ray.kill(worker)
+    while len(started) < min(count, max(room, 1)):
+        started.append(kind.remote())
+    return started[:count]
+
+
+def _job(ray: Any) -> str:
+    return str(ray.get_runtime_context().get_job_id()) + str(ray.get_runtime_context().gcs_address)
 
 
 def _join(ray: Any, settings: RunArguments) -> None:

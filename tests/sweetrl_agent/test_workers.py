@@ -1,9 +1,8 @@
-"""Shards here and on Ray: the same files for any number of workers, and a killed worker costs time only."""
+"""Shards here and on Ray: in their order, and a killed worker costs time only. Imports little, for every worker imports it too."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from contextlib import contextmanager
 from functools import partial
@@ -11,24 +10,8 @@ from functools import partial
 import pytest
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH
-from sweetrl_agent.collection import collect
-from sweetrl_agent.compare import parse
 from sweetrl_agent.config import RunArguments
-from sweetrl_agent.evaluation import evaluate_agent
-from sweetrl_agent.files import read_rows
-from sweetrl_agent.run import Run
-from sweetrl_agent.train import main
 from sweetrl_agent.workers import in_order
-
-TINY = [
-    "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
-    "--imitation_dialogues", "60", "--imitation_epochs", "1", "--tiny_layers", "1", "--tiny_hidden_size", "64", "--generation_batch", "2",
-    "--num_states", "70", "--num_candidates", "4", "--max_new_tokens", "12", "--min_best", "0", "--threads", "1", "--shown_dialogues", "0",
-    "--max_turns", "3",
-]  # fmt: skip
 
 
 @contextmanager
@@ -77,47 +60,3 @@ def test_a_cluster_that_is_not_there_is_named(cluster, address, monkeypatch):
     cluster.shutdown()
     with pytest.raises(ColBenchError, match=f"^No Ray cluster answers at '{address}'.*ray start --head"):
         list(in_order(partial(_squares, None, ()), [1], RunArguments(ray_workers=1, ray_address=address)))
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """A run folder that holds a start, which also serves as critic."""
-    folder = tmp_path_factory.mktemp("start") / "run"
-    assert main([*TINY, "--output", str(folder), "--stage", "imitate"]) == 0
-    shutil.copytree(folder / "start", folder / "critic")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def make_run(start, tmp_path_factory):
-    """Function: number of Ray's workers -> folder of a run whose sampled files are made by so many."""
-
-    def make(workers):
-        folder = tmp_path_factory.mktemp("run") / "run"
-        shutil.copytree(start, folder)
-        _, config = parse([*TINY, "--output", str(folder), "--ray_workers", str(workers)])
-        run = Run(config)
-        collect(run)
-        sweet.sample_candidates(run)
-        sweet.rank(run)
-        evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
-        return folder
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def made_here(make_run):
-    """The folder that this process makes alone."""
-    return make_run(0)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_any_number_of_workers_gives_the_same_files(workers, cluster, make_run, made_here):
-    cluster.shutdown()  # each starts with as many processors as it has workers
-    there = make_run(workers)
-    for name, rows in (("trajectories", 24), ("candidates", None), ("scores", None), ("turn_pairs", None), ("evaluation", 9)):
-        own = (there / f"{name}.jsonl").read_bytes()
-        assert own and own == (made_here / f"{name}.jsonl").read_bytes(), name
-        assert rows in (None, own.count(b"\n")), name
-    assert len(read_rows(there / "candidates.jsonl")) > STATES_PER_BATCH, "more than one shard"
