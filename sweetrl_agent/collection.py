@@ -34,11 +34,15 @@ def collect(run: Run) -> None:
         return
     load = partial(load_policy, run.start_model, run.start_model, run.config.model)
     shards = rollouts.shards(episodes[done:], batch)
-    opens = partial(rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True)
     with tqdm(total=len(episodes), initial=done, desc="collect", unit="episode") as bar:
+        opens = partial(
+            rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True,
+            on_end=None if run.config.run.ray_workers else bar.update,
+        )  # fmt: skip
         for trajectories in in_order(opens, shards, run.config.run):
             append_rows(path, (trajectory.to_row() for trajectory in trajectories))
-            bar.update(len(trajectories))
+            done += len(trajectories)
+            bar.update(done - bar.n)
 
 
 def pair_outcomes(run: Run) -> None:

@@ -61,12 +61,14 @@ def record(
         return
     said = " ".join(str(value) for value in label.values() if value not in stage.split())
     environment = partial(run.environment, tasks, size, simulator)
-    opens = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of)
     settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
     with tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar:
+        tick = None if settings.ray_workers else bar.update
+        opens = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of, on_end=tick)
         for trajectories in in_order(opens, rollouts.shards(episodes[done:], size), settings):
             append_rows(path, ({**label, **_row(t, by_id[t.task_id], run.world.grade)} for t in trajectories))
-            bar.update(len(trajectories))
+            done += len(trajectories)
+            bar.update(done - bar.n)
 
 
 def splits(run: Run) -> dict[str, tuple[Task, ...]]:

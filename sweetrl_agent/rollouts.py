@@ -21,8 +21,9 @@ from sweetrl_agent.policies.policy import ContinuousPolicy, InRounds, Policy, Ut
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trajectory import Trajectory, Turn
 
-#: Episodes that are played and saved together, as a multiple of the dialogues in flight: the more, the seldomer slots run empty at the end.
-SHARD = 4
+#: Episodes that are played and saved together, as a multiple of the dialogues in flight. More of them leave slots empty less often, as they do
+#: at a shard's end, and lose more work when the process is killed.
+SHARD = 2
 #: Steps of the agent after which a reply is taken up. A step is a token of a continuous policy.
 REPLY_STEPS = 8
 
@@ -93,6 +94,7 @@ def play(
     keep_tasks: bool = False,
     best_of: BestOf | None = None,
     reply_steps: int = REPLY_STEPS,
+    on_end: Callable[[], object] | None = None,
 ) -> Iterator[list[Trajectory]]:
     """Play all episodes, as many at a time as `env` has sub-environments, and yield each `shard_size` of them when they are over.
 
@@ -107,12 +109,14 @@ def play(
         keep_tasks: Keep the whole task, hidden half included, in the trajectories.
         best_of: How every turn is chosen among several; None for the agent's first.
         reply_steps: Steps of a continuous policy after which a reply is taken up: about the time that a human takes, in tokens.
+        on_end: Called when an episode is over, for progress.
     """
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
     speaker = _Alone(continuous) if best_of is None else _Best(continuous, best_of)
     for own in shards(episodes, env.num_envs):
-        yield _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1).play()
+        shard = _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1, on_end)
+        yield shard.play()
 
 
 class _Speaker(Protocol):
@@ -208,9 +212,10 @@ class _Shard:
         stage: str,
         keep_tasks: bool,
         reply_steps: int,
+        on_end: Callable[[], object] | None,
     ) -> None:
         self.speaker, self.env, self.seed, self.stage, self.keep_tasks = speaker, env, seed, stage, keep_tasks
-        self.reply_steps = reply_steps
+        self.reply_steps, self.on_end = reply_steps, on_end
         self.queue = deque(enumerate(episodes))
         self.free = deque(range(env.num_envs))
         self.speaking: dict[int, _Live] = {}
@@ -280,3 +285,5 @@ class _Shard:
         )
         self.speaker.end(live.number)
         self.free.append(live.place)
+        if self.on_end is not None:
+            self.on_end()

@@ -180,11 +180,12 @@ class Recording(Asker):
 
 
 def test_the_agent_speaks_while_humans_think(run):
-    policy = Recording()
-    played = run(EPISODES, 4, policy, reply_steps=2)
+    policy, ended = Recording(), []
+    played = run(EPISODES, 4, policy, reply_steps=2, on_end=lambda: ended.append(policy.steps))
     assert [t.to_row() for t in played] == [t.to_row() for t in run(EPISODES, 4)]
     assert sorted(policy.forgotten) == list(range(len(EPISODES)))
     assert policy.steps == sum(len(t.turns) for t in played), "no step for nothing"
+    assert len(ended) == len(EPISODES) and ended == sorted(ended) and ended[0] < ended[-1], "progress while it is played"
 
 
 def test_a_failure_of_the_world_ends_the_collection_and_leaves_nothing_at_work(sandbox):
