@@ -112,6 +112,16 @@ def test_results_do_not_depend_on_the_number_of_threads(make_vec, humans, answer
     assert data_equivalence(runs[0], runs[1]) and data_equivalence(runs[0], runs[2])
 
 
+def test_one_dialogue_goes_on_while_the_others_stand(make_vec, answer):
+    envs = make_vec()
+    envs.reset(seed=5)
+    asked = envs.submit(0, "How do you round?")
+    _, reward, terminated, _, _ = envs.submit(1, answer).result()
+    assert (reward, terminated) == (1.0, True)
+    assert not asked.result()[2]
+    assert [len(env.messages) for env in envs.envs] == [3, 2, 1]
+
+
 def test_slow_humans_reply_at_the_same_time(make_vec, humans):
     envs = make_vec(32, simulator=humans.Slow(0.05))
     envs.reset(seed=0)
