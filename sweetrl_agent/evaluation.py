@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from sweetrl_agent.workers import in_order
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
     """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
-    policy = load if run.config.run.ray_workers else functools.cache(load)
+    policy = load if run.config.run.ray_workers else cache(load)
     for split, tasks in splits(run).items():
         record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
 

@@ -70,8 +70,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             return []
         rows = self._rows()
         tokens = [self._next_token(slot) for slot in rows]
-        start = [len(self._held[slot]) for slot in rows]
-        logits = forward(self.model, self._cache, *self._tensors([[token] for token in tokens], rows, start))
+        logits = self._forward([[token] for token in tokens], rows)
         spoken = [i for i, slot in enumerate(rows) if slot in self._said]
         uniforms = [self._said[rows[i]].uniforms[len(self._said[rows[i]].token_ids)] for i in spoken]
         found, log_probs = sample(
@@ -131,10 +130,9 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             if len(prompt) > len(self._held[slot]):
                 new[slot] = prompt[len(self._held[slot]) :]
         for rows in _batches({slot: len(ids) for slot, ids in new.items()}):
-            padded = right_padded([new[slot] for slot in rows]).tolist()
-            forward(self.model, self._cache, *self._tensors(padded, rows, [len(self._held[slot]) for slot in rows]))
+            self._forward([new[slot] for slot in rows], rows)
             for slot in rows:
-                self._held[slot] = [*self._held[slot], *new[slot]]
+                self._held[slot] += new[slot]
         for source, targets in copies.items():
             self._cache.copy(source, targets, len(self._held[source]))
             for slot in targets:
@@ -148,10 +146,13 @@ class ContinuousTransformersPolicy(TransformersPolicy):
     def _next_token(self, slot: int) -> int:
         """The token that a slot reads next; any for one that waits, for it will be written over."""
         turn = self._said.get(slot)
-        return 0 if turn is None else [*turn.prompt[-1:], *turn.token_ids][-1]
+        return 0 if turn is None else (turn.token_ids or turn.prompt)[-1]
 
-    def _tensors(self, token_ids: list[list[int]], rows: list[int], start: list[int]) -> tuple[torch.Tensor, ...]:
-        return tuple(torch.tensor(values, device=self.model.device) for values in (token_ids, rows, start))
+    def _forward(self, token_ids: list[list[int]], rows: list[int]) -> torch.Tensor:
+        """Read tokens into slots behind what they hold; logits behind the last ones."""
+        device = self.model.device
+        slots, start = (torch.tensor(values, device=device) for values in (rows, [len(self._held[slot]) for slot in rows]))
+        return forward(self.model, self._cache, right_padded(token_ids, device), slots, start)
 
 
 def _common_prefix(a: list[int], b: list[int]) -> list[int]:

@@ -41,7 +41,7 @@ def score_labelled_tokens_only(trainer: Any) -> None:
 
 
 def _replace(model: Any) -> None:
-    trl_forward = model.forward
+    trl_forward, can_share = model.forward, can_use_slots(model)
 
     @functools.wraps(type(model).forward)  # whose signature trainers and `generate` look at
     def forward(self: Any, *args: Any, fused_lm_head: bool = False, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ def _replace(model: Any) -> None:
         labels, count = kwargs.pop("labels"), kwargs.pop("num_items_in_batch", None)
         kwargs.pop("shift_labels", None)
         kwargs["use_cache"] = False
-        if not args and set(kwargs) == _PLAIN and not self.is_gradient_checkpointing and can_use_slots(self):
+        if not args and set(kwargs) == _PLAIN and can_share and not self.is_gradient_checkpointing:
             hidden = hidden_states(self.base_model, kwargs["input_ids"], kwargs["attention_mask"])
         else:
             hidden = self.base_model(*args, **kwargs).last_hidden_state
