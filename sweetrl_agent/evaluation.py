@@ -14,7 +14,7 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent import rollouts
-from sweetrl_agent.files import Row, append_rows, read_rows, whole_batches
+from sweetrl_agent.files import Row, append_rows, iter_rows, whole_batches
 from sweetrl_agent.policies.policy import Policy
 from sweetrl_agent.rollouts import BestOf, episodes_of, shard_size
 from sweetrl_agent.run import Run
@@ -54,7 +54,7 @@ def record(
     by_id = {task.id: task for task in tasks}
     episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
     size = min(run.config.model.generation_batch, len(episodes))
-    played = sum(all(row[name] == value for name, value in label.items()) for row in read_rows(path))
+    played = sum(all(row[name] == value for name, value in label.items()) for row in iter_rows(path))
     done = whole_batches(path, played, shard_size(size), len(episodes))
     if done == len(episodes):
         return

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
@@ -21,25 +22,26 @@ Result = TypeVar("Result")
 Opens = Callable[[], AbstractContextManager[Callable[[Shard], Result]]]
 
 
-def in_order(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
+def in_order(opens: Opens[Shard, Result], shards: Iterable[Shard], settings: RunArguments) -> Iterator[Result]:
     """Results of all shards; nothing is opened where there is none.
 
     Args:
         opens: Called once in every worker. For Ray it is pickled, with all that it refers to.
-        shards: The parts of the work.
+        shards: The parts of the work; here they are taken one by one, for Ray all at once.
         settings: Number of Ray's workers, 0 to work here; address of its cluster.
 
     Raises:
         ColBenchError: If Ray is asked for and is not installed, or its cluster cannot be reached.
     """
-    if not shards:
+    left = iter(shards)
+    first = next(left, None)
+    if first is None:
         return
     if settings.ray_workers:
-        yield from _on_ray(opens, shards, settings)
+        yield from _on_ray(opens, [first, *left], settings)
         return
     with opens() as work:
-        for shard in shards:
-            yield work(shard)
+        yield from map(work, chain([first], left))
 
 
 class _Worker:

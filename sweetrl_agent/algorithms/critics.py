@@ -27,11 +27,12 @@ from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
 from sweetrl_agent.critics.yardstick import ExactCritic
-from sweetrl_agent.files import read_rows
+from sweetrl_agent.files import iter_rows, read_rows
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
-from sweetrl_agent.trainers.heads import HeadTrainer, Loss, pair_rows, success_rows
+from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
+from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
@@ -67,12 +68,15 @@ def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -
     config = run.config.critic
     set_seed(run.seed)
     is_told = is_told and config.critic_hidden
-    rows = [
-        {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
-        for row in read_rows(run.path("outcome_pairs.jsonl"))
-    ]
+    pairs = on_disk(
+        (
+            {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
+            for row in iter_rows(run.path("outcome_pairs.jsonl"))
+        ),
+        critic_folder(run, name),
+    )
     trainer = pair_trainer(
-        run.start_model, run.config.model, rows, _arguments(run, name), form=form or config.form,
+        run.start_model, run.config.model, pairs, _arguments(run, name), form=form or config.form,
         beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
     )  # fmt: skip
     _train(run, name, trainer, trainer.processing_class)
@@ -84,15 +88,19 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     set_seed(run.seed)
     tokenizer, instructions = load_tokenizer(run.start_model, model), system_prompt(model)
     if loss == "regression":
-        rows = read_rows(run.path("outcome_pairs.jsonl"))
-        dataset = pair_rows(rows, tokenizer, instructions, config.critic_max_length)
+        groups = pair_rows(iter_rows(run.path("outcome_pairs.jsonl")))
     else:
-        rows = [
-            {"messages": t.messages, "hidden": t.task_row["ground_truth"], "success": t.metrics["success"]}
+        groups = (
+            [{"messages": t.messages, "hidden": t.task_row["ground_truth"], "success": t.metrics["success"]}]
             for t in iter_trajectories(run)
             if not t.is_void
-        ]
-        dataset = success_rows(rows, tokenizer, instructions, config.critic_max_length)
+        )
+    longest = config.critic_max_length
+    dataset = on_disk(
+        encoded_rows(groups, tokenizer, instructions, longest),
+        critic_folder(run, name),
+        none=f"All dialogues are longer than `critic_max_length`={longest} tokens; raise it.",
+    )
     trainer = HeadTrainer(
         loss=loss,
         beta=config.critic_beta,

@@ -12,9 +12,10 @@ from __future__ import annotations
 from transformers import set_seed
 
 from sweetrl_agent.credit import SUM
-from sweetrl_agent.files import read_rows
+from sweetrl_agent.files import iter_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 POLICY = "mtdpo/agent"
@@ -24,10 +25,13 @@ def train(run: Run) -> None:
     """outcome_pairs.jsonl -> mtdpo/agent/."""
     config, folder = run.config.baselines, run.path(POLICY)
     set_seed(run.seed)
-    rows = [
-        {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
-        for row in read_rows(run.path("outcome_pairs.jsonl"))
-    ]
+    pairs = on_disk(
+        (
+            {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
+            for row in iter_rows(run.path("outcome_pairs.jsonl"))
+        ),
+        folder,
+    )
     arguments = trainer_arguments(
         folder,
         run.seed,
@@ -38,7 +42,7 @@ def train(run: Run) -> None:
         config.mtdpo_epochs,
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, rows, arguments,
+        run.start_model, run.config.model, pairs, arguments,
         form=SUM, beta=config.mtdpo_beta, nll_coef=config.mtdpo_nll, max_length=run.config.critic.critic_max_length,
     )  # fmt: skip
     run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

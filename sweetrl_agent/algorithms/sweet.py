@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
-from datasets import Dataset
 from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig, DPOTrainer
@@ -26,18 +27,21 @@ from trl import DPOConfig, DPOTrainer
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import iter_trajectories
-from sweetrl_agent.files import Row, append_rows, count_rows, read_rows, whole_batches, write_rows
+from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.models import load_policy, load_tokenizer, start_models, system_prompt
 from sweetrl_agent.pairs import turn_pairs
 from sweetrl_agent.policies.policy import sample_each
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 from sweetrl_agent.workers import in_order
 
+Item = TypeVar("Item")
 State = tuple[Trajectory, int]
-#: States whose candidates are sampled and saved together.
+Candidates = tuple[Trajectory, int, list[str]]
+#: States whose candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
 
@@ -50,13 +54,12 @@ def train_critic(run: Run, critic: str = SWEET) -> None:
 
 def sample_candidates(run: Run) -> None:
     """Candidates for the turns of some trajectories -> candidates.jsonl."""
-    config, path = run.config.actor, run.path("candidates.jsonl")
-    states = _states(run, config.num_states)
-    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, len(states))
-    if done == len(states):
-        return
-    batches = [states[start : start + STATES_PER_BATCH] for start in range(done, len(states), STATES_PER_BATCH)]
-    with tqdm(total=len(states), initial=done, desc="candidates", unit="turn") as bar:
+    path = run.path("candidates.jsonl")
+    is_sampled = _sampled_turns(run)
+    total = int(is_sampled.sum())
+    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
+    batches = _batches(islice(_states(run, is_sampled), done, None))
+    with tqdm(total=total, initial=done, desc="candidates", unit="turn") as bar:
         for rows in in_order(partial(_sampler, run), batches, run.config.run):
             append_rows(path, rows)
             bar.update(len(rows))
@@ -75,9 +78,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
         said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
             {
-                "task_id": t.task_id,
-                "episode": t.episode,
-                "turn": turn,
+                **_address(t, turn),
                 "texts": [utterance.text for utterance in own],
                 "num_tokens": [len(utterance.token_ids) for utterance in own],
             }
@@ -89,42 +90,44 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 
 def rank(run: Run, critic: str = SWEET) -> None:
     """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
-    config = run.config.actor
-    scores, pairs = [], []
-    rows = read_rows(run.path("candidates.jsonl"))
-    wanted = {(row["task_id"], row["episode"]) for row in rows}
-    by_episode = {key: t for t in iter_trajectories(run) if (key := (t.task_id, t.episode)) in wanted}
-    batches = [
-        [(row, by_episode[row["task_id"], row["episode"]]) for row in rows[start : start + STATES_PER_BATCH]]
-        for start in range(0, len(rows), STATES_PER_BATCH)
-    ]
-    with tqdm(total=len(rows), desc="rank", unit="turn") as bar:
-        for batch, credits in zip(batches, in_order(partial(_ranker, run, critic), batches, run.config.run), strict=True):
-            for (row, trajectory), advantages in zip(batch, credits, strict=True):
-                address = {"task_id": row["task_id"], "episode": row["episode"], "turn": row["turn"]}
-                scores.append({**address, "advantages": advantages})
-                prompt, texts = trajectory.prefix(row["turn"]), row["texts"]
-                rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-                for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
-                    if texts[better] != texts[worse]:  # equal texts have no preference and no gradient
-                        pairs.append({**address, "prompt": prompt, "chosen": texts[better], "rejected": texts[worse]})
-            bar.update(len(batch))
-    write_rows(run.own(critic, "scores.jsonl"), scores)
-    write_rows(run.own(critic, "turn_pairs.jsonl"), pairs)
+    path = run.own(critic, "scores.jsonl")
+    total = count_rows(run.path("candidates.jsonl"))
+    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
+    batches = _batches(islice(_candidates(run), done, None))
+    with tqdm(total=total, initial=done, desc="rank", unit="turn") as bar:
+        for rows in in_order(partial(_ranker, run, critic), batches, run.config.run):
+            append_rows(path, rows)
+            bar.update(len(rows))
+    write_rows(run.own(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
 
 
 @contextmanager
-def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[tuple[Row, Trajectory]]], list[list[float]]]]:
+def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
     """What credits the candidates of some turns."""
     with open_critic(run, critic) as judged_by:
 
-        def credit(batch: list[tuple[Row, Trajectory]]) -> list[list[float]]:
+        def credit(batch: list[Candidates]) -> list[Row]:
             return [
-                judged_by.rank(t.prefix(row["turn"]), CRITICS[critic].told(run, t.task_row["ground_truth"]), row["texts"])
-                for row, t in batch
+                {
+                    **_address(t, turn),
+                    "advantages": judged_by.rank(t.prefix(turn), CRITICS[critic].told(run, t.task_row["ground_truth"]), texts),
+                }
+                for t, turn, texts in batch
             ]
 
         yield credit
+
+
+def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
+    """Preferences between candidates of a turn, by the critic's scores."""
+    config = run.config.actor
+    scores = iter_rows(run.own(critic, "scores.jsonl"))
+    for (trajectory, turn, texts), row in zip(_candidates(run), scores, strict=True):
+        address = _address(trajectory, turn)
+        rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
+        for better, worse in turn_pairs(row["advantages"], config.pairs_per_turn, rng, config.pair_quantile):
+            if texts[better] != texts[worse]:  # equal texts have no preference and no gradient
+                yield {**address, "prompt": trajectory.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:
@@ -146,20 +149,50 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
             loss_weights=[1.0, config.actor_nll],
             max_length=config.actor_max_length,
         ),
-        train_dataset=Dataset.from_list([_preference(row, run) for row in read_rows(run.own(critic, "turn_pairs.jsonl"))]),
+        train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.own(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,
     )
     run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage))
 
 
-def _states(run: Run, count: int) -> list[State]:
-    """A random sample of (trajectory, turn) over all collected turns, void episodes left out; count 0 takes all."""
-    turns = [(i, turn) for i, t in enumerate(iter_trajectories(run)) if not t.is_void for turn in range(1, len(t.turns) + 1)]
-    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(turns))
-    chosen = [turns[k] for k in order[: count or None]]
-    wanted = {i for i, _ in chosen}
-    held = {i: t for i, t in enumerate(iter_trajectories(run)) if i in wanted}
-    return [(held[i], turn) for i, turn in chosen]
+def _sampled_turns(run: Run) -> Any:
+    """True for each turn of the collected dialogues that candidates are sampled for: a random `num_states` of them, 0 for all."""
+    count = sum(map(_num_turns, iter_trajectories(run)))
+    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(count)
+    is_sampled = np.zeros(count, dtype=bool)
+    is_sampled[order[: run.config.actor.num_states or None]] = True
+    return is_sampled
+
+
+def _states(run: Run, is_sampled: Any) -> Iterator[State]:
+    """The sampled turns, in the order of the file."""
+    sampled = iter(is_sampled)
+    for trajectory in iter_trajectories(run):
+        yield from ((trajectory, turn) for turn in range(1, _num_turns(trajectory) + 1) if next(sampled))
+
+
+def _num_turns(trajectory: Trajectory) -> int:
+    return 0 if trajectory.is_void else len(trajectory.turns)
+
+
+def _candidates(run: Run) -> Iterator[Candidates]:
+    """The sampled turns and their candidates."""
+    states = _states(run, _sampled_turns(run))
+    for (trajectory, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
+        if {**row, **_address(trajectory, turn)} != row:
+            raise ValueError(
+                f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
+            )
+        yield trajectory, turn, row["texts"]
+
+
+def _address(trajectory: Trajectory, turn: int) -> Row:
+    return {"task_id": trajectory.task_id, "episode": trajectory.episode, "turn": turn}
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    while batch := list(islice(items, STATES_PER_BATCH)):
+        yield batch
 
 
 def _preference(row: Row, run: Run) -> Row:

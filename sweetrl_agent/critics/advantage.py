@@ -18,7 +18,9 @@ from torch import Tensor
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_turn, hint_message, system_message
 from sweetrl_agent.credit import FORMS, SUM, turn_advantages
+from sweetrl_agent.critics import packed
 from sweetrl_agent.padding import is_token, right_padded
+from sweetrl_agent.policies.slots import can_use_slots
 
 
 class AdvantageCritic:
@@ -104,6 +106,8 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     Returns:
         One float32 tensor per candidate, as long as it.
     """
+    if can_use_slots(model):
+        return packed.candidate_log_probs(model, prompt, candidates)
     device, count, width = model.device, len(candidates), max(map(len, candidates))
     output = model(torch.tensor([prompt], device=device), use_cache=True, logits_to_keep=1)
     first = torch.log_softmax(output.logits[0, -1].float(), dim=-1)

@@ -10,6 +10,7 @@ Source: arXiv:2503.15478, section 4.2.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,22 +113,22 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
         super().__init__(args=args, processing_class=processing_class, data_collator=collator, **kwargs)
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: SweetCriticConfig, dataset_name: str) -> Dataset:
-        rows = []
-        for row in dataset:
-            encoded: dict[str, Any] = {"prompt_ids": []}
+        def encode(row: Row) -> Row:
+            encoded: Row = {"prompt_ids": []}
             for side in SIDES:
                 dialogue = encode_dialogue([*hint_message(row["hidden"], args.instructions), *row[side]], processing_class)
                 encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
-            rows.append(encoded)
-        kept = [
-            row
-            for row in rows
-            if all(len(row[f"{side}_ids"]) <= (args.max_length or len(row[f"{side}_ids"])) for side in SIDES)
-        ]
-        self.num_skipped = len(rows) - len(kept)
-        if not kept:
-            raise ValueError(f"All {len(rows)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
-        return Dataset.from_list(kept)
+            return encoded
+
+        def fits(row: Row) -> bool:
+            return all(len(row[f"{side}_ids"]) <= (args.max_length or math.inf) for side in SIDES)
+
+        encoded = dataset.map(encode, remove_columns=dataset.column_names, new_fingerprint="encoded")
+        kept = encoded.filter(fits, new_fingerprint="kept")
+        self.num_skipped = len(encoded) - len(kept)
+        if not len(kept):
+            raise ValueError(f"All {len(encoded)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
+        return kept
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
@@ -183,21 +184,21 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
 
 
 def pair_trainer(
-    start: str, model: ModelArguments, rows: list[Row], arguments: dict[str, Any], **loss: Any
+    start: str, model: ModelArguments, pairs: Dataset, arguments: dict[str, Any], **loss: Any
 ) -> SweetCriticTrainer:
     """A trainer over pairs of dialogues, from the start model.
 
     Args:
         start: Folder or hub name of the model to start from, and of the frozen reference.
         model: The agent's model.
-        rows: "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
+        pairs: Rows of "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
         arguments: As `running.trainer_arguments` makes them.
         **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
     """
     return SweetCriticTrainer(
         **start_models(start, model),
         args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model)),
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=pairs,
         processing_class=load_tokenizer(start, model),
     )
 

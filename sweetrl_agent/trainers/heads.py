@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from datasets import Dataset
 from torch import Tensor
 from transformers import Trainer
 
@@ -38,7 +38,7 @@ def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, succes
 
 
 class HeadTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` over rows of `pair_rows` ("regression") or `success_rows` ("value")."""
+    """`Trainer` over `encoded_rows`: of pairs for "regression", of single dialogues for "value"."""
 
     def __init__(self, *, loss: Loss, beta: float, collate: Any = None, **kwargs: Any) -> None:
         """As `Trainer`; the collator is ours, unless another is given."""
@@ -70,37 +70,27 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
             scorer.model.load_state_dict(saved.state_dict())
 
 
-def pair_rows(rows: list[Row], tokenizer: Any, instructions: str, max_length: int) -> Dataset:
-    """Rows of `pairs.outcome_pairs` as tokens; a pair with a side longer than `max_length` tokens is left out."""
-    encoded = [
-        {
-            "sides": [
-                _encode(row[side], row["hidden"], tokenizer, instructions, float(side == "chosen"))
-                for side in ("chosen", "rejected")
-            ]
-        }
-        for row in rows
-    ]
-    return _dataset([row for row in encoded if all(len(side["input_ids"]) <= max_length for side in row["sides"])], max_length)
+def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Both dialogues ("messages", "hidden", "success") of every row of `pairs.outcome_pairs`, the better one first."""
+    for row in rows:
+        yield [
+            {"messages": row[side], "hidden": row["hidden"], "success": float(side == "chosen")}
+            for side in ("chosen", "rejected")
+        ]
 
 
-def success_rows(rows: list[Row], tokenizer: Any, instructions: str, max_length: int) -> Dataset:
-    """Dialogues ("messages", "hidden", "success") as tokens; longer ones than `max_length` are left out."""
-    encoded = [
-        {"sides": [_encode(row["messages"], row["hidden"], tokenizer, instructions, float(row["success"]))]} for row in rows
-    ]
-    return _dataset([row for row in encoded if len(row["sides"][0]["input_ids"]) <= max_length], max_length)
+def encoded_rows(groups: Iterable[list[Row]], tokenizer: Any, instructions: str, max_length: int) -> Iterator[Row]:
+    """Dialogues ("messages", "hidden", "success") as tokens, those that are compared together in a row.
 
-
-def _dataset(rows: list[Row], max_length: int) -> Dataset:
-    if not rows:
-        raise ValueError(f"All dialogues are longer than `critic_max_length`={max_length} tokens; raise it.")
-    return Dataset.from_list(rows)
-
-
-def _encode(messages: list[Row], hidden: str, tokenizer: Any, instructions: str, success: float) -> Row:
-    dialogue = encode_dialogue([*hint_message(hidden, instructions), *messages], tokenizer)
-    return {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": success}
+    A row is left out if one of its dialogues is longer than `max_length` tokens.
+    """
+    for group in groups:
+        sides = []
+        for row in group:
+            dialogue = encode_dialogue([*hint_message(row["hidden"], instructions), *row["messages"]], tokenizer)
+            sides.append({"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])})
+        if all(len(side["input_ids"]) <= max_length for side in sides):
+            yield {"sides": sides}
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:

@@ -6,13 +6,14 @@ from math import exp, log, log1p
 
 import pytest
 import torch
+from datasets import Dataset
 from transformers import TrainingArguments
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
 from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.models import adapted, load_model
-from sweetrl_agent.trainers.heads import HeadTrainer, head_loss, pair_rows, success_rows
+from sweetrl_agent.trainers.heads import HeadTrainer, encoded_rows, head_loss, pair_rows
 
 GOOD = [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},
         {"role": "user", "content": "Yes."}, {"role": "assistant", "content": "I WANT TO ANSWER:\nround(sum(x), 2)"}]  # fmt: skip
@@ -70,10 +71,10 @@ def test_the_losses_are_those_of_slow_loops():
 @pytest.mark.parametrize("loss", ["regression", "value"])
 def test_it_learns_which_dialogue_is_better_and_survives_its_folder(loss, make_tiny_model, tiny_tokenizer, tmp_path):
     if loss == "regression":
-        dataset = pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}] * 8, tiny_tokenizer, "", 512)
+        groups = pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}] * 8)
     else:
-        rows = [{"hidden": "c", "messages": m, "success": s} for m, s in ((GOOD, 1), (BAD, 0))] * 8
-        dataset = success_rows(rows, tiny_tokenizer, "", 512)
+        groups = [[{"hidden": "c", "messages": m, "success": s}] for m, s in ((GOOD, 1), (BAD, 0))] * 8
+    dataset = Dataset.from_list(list(encoded_rows(groups, tiny_tokenizer, "", 512)))
     arguments = TrainingArguments(
         output_dir=str(tmp_path / "run"), per_device_train_batch_size=4, learning_rate=1e-3, num_train_epochs=20, use_cpu=True,
         report_to=[], disable_tqdm=True, remove_unused_columns=False, save_steps=10, logging_steps=50, seed=0,
@@ -111,7 +112,9 @@ def test_with_an_adapter_only_the_adapter_and_the_head_are_saved(tiny_model_fold
     assert one == pytest.approx(two, abs=1e-5) and one[0] != pytest.approx(one[1], abs=1e-3)
 
 
-def test_dialogues_that_are_all_too_long_are_refused(tiny_tokenizer):
-    with pytest.raises(ValueError, match=r"^All dialogues are longer than `critic_max_length`=5 tokens; raise it\.$"):
-        pair_rows([{"hidden": "", "chosen": GOOD, "rejected": BAD}], tiny_tokenizer, "", 5)
-    assert len(encode_dialogue([*hint_message("c"), *GOOD], tiny_tokenizer).token_ids) > 5
+def test_rows_with_a_dialogue_that_is_too_long_are_left_out(tiny_tokenizer):
+    good, bad = (len(encode_dialogue([*hint_message("c"), *side], tiny_tokenizer).token_ids) for side in (GOOD, BAD))
+    assert bad < good
+    groups = [*pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}]), [{"hidden": "c", "messages": BAD, "success": 0}]]
+    lengths = [len(list(encoded_rows(groups, tiny_tokenizer, "", longest))) for longest in (bad - 1, bad, good)]
+    assert lengths == [0, 1, 2]

@@ -1,0 +1,101 @@
+"""Muon for the matrices inside a model's layers, AdamW for its embeddings and norms: how Muon is meant to be used.
+
+A model from scratch learns to read a dialogue in about half the steps that AdamW alone takes. `torch.optim.Muon` rounds to bfloat16, which
+takes a hundred times as long on a CPU without instructions for it (AVX2: 1 GFLOPS against 100); this one computes in float32, and for all
+matrices of one shape at once.
+
+Source: Jordan et al., 2024, "Muon: an optimizer for hidden layers in neural networks".
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+#: Of the quintic iteration whose slope at zero is the steepest (Jordan et al.); singular values end near 1, not at it.
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+ITERATIONS = 5
+
+
+def orthogonalized(matrices: Tensor) -> Tensor:
+    """Matrices with their singular values brought near 1 by Newton-Schulz iterations, in float32.
+
+    Args:
+        matrices: Shape (N, rows, columns).
+
+    Returns:
+        The same shape.
+    """
+    a, b, c = COEFFICIENTS
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.float()
+    x = x.mT if is_tall else x
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum (Nesterov's) whose matrices are orthogonalized, with decoupled weight decay."""
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.1, momentum: float = 0.95) -> None:
+        """Update `params`, which are matrices."""
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update the matrices that have a gradient."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape[parameter.shape].append(parameter)
+            for shape, parameters in by_shape.items():
+                ahead = torch.stack([self._ahead(p, group["momentum"]) for p in parameters])
+                rate = group["lr"] * math.sqrt(max(1.0, shape[0] / shape[1]))
+                for parameter, update in zip(parameters, orthogonalized(ahead), strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-rate)
+
+    def _ahead(self, parameter: nn.Parameter, momentum: float) -> Tensor:
+        gradient: Any = parameter.grad
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        return gradient.lerp(state["momentum"].lerp_(gradient, 1 - momentum), momentum)
+
+
+class MuonWithAdamW(torch.optim.Optimizer):
+    """The two as one. Muon's learning rate is in other units than AdamW's, so it is a multiple of it."""
+
+    def __init__(self, model: nn.Module, lr: float, muon_factor: float = 10.0, weight_decay: float = 0.01) -> None:
+        """Share the model's parameters out between the two."""
+        matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+        is_matrix = {id(p) for p in matrices}
+        others = [p for p in model.parameters() if id(p) not in is_matrix]
+        self.parts = [
+            Muon(matrices, lr=lr * muon_factor, weight_decay=weight_decay),
+            torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay),
+        ]
+        super().__init__([{"params": list(model.parameters())}], {"lr": lr})
+        self.param_groups = [group for part in self.parts for group in part.param_groups]  # shared, so schedulers reach both
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update all parameters."""
+        for part in self.parts:
+            part.step(closure)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of both parts."""
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore both parts."""
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
