@@ -7,9 +7,11 @@ painted with behind them. A box without a partner counts as 0 in each, so that l
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,7 @@ class Comparison:
     score: BlockScore
 
 
+@lru_cache(maxsize=64)  # a step asks for what to say, and for the score
 def compare(page: Rendering, reference: Rendering) -> Comparison:
     """Pair the boxes of a page with those of another, and score how alike they are.
 
@@ -148,6 +151,7 @@ _LIKENESS = {"text": _text_partner, "image": _thing_partner, "control": _thing_p
 _LEAST = {"text": LEAST_ALIKE, "image": 0.0, "control": 0.0, "block": LEAST_OVERLAP}
 
 
+@lru_cache(maxsize=2**14)  # of a page's texts few change from step to step
 def text_likeness(a: str, b: str) -> float:
     """Dice's coefficient of the two texts' pairs of letters, in [0, 1]; case and white space do not count.
 
@@ -179,7 +183,12 @@ def _area(box: Box) -> int:
 
 def colour_distance(a: Sequence[int], b: Sequence[int]) -> float:
     """Distance of two colours as people see it, in [0, 1]: CIE 1976, a hundredth of it."""
-    return min(1.0, float(np.linalg.norm(to_lab(np.array(a)) - to_lab(np.array(b)))) / 100)
+    return min(1.0, math.dist(_lab_of(tuple(a)), _lab_of(tuple(b))) / 100)
+
+
+@lru_cache(maxsize=2**12)
+def _lab_of(rgb: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(to_lab(np.array(rgb)).tolist())
 
 
 def to_lab(rgb: NDArray[np.generic]) -> Floats:
@@ -205,13 +214,18 @@ _WHITE_POINT = _TO_XYZ.sum(axis=1)
 def _ground_likeness(page: Rendering, reference: Rendering) -> float:
     if not page.boxes and not reference.boxes:
         return 1.0
-    grounds = [paint(rendering) for rendering in (page, reference)]
+    grounds = [_ground(rendering) for rendering in (page, reference)]
     rows = max(len(ground) for ground in grounds)
     columns = min(ground.shape[1] for ground in grounds)
     shared = min(len(ground) for ground in grounds)
-    a, b = (to_lab(ground[:shared, :columns]) for ground in grounds)
+    a, b = (ground[:shared, :columns] for ground in grounds)
     apart = np.minimum(np.linalg.norm(a - b, axis=-1) / 100, 1.0)
     return float((1 - apart).sum() / (rows * columns))
+
+
+@lru_cache(maxsize=64)
+def _ground(rendering: Rendering) -> Floats:
+    return to_lab(paint(rendering))
 
 
 def paint(rendering: Rendering) -> NDArray[np.uint8]:

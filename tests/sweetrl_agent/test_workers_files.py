@@ -1,9 +1,14 @@
-"""The sampling stages on Ray: the same files for any number of workers."""
+"""The sampling stages on Ray: the same files for any number of workers, and where one is killed in each of them."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import threading
+import time
+from contextlib import contextmanager, nullcontext
 
+import psutil
 import pytest
 
 from sweetrl_agent.algorithms import sweet
@@ -43,17 +48,17 @@ def start(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make_run(start, tmp_path_factory):
-    """Function: number of Ray's workers -> folder of a run whose sampled files are made by so many."""
+    """Function: number of Ray's workers, what surrounds each stage -> folder of a run whose sampled files are made by so many."""
 
-    def make(workers):
+    def make(workers, around=nullcontext):
         folder = tmp_path_factory.mktemp("run") / "run"
         shutil.copytree(start, folder)
         _, config = parse([*TINY, "--output", str(folder), "--ray_workers", str(workers)])
         run = Run(config)
-        collect(run)
-        sweet.sample_candidates(run)
-        sweet.rank(run)
-        evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
+        agent = ALGORITHMS["zero_shot"].loader(run)
+        for stage in (collect, sweet.sample_candidates, sweet.rank, lambda run: evaluate_agent(run, "start", agent)):
+            with around():
+                stage(run)
         return folder
 
     return make
@@ -70,8 +75,43 @@ def made_here(make_run):
 def test_any_number_of_workers_gives_the_same_files(workers, cluster, make_run, made_here):
     cluster.shutdown()  # each starts with as many processors as it has workers
     there = make_run(workers)
+    _assert_same_files(there, made_here)
+    assert len(read_rows(there / "candidates.jsonl")) > STATES_PER_BATCH, "more than one shard"
+
+
+@contextmanager
+def _one_worker_killed():
+    """Ends one of Ray's workers in the middle of its work, as `kill -9` does; an error where none was at work."""
+    killed, is_over = [], threading.Event()
+
+    def watch():
+        while not killed and not is_over.is_set():
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if process.cmdline()[:1] == ["ray::_Worker.do"]:  # its title while a shard is worked off
+                        process.kill()
+                        killed.append(process.pid)
+                        break
+            time.sleep(0.005)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
+    assert killed, "no worker was seen at work"
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_here):
+    cluster.shutdown()
+    _assert_same_files(make_run(2, around=_one_worker_killed), made_here)
+
+
+def _assert_same_files(there, here):
     for name, rows in (("trajectories", 24), ("candidates", None), ("scores", None), ("turn_pairs", None), ("evaluation", 9)):
         own = (there / f"{name}.jsonl").read_bytes()
-        assert own and own == (made_here / f"{name}.jsonl").read_bytes(), name
+        assert own and own == (here / f"{name}.jsonl").read_bytes(), name
         assert rows in (None, own.count(b"\n")), name
-    assert len(read_rows(there / "candidates.jsonl")) > STATES_PER_BATCH, "more than one shard"
