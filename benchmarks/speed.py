@@ -9,6 +9,7 @@ SmolLM2-135M, for speed does not depend on what they know; collection uses a tin
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -53,6 +54,8 @@ from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 Figures = dict[str, Any]
 PROMPT, CANDIDATES, CANDIDATE = 1500, 16, 100
 LATENCY, DIALOGUES = 0.05, 64
+#: What faster ways may differ by from the naive ones, in scores and losses.
+SAME = 1e-5
 
 
 def model_135m(seed: int, vocab_size: int = 49152) -> LlamaForCausalLM:
@@ -154,6 +157,10 @@ def collection(repeats: int) -> Figures:
         "gymnasium async": lambda: lock_step(rounds, AsyncVectorEnv, 10),
         "gymnasium sync": lambda: lock_step(rounds, SyncVectorEnv, 3),
     }
+    if importlib.util.find_spec("gem"):
+        ways["gem-llm async"] = lambda: lock_step_of_gem(rounds, 10)
+    else:
+        print("gem-llm is not measured: `pip install --no-deps gem-llm==0.1.0`", file=sys.stderr)
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
@@ -181,6 +188,33 @@ def lock_step(policy: TransformersPolicy, kind: Any, steps: int) -> float:
             said = policy.generate(list(infos["messages"]), [derive_seed(0, step, i) for i in range(DIALOGUES)])
             *_, infos = env.step([utterance.text for utterance in said])
         return steps * DIALOGUES / (time.monotonic() - begin)
+
+
+def lock_step_of_gem(policy: TransformersPolicy, steps: int) -> float:
+    """The same with gem-llm's thread pool, over our environment in its interface."""
+    from gem.core import Env
+    from gem.vector.async_vector_env import AsyncVectorEnv as ThreadedVectorEnv
+
+    class Wrapped(Env):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.env = make_late_env()
+
+        def reset(self, seed: int | None = None) -> Any:
+            return self.env.reset(seed=seed)
+
+        def step(self, action: str) -> Any:
+            return self.env.step(action)
+
+    env = ThreadedVectorEnv(env_ids=["ColBench"] * DIALOGUES, env_fns=[Wrapped] * DIALOGUES)
+    _, infos = env.reset(seed=0)
+    begin = time.monotonic()
+    for step in range(steps):
+        said = policy.generate([info["messages"] for info in infos], [derive_seed(0, step, i) for i in range(DIALOGUES)])
+        *_, infos = env.step([utterance.text for utterance in said])
+    rate = steps * DIALOGUES / (time.monotonic() - begin)
+    for each in env.envs:
+        each.env.close()
+    return rate
 
 
 # ---- 3. Training ----------------------------------------------------------------------------------------------------------
@@ -308,6 +342,15 @@ def main() -> None:
         print(json.dumps({name: found[name]}, indent=2), flush=True)
     if given.output:
         write_json(given.output, found)
+    for name, apart in differences(found).items():
+        if apart > SAME:
+            raise SystemExit(f"{name}: the ways differ by {apart:.1e}, more than {SAME:.0e}; their speeds say nothing.")
+
+
+def differences(found: Figures) -> dict[str, float]:
+    """How far the ways are apart in what they compute."""
+    apart = {name: found["training"][name]["difference_of_losses"] for name in ("critic", "dpo") if "training" in found}
+    return apart | ({"ranking": found["ranking"]["largest_difference_of_scores"]} if "ranking" in found else {})
 
 
 if __name__ == "__main__":

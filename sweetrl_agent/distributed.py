@@ -30,6 +30,12 @@ def is_first() -> bool:
     return rank() == 0
 
 
+def sharding() -> str:
+    """What shares out weights among the processes, as `accelerate launch` was told: "DEEPSPEED", "FSDP", or "" for nothing."""
+    names = ("DEEPSPEED", "FSDP")
+    return next((name for name in names if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true"), "")
+
+
 def wait_until(is_there: Callable[[], bool]) -> None:
     """Wait for what the first process does."""
     while not is_there():

@@ -34,6 +34,7 @@ def score_labelled_tokens_only(trainer: Any) -> None:
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
         if model is None or next(model.parameters()).is_cuda:
             continue
+        model = trainer.accelerator.unwrap_model(model)  # DeepSpeed wraps the reference at once
         base = model.get_base_model() if is_peft_model(model) else model
         config = base.config.get_text_config()
         if all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts"):

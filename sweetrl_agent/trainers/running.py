@@ -15,8 +15,9 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import Config, ModelArguments
-from sweetrl_agent.distributed import is_first, own_share
+from sweetrl_agent.distributed import is_first, num_processes, own_share, sharding
 from sweetrl_agent.files import Row
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 
@@ -84,7 +85,9 @@ def trainer_arguments(
         "save_total_limit": 1,
         "report_to": [],
         "disable_tqdm": True,
-        "use_cpu": not on_gpu,
+        # Told of a CPU, accelerate would train without DeepSpeed, and not say so.
+        "use_cpu": not on_gpu and not sharding(),
+        "ddp_backend": "gloo" if num_processes() > 1 and not on_gpu else None,
         "bf16": on_gpu,
         "gradient_checkpointing": model.gradient_checkpointing,
         "dataloader_pin_memory": on_gpu,
@@ -118,7 +121,12 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
 
     Returns:
         The stage's training metrics, one row per logged step.
+
+    Raises:
+        ColBenchError: If the weights are not shared out as `accelerate launch` was told to.
     """
+    if sharding() not in ("", str(trainer.accelerator.distributed_type.value)):
+        raise ColBenchError(f"accelerate trains without {sharding()} here, which it was launched with: FSDP needs GPUs.")
     score_labelled_tokens_only(trainer)
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
