@@ -4,8 +4,8 @@
 
 For every seed PPO and DQN of Stable-Baselines3 learn on the training tasks. Then they, random acts and hill climbing play each test task once. *Hill
 climbing* tries a random act at each of its steps and goes back to where it was unless the score got better: it is told the score, which the
-agents never see (pages only; a function's score is known when it is handed in). All have ten steps. What was measured is not measured
-again; the results stand in OUTPUT/results.json.
+agents never see (pages only; a function's score is known when it is handed in). All have as many steps as a dialogue has turns. What was
+measured is not measured again; the results stand in OUTPUT/results.json.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.statistics import algorithm_interval, score_interval
 
 LEARNERS = ("ppo", "dqn")
-STEPS = 10
 
 
 def play(policy: ActsPolicy, env: DiscreteActs, task: Task, seed: int) -> float:
     """Grade of one episode."""
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
-    for turn in range(STEPS):
+    for turn in range(world.max_turns):
         (said,) = policy.generate([world.messages], [derive_seed(seed, turn)])
         *_, terminated, truncated, info = env.env.step(said.text)
         if terminated or truncated:
@@ -51,7 +50,7 @@ def climb(env: DiscreteActs, task: Task, seed: int) -> float:
     world: Any = env.unwrapped
     best = env.acts.potential(world)
     assert best is not None
-    for _ in range(STEPS):
+    for _ in range(world.max_turns):
         before = world.get_state()
         env.step(rng.choice(np.flatnonzero(env.action_masks())))
         after = env.acts.potential(world)
