@@ -85,10 +85,11 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
-    settings = _read_settings(parser.parse_known_args(words)[0].config)
+    asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
+    settings = _read_settings(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
-    own_defaults = ENVIRONMENTS.get(parser.parse_known_args(words)[0].env, {})
+    own_defaults = ENVIRONMENTS.get(parser.parse_known_args(asked)[0].env, {})
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:

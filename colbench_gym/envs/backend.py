@@ -52,6 +52,8 @@ class BackendEnv(ColBenchEnv):
     * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which stays the caller's to close.
     * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
     * `max_turns`: 10, the benchmark's. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
+    * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or sandbox failed (then
+      `env.unwrapped.world_error` says why), or "raise".
 
     ## Version history
     * v0: first version.

@@ -260,7 +260,7 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _void(self, error: ColBenchError) -> tuple[str, float, bool, bool, dict[str, Any]]:
         # The error's own text stays out of `info`: a server's may echo its prompt, a grader's quotes the hidden tests.
-        reason = f"{type(error).__name__}: the episode has no score; the environment's `world_error` says why."
+        reason = f"{type(error).__name__}: the episode has no score; `env.unwrapped.world_error` says why."
         self.world_error = error
         self._metrics = {"outcome": VOID, "reason": reason, "turns": self._dialogue.num_turns}
         return self._dialogue.transcript(), 0.0, False, True, self._info()

@@ -40,7 +40,8 @@ class FrontendEnv(ColBenchEnv):
 
     ## Action
     Text: one utterance, with a page in it: HTML in a fence or bare. ``I WANT TO ANSWER:`` starts the last one; without a page of its own
-    it hands in the last page shown. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
+    it hands in the last page shown. A page that wants Tailwind links it, as ColBench's own do (from any of the usual addresses of Tailwind 2;
+    it is answered from disk); scripts do not run. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
     edit the last page instead, see `colbench_gym.scoring.pages`.
 
     ## Reward
@@ -56,12 +57,15 @@ class FrontendEnv(ColBenchEnv):
     "crash", "too_large"), "answered" (0 where the turn limit ended it), "turns".
 
     ## Arguments
-    * `tasks`: "embedded:train", a JSONL path, any with a slice; or tasks.
-    * `simulator`: "scripted", a mapping with "name" and arguments; or a `Simulator`.
-    * `similarity`: "blocks"; or a `Similarity`.
+    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train", any with a slice; or tasks.
+    * `simulator`: "scripted", "person", or a mapping with "name" and arguments: {"name": "scripted", "level": "terse"} (or "normal", "chatty"),
+      {"name": "openai", "model": ..., "base_url": ...}; or a `Simulator`.
+    * `similarity`: "blocks", "encoder", "clip", "clip:FOLDER"; or a `Similarity`.
     * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which stays the caller's to close.
     * `edits`: the agent may edit its last page.
     * `max_turns`: 10, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
+    * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or browser failed (then
+      `env.unwrapped.world_error` says why), or "raise".
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
 
     ## Version history
@@ -142,13 +146,17 @@ class FrontendEnv(ColBenchEnv):
         return [message.content for message in self._dialogue.messages if message.role == "assistant"]
 
     def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]
-        """The transcript with render_mode="ansi"; with "rgb_array" the last page, shape (height, width, 3)."""
+        """The transcript with render_mode="ansi"; with "rgb_array" the last page, shape (height, width, 3), black if it does not come up."""
         if self.render_mode != "rgb_array":
             return super().render()
         import numpy as np
         from PIL import Image
 
-        with Image.open(io.BytesIO(self._look(self.page()).picture)) as image:
+        picture = self._look(self.page()).picture
+        if not picture:  # it did not come up: what the benchmark puts in its place
+            blank = Page("")
+            return np.zeros((blank.height, blank.width, 3), np.uint8)
+        with Image.open(io.BytesIO(picture)) as image:
             return np.asarray(image.convert("RGB"))
 
     def close(self) -> None:

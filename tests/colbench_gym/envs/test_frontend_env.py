@@ -134,6 +134,8 @@ def test_the_picture_of_the_last_page_is_rendered(make):
     assert blank.shape == (720, 1280, 3) and (blank == 255).all()
     env.step('<body style="margin:0;background:rgb(1,2,3)">')
     assert tuple(env.render()[700, 1000]) == (1, 2, 3) and env.render().dtype == np.uint8
+    env.step("<body>" + "<div>x</div>" * 200_000 + "</body>")  # does not come up
+    assert env.render().shape == (720, 1280, 3) and not env.render().any()
 
 
 def test_a_vector_of_dialogues_gives_what_each_gives_alone(browser):

@@ -8,7 +8,7 @@ import pytest
 import sandboxes
 from colbench_gym.errors import ColBenchError, SandboxError, ScoringError, SimulatorError, TaskError
 
-REASON = "{}: the episode has no score; the environment's `world_error` says why."
+REASON = "{}: the episode has no score; `env.unwrapped.world_error` says why."
 
 
 def test_a_simulator_that_fails_voids_the_episode(make_env, humans):

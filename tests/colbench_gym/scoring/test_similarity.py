@@ -101,6 +101,8 @@ def test_a_model_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
 
 
 def test_scorers_have_names():
+    with pytest.raises(ScoringError, match=r"^`clip:` names no folder: '/no/such'\. Give one that holds a CLIP model"):
+        make("clip:/no/such")
     assert isinstance(make("blocks"), BlockSimilarity) and make("clip").model == "openai/clip-vit-base-patch32"
     scorer = BlockSimilarity()
     assert make(scorer) is scorer
