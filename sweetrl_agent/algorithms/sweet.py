@@ -24,6 +24,7 @@ from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig, DPOTrainer
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import iter_trajectories
@@ -180,7 +181,7 @@ def _candidates(run: Run) -> Iterator[Candidates]:
     states = _states(run, _sampled_turns(run))
     for (trajectory, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
         if {**row, **_address(trajectory, turn)} != row:
-            raise ValueError(
+            raise ColBenchError(
                 f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
             )
         yield trajectory, turn, row["texts"]

@@ -262,6 +262,26 @@ def test_going_on_with_candidates_cut_short(num_rows, copied, finished):
     _assert_same(folder, finished)
 
 
+@pytest.mark.parametrize("num_rows", [1, 17])
+def test_going_on_with_a_ranking_cut_short(num_rows, copied, finished, monkeypatch):
+    monkeypatch.setattr("sweetrl_agent.algorithms.sweet.STATES_PER_BATCH", 16)
+    folder = copied("rank")
+    (folder / "turn_pairs.jsonl").unlink()
+    _cut(folder / "scores.jsonl", num_rows)
+    assert main([*_arguments(folder), "--stage", "rank"]) == 0
+    for name in ("scores.jsonl", "turn_pairs.jsonl"):
+        assert (folder / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_candidates_of_other_trajectories_are_not_ranked(copied, capsys):
+    folder = copied("rank")
+    rows = read_rows(folder / "candidates.jsonl")
+    write_rows(folder / "candidates.jsonl", [*rows[1:], rows[0]])
+    assert main([*_arguments(folder), "--stage", "rank"]) == 2
+    said = capsys.readouterr().err
+    assert "candidates.jsonl belongs to other trajectories than are there; remove it" in said and "Traceback" not in said
+
+
 @pytest.mark.parametrize("num_rows", [3, 4])
 def test_going_on_with_trajectories_cut_short(num_rows, copied, finished):
     folder = copied("collect")
