@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
+from accelerate.utils import extract_model_from_parallel, is_peft_model
 from torch import Tensor
 from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
@@ -34,7 +34,7 @@ def score_labelled_tokens_only(trainer: Any) -> None:
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
         if model is None or next(model.parameters()).is_cuda:
             continue
-        model = trainer.accelerator.unwrap_model(model)  # DeepSpeed wraps the reference at once
+        model = extract_model_from_parallel(model)  # DeepSpeed wraps the reference at once
         base = model.get_base_model() if is_peft_model(model) else model
         config = base.config.get_text_config()
         if all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts"):

@@ -53,13 +53,13 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer):
 
 @pytest.fixture
 def make_run(tmp_path, tiny_model_folder, monkeypatch):
-    """Function: folder name -> a run on the tiny model that is rewarded for plain letters in what it says."""
+    """Function: folder name -> a run on the tiny model that is rewarded for letters beyond ASCII, of which it says few by chance."""
 
     def play(policy, env, episodes, seed, stage, **_):
         for episode in episodes:
             opening = [{"role": "user", "content": "I need it."}]
             (said,) = policy.generate([opening], [derive_seed(seed, stage, episode.task_id, episode.number)])
-            reward = float(np.mean([letter.isascii() for letter in said.text or "\u2026"]))
+            reward = float(np.mean([not letter.isascii() for letter in said.text or "."]))
             messages = [*opening, {"role": "assistant", "content": said.text}]
             turn = Turn(said.text, said.token_ids, said.log_probs)
             yield [Trajectory(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
