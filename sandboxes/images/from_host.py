@@ -52,16 +52,14 @@ def python_root(packages: Sequence[str], packages_directory: str) -> Iterator[tu
 
 @contextlib.contextmanager
 def browser_root(browser: str) -> Iterator[tuple[IO[bytes], int]]:
-    """A tar file of a root with this machine's Chromium, its fonts and a shell to start it, and its size in bytes.
+    """A tar file of a root with this machine's Chromium, all of its fonts (pages look as they do here) and a shell to start it; and its size in bytes.
 
     Args:
         browser: Path of the browser's program; files beside it that it needs come along.
     """
     folder = Path(browser).parent
     beside = [str(path) for pattern in ("*.pak", "*.dat", "*.bin", "lib*.so", "*.json") for path in folder.glob(pattern)]
-    trees = [
-        path for path in ("/etc/fonts", "/usr/share/fonts/truetype/dejavu", "/usr/share/fontconfig") if os.path.isdir(path)
-    ]
+    trees = [path for path in ("/etc/fonts", "/usr/share/fonts", "/usr/share/fontconfig") if os.path.isdir(path)]
     shell = os.path.realpath("/bin/sh")
     wanted = {path: path for path in (browser, *beside, *trees)} | {shell: "/bin/sh"}
     links = {_BROWSER: browser} if browser != _BROWSER else {}
