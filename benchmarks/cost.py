@@ -72,6 +72,8 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     """All stages at one size, in this process."""
     tasks = load_tasks("embedded:train")
     rows = [row_from_task(tasks[i % len(tasks)]) for i in range(size)]
+    for i, row in enumerate(rows):  # requests of their own, by which the agent knows the right answer
+        row["problem_description"] += f" (Request {i}.)"
     write_rows(folder / "rows.jsonl", rows)
     _, config = parse([
         "--model", str(folder.parent / "start" / "start"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
