@@ -116,7 +116,10 @@ class ModelArguments:
     model: str = option("tiny", "'tiny' (made here and taught by imitation), a folder, or a hub name of a chat model.")
     revision: str = option("main", "Revision of a hub model.")
     dtype: str = option("auto", "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU, float32 on a CPU.")
-    engine: str = option("transformers", "What generates: 'transformers', or 'vllm' (in this process, needs a GPU).")
+    engine: str = option(
+        "transformers", "What generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls)."
+    )
+    server_urls: list[str] = list_option((), "Engine 'server': addresses of servers that hold the model, http://HOST:PORT/v1.")
     lora: bool = option(False, "Train LoRA adapters instead of all weights.")
     lora_r: int = option(16, "Rank of the adapters.")
     lora_alpha: int = option(32, "Scale of the adapters.")
@@ -282,7 +285,9 @@ class Config:
         _require("sandbox", self.task.sandbox, sandboxes.NAMES)
         _require("form", self.critic.form, FORMS)
         _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
-        _require("engine", self.model.engine, ("transformers", "vllm"))
+        _require("engine", self.model.engine, ("transformers", "vllm", "server"))
+        if self.model.engine == "server" and not self.model.server_urls:
+            raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
         _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         self._check_bounds()
         for name, batch, micro in (
@@ -326,7 +331,7 @@ class Config:
     def settings(self) -> dict[str, Any]:
         """All settings that shape the results, flat: everything but where and how much of it is run."""
         flat = self._flat()
-        for name in ("output", "stage", "dry_run", "threads", "ray_workers", "ray_address"):
+        for name in ("output", "stage", "dry_run", "threads", "ray_workers", "ray_address", "server_urls"):
             del flat[name]
         return flat
 

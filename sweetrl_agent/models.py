@@ -96,6 +96,13 @@ def load_policy(path: str, base: str, arguments: ModelArguments, begins: str = "
         return VLLMPolicy(
             path, base, arguments.max_new_tokens, arguments.temperature, system_prompt=system_prompt(arguments), begins=begins
         )
+    if arguments.engine == "server":
+        from sweetrl_agent.policies.server import ServerPolicy
+
+        return ServerPolicy(
+            path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
+            arguments.generation_batch, system_prompt=system_prompt(arguments), begins=begins,
+        )  # fmt: skip
     return policy_on(load_model(path, base, arguments), load_tokenizer(base, arguments), arguments, begins)
 
 

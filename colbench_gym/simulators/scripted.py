@@ -30,7 +30,7 @@ BROAD_REPLIES = (
     "I would not know where to begin, so please ask about one point.",
 )
 NEUTRAL_REPLIES = ("Okay.", "I see.", "All right, go on.")
-CACHED_TASKS, REFERENCE_TOPIC_SHARE = 4096, 1.3
+CACHED_TASKS, REFERENCE_TOPIC_SHARE = 512, 1.3  # some 50 kB each; the episodes of a task follow each other
 _NAMED_SCORE, _AS_GOOD = 1000.0, 0.8
 _TWO_THINGS = re.compile(r"\b(?:and|also|or how|or what|as well as|plus)\b|[&;]", re.IGNORECASE)
 _ASKS_FOR_ALL = re.compile(

@@ -1,0 +1,232 @@
+"""A policy on servers. The stand-in for vLLM's speaks its documented protocol and samples as the policy of this process does."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from transformers import LogitsProcessorList
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config import Config, ModelArguments
+from sweetrl_agent.models import load_policy
+from sweetrl_agent.policies.policy import ContinuousPolicy
+from sweetrl_agent.policies.server import ServerPolicy
+from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
+
+DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
+SEEDS = [5, 6, 7]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        names = [{"id": name, "object": "model", "created": 0, "owned_by": self.server.kind} for name in self.server.names]
+        self._say(200, {"object": "list", "data": names})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, asked))
+        if self.path == "/v1/load_lora_adapter":
+            return self._say(200, "Success") if self.server.takes_adapters else self._say(404, {"message": "no such route"})
+        if asked["model"] not in self.server.names and not any(
+            path == "/v1/load_lora_adapter" for path, _ in self.server.asked
+        ):
+            return self._say(404, {"message": "no such model"})
+        return self._say(
+            200, {"object": "text_completion", "choices": [self._choice(asked)], "id": "", "created": 0, "model": ""}
+        )
+
+    def _choice(self, asked):
+        ids, is_vllm = asked["prompt"], self.server.kind == "vllm"
+        assert isinstance(ids, list) == is_vllm
+        ids = ids if is_vllm else self.server.tokenizer(ids, add_special_tokens=False)["input_ids"]
+        sampling = SeededSampling([asked["seed"]], asked["max_tokens"], asked["temperature"])
+        with self.server.lock:
+            out = self.server.model.generate(
+                torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), max_new_tokens=asked["max_tokens"],
+                do_sample=False, logits_processor=LogitsProcessorList([sampling]),
+            )  # fmt: skip
+        new = out[0, len(ids) :].tolist()
+        choice = {"index": 0, "finish_reason": "stop", "text": self.server.tokenizer.decode(new, skip_special_tokens=True)}
+        if is_vllm:
+            assert asked["return_token_ids"] is True
+            choice |= {"token_ids": new, "logprobs": {"token_logprobs": [float(value) for value in sampling.log_probs]}}
+        return choice
+
+    def _say(self, status, body):
+        encoded = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
+    """Function: names of models, kind of server -> a running server with `url` and what it was `asked`."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    running = []
+
+    def start(*names, kind="vllm", takes_adapters=True):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        server.names, server.kind, server.takes_adapters, server.asked, server.lock = (
+            names,
+            kind,
+            takes_adapters,
+            [],
+            threading.Lock(),
+        )
+        server.model, server.tokenizer = make_tiny_model(1), tiny_tokenizer
+        server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        running.append((server, thread))
+        return server
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def make_policy(tiny_tokenizer):
+    """Function: servers, settings -> a policy on them."""
+    return lambda *servers, path="agent", **settings: ServerPolicy(
+        path, tiny_tokenizer, [server.url for server in servers], 8, 1.0, 4, **settings
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"system_prompt": "Ask first.", "begins": "I WANT"}])
+def test_two_servers_say_what_this_process_would(serve, make_policy, make_tiny_model, tiny_tokenizer, settings):
+    servers = serve("agent"), serve("agent", "another")
+    policy = make_policy(*servers, **settings)
+    expected = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=8, **settings).generate(DIALOGUES, SEEDS)
+    said = policy.generate(DIALOGUES, SEEDS)
+    assert [(u.text, u.token_ids) for u in said] == [(u.text, u.token_ids) for u in expected]
+    assert torch.allclose(
+        torch.tensor(sum((u.log_probs for u in said), [])), torch.tensor(sum((u.log_probs for u in expected), [])), atol=1e-5
+    )
+    assert {len(server.asked) for server in servers} == {1, 2}
+
+
+def test_it_need_not_be_waited_for(serve, make_policy):
+    policy = make_policy(serve("agent"))
+    expected = policy.generate(DIALOGUES, SEEDS)
+    assert isinstance(policy, ContinuousPolicy)
+    for name, (dialogue, seed) in enumerate(zip(DIALOGUES, SEEDS, strict=True)):
+        policy.add(name, dialogue, seed)
+    said = {}
+    while len(said) < len(DIALOGUES):
+        found = dict(policy.step())
+        assert found and not set(found) & set(said)
+        said |= found
+    assert [said[name] for name in range(len(DIALOGUES))] == expected
+
+
+def test_other_servers_get_text_and_give_text(serve, make_policy):
+    expected = make_policy(serve("agent")).generate(DIALOGUES, SEEDS)
+    said = make_policy(serve("agent", kind="transformers")).generate(DIALOGUES, SEEDS)
+    assert [u.text for u in said] == [u.text for u in expected]
+    assert {(len(u.token_ids), len(u.log_probs)) for u in said} == {(0, 0)}
+
+
+def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    server = serve("base")
+    make_policy(server, path=str(tmp_path)).generate(DIALOGUES[:1], SEEDS[:1])
+    (first, adapter), (_, asked) = server.asked
+    assert (first, adapter["lora_path"], asked["model"]) == ("/v1/load_lora_adapter", str(tmp_path), str(tmp_path))
+    with pytest.raises(ColBenchError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
+        make_policy(serve("base", takes_adapters=False), path=str(tmp_path))
+
+
+def test_a_server_with_another_model_is_left_out_and_named(serve, make_policy):
+    right, wrong = serve("agent"), serve("another")
+    make_policy(wrong, right).generate(DIALOGUES, SEEDS)
+    assert (len(right.asked), len(wrong.asked)) == (3, 0)
+    with pytest.raises(
+        ColBenchError, match=rf"^None of the servers holds agent \({wrong.url} has another\). Start one: `vllm serve agent "
+    ):
+        make_policy(wrong)
+
+
+def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with pytest.raises(ColBenchError, match="^No server answers at http://127.0.0.1:"):
+            ServerPolicy("agent", None, [f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"], 8, 1.0, 4)
+    server = serve("agent")
+    policy = make_policy(server)
+    server.names = ()
+    with pytest.raises(ColBenchError, match="refuses or fails: .*404"):
+        policy.generate(DIALOGUES, SEEDS)
+
+
+def test_the_engine_needs_addresses_which_are_no_setting_of_the_results():
+    with pytest.raises(ValueError, match="^`engine` 'server' needs `server_urls`"):
+        Config(model=ModelArguments(engine="server"))
+    config = Config(model=ModelArguments(engine="server", server_urls=["http://127.0.0.1:8000/v1"]))
+    assert config.settings()["engine"] == "server" and "server_urls" not in config.settings()
+
+
+@contextmanager
+def _transformers_serve(folder, port, log):
+    command = [
+        sys.executable,
+        "-m",
+        "transformers.cli.transformers",
+        "serve",
+        str(folder),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [*command, "--device", "cpu"], stdout=out, stderr=out, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        )
+    try:
+        end = time.monotonic() + 200
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except OSError:
+                assert process.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-2000:]
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("fastapi") is None, reason="needs `pip install transformers[serving]`")
+def test_the_server_of_transformers(tiny_model_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with _transformers_serve(tiny_model_folder, port, tmp_path / "log") as url:
+        arguments = ModelArguments(engine="server", server_urls=[url], max_new_tokens=8, generation_batch=2)
+        policy = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
+        said = policy.generate(DIALOGUES, SEEDS)
+    assert len(said) == 3 and any(u.text for u in said)
