@@ -165,6 +165,8 @@ def main() -> None:
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     if results := given.pop("gpu_results", None):
         found = json.loads(results.read_text())
+        if found["peak"] is None:
+            parser.error(f"{results} is of a GPU whose peak gpu.py does not know; add it there, to PEAKS.")
         given = {
             "peak": found["peak"], "training_share": found["critic"]["share_of_peak"], "reading_share": found["ranking"]["shared"]["share_of_peak"],
         } | given  # fmt: skip
