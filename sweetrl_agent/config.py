@@ -123,7 +123,9 @@ class ModelArguments:
     lora: bool = option(False, "Train LoRA adapters instead of all weights.")
     lora_r: int = option(16, "Rank of the adapters.")
     lora_alpha: int = option(32, "Scale of the adapters.")
-    system_prompt: str = option("", "Instructions before every dialogue; 'benchmark' for ours; empty for none.")
+    system_prompt: str = option(
+        "", "Instructions before every dialogue; 'benchmark' for ours, on pages 'pages'; empty for none."
+    )
     max_new_tokens: int = option(80, "Tokens of one utterance at most; 1024 in the paper.")
     temperature: float = option(1.0, "Sampling temperature; 1.0 in the paper.")
     generation_batch: int = option(128, "Dialogues that generate together.")
@@ -288,6 +290,11 @@ class Config:
         _require("engine", self.model.engine, ("transformers", "vllm", "server"))
         if self.model.engine == "server" and not self.model.server_urls:
             raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
+        is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
+            self.model.system_prompt, self.task.env
+        )
+        if is_for != self.task.env:
+            raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         self._check_bounds()
         for name, batch, micro in (

@@ -241,6 +241,8 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
         ({"min_best": 80}, "`min_best` is a fraction of the tests, at most 1, got 80.0."),
         ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
+        ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
+        ({"engine": "server"}, "`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1."),
         ({"simulator": "{bad"}, "`simulator` must be a name or JSON, got '{bad': "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
