@@ -2,7 +2,8 @@
 
     PYTHONPATH=. python benchmarks/speed.py --output benchmarks/results/speed.json [--figures ranking collection training]
 
-Medians of `--repeats` rounds in which the ways take turns, since machines are noisy. The models have random weights in the shape of
+Medians of `--repeats` rounds in which the ways take turns, since machines are noisy. What is in the output file already and not asked for
+stays there. The models have random weights in the shape of
 SmolLM2-135M, for speed does not depend on what they know; collection uses a tiny model that has learnt to converse for half a minute.
 """
 
@@ -329,19 +330,31 @@ def main() -> None:
         print(json.dumps(training_step(kind, way == "ours")))
         return
     machine = {
-        "cores": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": processor(),
         "when": datetime.now(UTC).date().isoformat(),
+        "packages": versions()["packages"],
     }
-    found: Figures = {"machine": machine, "versions": versions()["packages"]}
+    found: Figures = {}
     for name in given.figures:
-        found[name] = FIGURES[name](given.repeats)
+        found[name] = FIGURES[name](given.repeats) | {"repeats": given.repeats, "machine": machine}
         print(json.dumps({name: found[name]}, indent=2), flush=True)
     if given.output:
-        write_json(given.output, found)
+        known = json.loads(given.output.read_text()) if given.output.exists() else {}
+        write_json(given.output, known | found)
     for name, apart in differences(found).items():
         if apart > SAME:
             raise SystemExit(f"{name}: the ways differ by {apart:.1e}, more than {SAME:.0e}; their speeds say nothing.")
+
+
+def processor() -> str:
+    """The processor's name, with the vector instructions that matter."""
+    try:
+        about = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    name = about.partition("model name")[2].partition("\n")[0].strip("\t: ")
+    return ", ".join([name, *(flag for flag in ("avx2", "avx512f", "amx_tile", "amx_bf16") if flag in about)])
 
 
 def differences(found: Figures) -> dict[str, float]:
