@@ -72,8 +72,11 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     """All stages at one size, in this process."""
     tasks = load_tasks("embedded:train")
     rows = [row_from_task(tasks[i % len(tasks)]) for i in range(size)]
-    for i, row in enumerate(rows):  # requests of their own, by which the agent knows the right answer
+    for i, row in enumerate(
+        rows
+    ):  # tasks of their own: the agent knows each by its request, and no verdict is known from another
         row["problem_description"] += f" (Request {i}.)"
+        row["ground_truth"] += f"\n# {i}"
     write_rows(folder / "rows.jsonl", rows)
     _, config = parse([
         "--model", str(folder.parent / "start" / "start"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
@@ -111,7 +114,9 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.folder)))
         return
-    found: dict[str, Any] = {}
+    from speed import machine  # not above: what it imports would count as memory of the stages
+
+    found: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "imitate", "--output", str(folder / "start"), *NARROW]

@@ -329,15 +329,9 @@ def main() -> None:
         kind, _, way = given.measure.partition(":")
         print(json.dumps(training_step(kind, way == "ours")))
         return
-    machine = {
-        "cores": len(os.sched_getaffinity(0)),
-        "processor": processor(),
-        "when": datetime.now(UTC).date().isoformat(),
-        "packages": versions()["packages"],
-    }
     found: Figures = {}
     for name in given.figures:
-        found[name] = FIGURES[name](given.repeats) | {"repeats": given.repeats, "machine": machine}
+        found[name] = FIGURES[name](given.repeats) | {"repeats": given.repeats, "machine": machine()}
         print(json.dumps({name: found[name]}, indent=2), flush=True)
     if given.output:
         known = json.loads(given.output.read_text()) if given.output.exists() else {}
@@ -345,6 +339,16 @@ def main() -> None:
     for name, apart in differences(found).items():
         if apart > SAME:
             raise SystemExit(f"{name}: the ways differ by {apart:.1e}, more than {SAME:.0e}; their speeds say nothing.")
+
+
+def machine() -> Figures:
+    """Where and when this runs."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": processor(),
+        "when": datetime.now(UTC).date().isoformat(),
+        "packages": versions()["packages"],
+    }
 
 
 def processor() -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +38,7 @@ from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
-from sweetrl_agent.workers import in_order
+from sweetrl_agent.workers import Opens, in_order
 
 Item = TypeVar("Item")
 State = tuple[Trajectory, int]
@@ -55,15 +56,9 @@ def train_critic(run: Run, critic: str = SWEET) -> None:
 
 def sample_candidates(run: Run) -> None:
     """Candidates for the turns of some trajectories -> candidates.jsonl."""
-    path = run.path("candidates.jsonl")
     is_sampled = _sampled_turns(run)
-    total = int(is_sampled.sum())
-    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
-    batches = _batches(islice(_states(run, is_sampled), done, None))
-    with tqdm(total=total, initial=done, desc="candidates", unit="turn") as bar:
-        for rows in in_order(partial(_sampler, run), batches, run.config.run):
-            append_rows(path, rows)
-            bar.update(len(rows))
+    states, total = _states(run, is_sampled), int(is_sampled.sum())
+    _work_through(run, states, total, partial(_sampler, run), run.path("candidates.jsonl"), "candidates")
 
 
 @contextmanager
@@ -91,14 +86,8 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 
 def rank(run: Run, critic: str = SWEET) -> None:
     """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
-    path = run.own(critic, "scores.jsonl")
     total = count_rows(run.path("candidates.jsonl"))
-    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
-    batches = _batches(islice(_candidates(run), done, None))
-    with tqdm(total=total, initial=done, desc="rank", unit="turn") as bar:
-        for rows in in_order(partial(_ranker, run, critic), batches, run.config.run):
-            append_rows(path, rows)
-            bar.update(len(rows))
+    _work_through(run, _candidates(run), total, partial(_ranker, run, critic), run.own(critic, "scores.jsonl"), "rank")
     write_rows(run.own(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
 
 
@@ -192,9 +181,17 @@ def _address(trajectory: Trajectory, turn: int) -> Row:
     return {"task_id": trajectory.task_id, "episode": trajectory.episode, "turn": turn}
 
 
-def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    while batch := list(islice(items, STATES_PER_BATCH)):
-        yield batch
+def _work_through(
+    run: Run, turns: Iterator[Item], total: int, opens: Opens[list[Item], list[Row]], path: Path, stage: str
+) -> None:
+    """Append a row for each of the turns, those of a batch together; batches that stand in the file already are not done again."""
+    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
+    left = islice(turns, done, None)
+    batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])
+    with tqdm(total=total, initial=done, desc=stage, unit="turn") as bar:
+        for rows in in_order(opens, batches, run.config.run):
+            append_rows(path, rows)
+            bar.update(len(rows))
 
 
 def _preference(row: Row, run: Run) -> Row:
