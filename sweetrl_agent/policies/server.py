@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -128,11 +129,15 @@ class _Server:
 
     def complete(self, path: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
         """What comes after a prompt: a choice of OpenAI's completions."""
-        # To vLLM token ids, not text: a chat template already holds the begin token that it would add once more.
-        own: dict[str, Any] = {"prompt": prompt}
-        if self.is_vllm:
+        # Servers fall back on the generation settings that a model comes with, which cut the distribution: say all of them.
+        everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
+        if self.is_vllm:  # token ids, not text: a chat template already holds the begin token that it would add once more
             ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-            own = {"prompt": ids, "logprobs": 0, "extra_body": {"return_token_ids": True}}
+            own = {"prompt": ids, "logprobs": 0, "extra_body": {**everything, "return_token_ids": True}}
+        else:
+            ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+            generation = {"do_sample": settings["temperature"] > 0, **everything, **ends}
+            own = {"prompt": prompt, "extra_body": {"generation_config": json.dumps(generation)}}
         try:
             return self._client.completions.create(model=path, **own, **settings).choices[0]
         except self._openai.OpenAIError as error:

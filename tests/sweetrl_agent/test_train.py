@@ -195,6 +195,11 @@ def test_a_stage_needs_those_before_it(tmp_path, capsys):
     )
 
 
+def test_a_pretrained_model_needs_no_imitation(tiny_model_folder, tmp_path):
+    assert main([*_arguments(tmp_path / "run", model=tiny_model_folder), "--stage", "collect"]) == 0
+    assert len(read_rows(tmp_path / "run" / "trajectories.jsonl")) == 8
+
+
 def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     folder = copied("pairs")
     rows = read_rows(folder / "trajectories.jsonl")
