@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def collection(repeats: int) -> Figures:
         "ideal: no latency": lambda: ours(policy, 0.0),
         "ours": lambda: ours(policy, LATENCY),
         "ours in rounds": lambda: ours(rounds, LATENCY),
-        "gymnasium async": lambda: lock_step(rounds, AsyncVectorEnv, 10),
+        "gymnasium async": lambda: lock_step(rounds, partial(AsyncVectorEnv, shared_memory=False), 10),
         "gymnasium sync": lambda: lock_step(rounds, SyncVectorEnv, 3),
     }
     if importlib.util.find_spec("gem"):

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from accelerate.utils import extract_model_from_parallel, is_peft_model
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
@@ -25,6 +26,8 @@ from sweetrl_agent.trainers.shared_prefix import hidden_states
 _BEYOND_THE_HEAD = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 #: What a forward pass over text alone is given.
 _PLAIN = {"input_ids", "attention_mask", "use_cache"}
+#: Logits of a batch that are held together, 128 MiB, and of more than these so many at a time: what a large vocabulary takes most memory for.
+TOGETHER, AT_A_TIME = 2**25, 2**23
 
 
 def score_labelled_tokens_only(trainer: Any) -> None:
@@ -70,13 +73,13 @@ def labelled_output(hidden: Tensor, labels: Tensor, head: Any, num_items: Any = 
         num_items: What the loss is divided by; None for the number of labels.
     """
     mask = labels != -100
-    logits = head(hidden[mask]).float()
-    targets = labels[mask][:, None]
-    log_probs = torch.log_softmax(logits, dim=-1)
-    chosen = log_probs.gather(1, targets)[:, 0]
-    with torch.no_grad():
-        entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
-        mean_logits, is_top1 = logits.mean(dim=-1), logits.argmax(dim=-1) == targets[:, 0]
+    found, vocab_size = hidden[mask], getattr(head, "out_features", TOGETHER)
+    rows = max(len(found) if len(found) * vocab_size <= TOGETHER else AT_A_TIME // vocab_size, 1)
+    chunks = list(zip(found.split(rows), labels[mask][:, None].split(rows), strict=True))
+    score = functools.partial(_scores, head)
+    if len(chunks) > 1:  # their logits are made anew in the backward pass, so that those of one chunk are held at a time
+        score = functools.partial(checkpoint, score, use_reentrant=False)
+    chosen, entropy, mean_logits, is_top1 = map(torch.cat, zip(*(score(*chunk) for chunk in chunks), strict=True))
 
     def placed(values: Tensor) -> Tensor:
         return values.new_zeros(mask.shape).masked_scatter(mask, values)
@@ -89,3 +92,15 @@ def labelled_output(hidden: Tensor, labels: Tensor, head: Any, num_items: Any = 
         is_top1=placed(is_top1),
         label_mask=mask,
     )
+
+
+def _scores(head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of tokens, shape (N, 1), after hidden states, shape (N, H): log-probability, entropy, mean logit, and whether it is the likeliest."""
+    logits = head(hidden).float()
+    with torch.no_grad():
+        mean_logits, is_top1 = logits.mean(dim=-1), logits.argmax(dim=-1) == targets[:, 0]
+    log_probs = torch.log_softmax(logits, dim=-1)
+    del logits  # nobody needs them any more, and they are large
+    with torch.no_grad():
+        entropy = -log_probs.exp().mul_(log_probs).sum(dim=-1)
+    return log_probs.gather(1, targets)[:, 0], entropy, mean_logits, is_top1

@@ -6,9 +6,11 @@ import pytest
 import torch
 from datasets import Dataset
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from trl import DPOConfig, DPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
+from sweetrl_agent.trainers import cpu_head
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 
 FIELDS = ("loss", "log_probs", "entropy", "mean_logits", "is_top1", "label_mask")
@@ -45,11 +47,17 @@ def _outputs_and_gradients(model):
     return output, [p.grad.clone() for p in model.parameters()]
 
 
-def test_outputs_and_gradients_are_those_of_trls_head(make_trainer):
+@pytest.mark.parametrize(("tokens_together", "chunks"), [(6, 1), (5, 3)])
+def test_outputs_and_gradients_are_those_of_trls_head(tokens_together, chunks, make_trainer, monkeypatch):
+    made = []
+    monkeypatch.setattr(cpu_head, "checkpoint", lambda *args, **kwargs: made.append(1) or checkpoint(*args, **kwargs))
     trainer = make_trainer()
     expected, gradients = _outputs_and_gradients(trainer.model)
+    monkeypatch.setattr(cpu_head, "TOGETHER", tokens_together * trainer.model.config.vocab_size)
+    monkeypatch.setattr(cpu_head, "AT_A_TIME", 2 * trainer.model.config.vocab_size)
     score_labelled_tokens_only(trainer)
     found, own_gradients = _outputs_and_gradients(trainer.model)
+    assert len(made) == (chunks if chunks > 1 else 0)
     for name in FIELDS:
         assert torch.allclose(getattr(found, name).float(), getattr(expected, name).float(), atol=1e-5), name
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(own_gradients, gradients, strict=True))
