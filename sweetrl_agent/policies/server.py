@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Hashable, Sequence
@@ -55,7 +56,7 @@ class ServerPolicy:
             ColBenchError: If a server does not answer, or none holds the model; says how to start one.
             ImportError: If the openai package is missing.
         """
-        self.path, self.tokenizer, self.max_new_tokens, self.temperature = path, tokenizer, max_new_tokens, temperature
+        self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
         self.instructions, self.begins = system_message(system_prompt), begins
         self._servers = cycle(_holding(path, [_Server(url) for url in urls]))
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
@@ -84,7 +85,7 @@ class ServerPolicy:
         return self._threads.submit(self._answer, next(self._servers), prompt + self.begins, settings)
 
     def _answer(self, server: _Server, prompt: str, settings: dict[str, Any]) -> Utterance:
-        choice = server.complete(self.path, prompt, self.tokenizer, settings)
+        choice = server.complete(self.name, prompt, self.tokenizer, settings)
         probabilities = choice.logprobs.token_logprobs if choice.logprobs else []
         return Utterance(
             (self.begins + choice.text).strip(), (choice.model_extra or {}).get("token_ids") or [], probabilities or []
@@ -112,13 +113,14 @@ class _Server:
 
     def holds(self, path: str) -> bool:
         """True where it has the model, and where an adapter could be given to it. Others than vLLM load what they are asked for."""
-        if not self.is_vllm or path in self.names:
+        name = _name(path)
+        if not self.is_vllm or name in self.names:
             return True
-        if not (Path(path) / "adapter_config.json").exists():
+        if name == path:
             return False
         try:
             self._client.post(
-                "/load_lora_adapter", cast_to=str, body={"lora_name": path, "lora_path": str(Path(path).resolve())}
+                "/load_lora_adapter", cast_to=str, body={"lora_name": name, "lora_path": str(Path(path).resolve())}
             )
         except self._openai.OpenAIError as error:
             raise ColBenchError(
@@ -127,7 +129,7 @@ class _Server:
             ) from None
         return True
 
-    def complete(self, path: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
+    def complete(self, name: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
         """What comes after a prompt: a choice of OpenAI's completions."""
         # Servers fall back on the generation settings that a model comes with, which cut the distribution: say all of them.
         everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
@@ -139,9 +141,17 @@ class _Server:
             generation = {"do_sample": settings["temperature"] > 0, **everything, **ends}
             own = {"prompt": prompt, "extra_body": {"generation_config": json.dumps(generation)}}
         try:
-            return self._client.completions.create(model=path, **own, **settings).choices[0]
+            return self._client.completions.create(model=name, **own, **settings).choices[0]
         except self._openai.OpenAIError as error:
             raise ColBenchError(f"The server at {self.url} refuses or fails: {error}") from None
+
+
+def _name(path: str) -> str:
+    """What servers call a model: its path; for an adapter with what is in it, since a folder may be trained anew while a server runs."""
+    files = sorted(Path(path).glob("adapter_*"))
+    if not files:
+        return path
+    return f"{path}-{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
 
 
 def _holding(path: str, servers: list[_Server]) -> list[_Server]:

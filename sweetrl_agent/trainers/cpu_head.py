@@ -73,7 +73,7 @@ def labelled_output(hidden: Tensor, labels: Tensor, head: Any, num_items: Any = 
         num_items: What the loss is divided by; None for the number of labels.
     """
     mask = labels != -100
-    found, vocab_size = hidden[mask], getattr(head, "out_features", TOGETHER)
+    found, vocab_size = hidden[mask], getattr(head, "out_features", 1)
     rows = max(len(found) if len(found) * vocab_size <= TOGETHER else AT_A_TIME // vocab_size, 1)
     chunks = list(zip(found.split(rows), labels[mask][:, None].split(rows), strict=True))
     score = functools.partial(_scores, head)

@@ -152,8 +152,11 @@ def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_p
     (tmp_path / "adapter_config.json").write_text("{}")
     server = serve("base")
     make_policy(server, path=str(tmp_path)).generate(DIALOGUES[:1], SEEDS[:1])
-    (first, adapter), (_, asked) = server.asked
-    assert (first, adapter["lora_path"], asked["model"]) == ("/v1/load_lora_adapter", str(tmp_path), str(tmp_path))
+    (tmp_path / "adapter_model.safetensors").write_text("trained anew")
+    make_policy(server, path=str(tmp_path)).generate(DIALOGUES[:1], SEEDS[:1])
+    (first, adapter), (_, asked), (_, again), (_, asked_again) = server.asked
+    assert (first, adapter["lora_path"], asked["model"]) == ("/v1/load_lora_adapter", str(tmp_path), adapter["lora_name"])
+    assert asked_again["model"] == again["lora_name"] != adapter["lora_name"]
     with pytest.raises(ColBenchError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
         make_policy(serve("base", takes_adapters=False), path=str(tmp_path))
 
