@@ -38,6 +38,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path, asked))
         if self.path == "/v1/load_lora_adapter":
+            if self.server.is_beside_another:  # which has loaded it just now
+                self.server.names += (asked["lora_name"],)
+                return self._say(400, {"message": "already loaded"})
             return self._say(200, "Success") if self.server.takes_adapters else self._say(404, {"message": "no such route"})
         if asked["model"] not in self.server.names and not any(
             path == "/v1/load_lora_adapter" for path, _ in self.server.asked
@@ -83,7 +86,7 @@ def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     running = []
 
-    def start(*names, kind="vllm", takes_adapters=True):
+    def start(*names, kind="vllm", takes_adapters=True, is_beside_another=False):
         server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         server.names, server.kind, server.takes_adapters, server.asked, server.lock = (
             names,
@@ -92,7 +95,7 @@ def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
             [],
             threading.Lock(),
         )
-        server.model, server.tokenizer = make_tiny_model(1), tiny_tokenizer
+        server.model, server.tokenizer, server.is_beside_another = make_tiny_model(1), tiny_tokenizer, is_beside_another
         server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -157,6 +160,7 @@ def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_p
     (first, adapter), (_, asked), (_, again), (_, asked_again) = server.asked
     assert (first, adapter["lora_path"], asked["model"]) == ("/v1/load_lora_adapter", str(tmp_path), adapter["lora_name"])
     assert asked_again["model"] == again["lora_name"] != adapter["lora_name"]
+    make_policy(serve("base", is_beside_another=True), path=str(tmp_path)).generate(DIALOGUES[:1], SEEDS[:1])
     with pytest.raises(ColBenchError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
         make_policy(serve("base", takes_adapters=False), path=str(tmp_path))
 
