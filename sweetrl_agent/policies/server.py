@@ -102,21 +102,20 @@ class _Server:
         self._client = openai.OpenAI(
             base_url=url, timeout=TIMEOUT_S, max_retries=RETRIES, api_key=os.environ.get(KEY_VARIABLE, "none")
         )
-        self._models()
+        models = self._models()
+        self.is_vllm = any(model.owned_by == "vllm" for model in models)
+        self.names = [model.id for model in models]
 
-    def _models(self) -> list[str]:
-        """Names of the models that it has now."""
+    def _models(self) -> list[Any]:
+        """What it has now; nothing for one that does not say."""
         try:
-            models = list(self._client.with_options(max_retries=0).models.list())
-        except self._openai.APIStatusError:  # one that does not say what it has
-            models = []
+            return list(self._client.with_options(max_retries=0).models.list())
+        except self._openai.APIStatusError:
+            return []
         except self._openai.OpenAIError as error:
             raise ColBenchError(
                 f"No server answers at {self.url} ({error}); start it: `vllm serve MODEL --port PORT`."
             ) from None
-        self.is_vllm = any(model.owned_by == "vllm" for model in models)
-        self.names = [model.id for model in models]
-        return self.names
 
     def holds(self, path: str) -> bool:
         """True where it has the model, and where an adapter could be given to it. Others than vLLM load what they are asked for."""
@@ -130,7 +129,7 @@ class _Server:
                 "/load_lora_adapter", cast_to=str, body={"lora_name": name, "lora_path": str(Path(path).resolve())}
             )
         except self._openai.OpenAIError as error:
-            if name in self._models():  # another worker was there first
+            if any(model.id == name for model in self._models()):  # another worker was there first
                 return True
             raise ColBenchError(
                 f"The server at {self.url} does not take the adapter {path} ({error}); start it with the adapter's base, --enable-lora, "
