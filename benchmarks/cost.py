@@ -72,9 +72,8 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     """All stages at one size, in this process."""
     tasks = load_tasks("embedded:train")
     rows = [row_from_task(tasks[i % len(tasks)]) for i in range(size)]
-    for i, row in enumerate(
-        rows
-    ):  # tasks of their own: the agent knows each by its request, and no verdict is known from another
+    for i, row in enumerate(rows):
+        # Tasks of their own: the agent knows each by its request, and no verdict is known from another.
         row["problem_description"] += f" (Request {i}.)"
         row["ground_truth"] += f"\n# {i}"
     write_rows(folder / "rows.jsonl", rows)

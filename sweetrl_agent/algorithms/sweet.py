@@ -166,15 +166,14 @@ def _num_turns(trajectory: Trajectory) -> int:
 
 
 def _candidates(run: Run) -> Iterator[Candidates]:
-    """The sampled turns and their candidates; their file follows the order of the dialogues."""
-    path, trajectories = run.path("candidates.jsonl"), iter_trajectories(run)
-    trajectory = next(trajectories, None)
-    for row in iter_rows(path):
-        while trajectory and (trajectory.task_id, trajectory.episode) != (row["task_id"], row["episode"]):
-            trajectory = next(trajectories, None)
-        if trajectory is None or row["turn"] > _num_turns(trajectory):
-            raise ColBenchError(f"{path} belongs to other trajectories than are there; remove it, and sample anew.")
-        yield trajectory, row["turn"], row["texts"]
+    """The sampled turns and their candidates."""
+    states = _states(run, _sampled_turns(run))
+    for (trajectory, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
+        if {**row, **_address(trajectory, turn)} != row:
+            raise ColBenchError(
+                f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
+            )
+        yield trajectory, turn, row["texts"]
 
 
 def _address(trajectory: Trajectory, turn: int) -> Row:

@@ -58,7 +58,7 @@ class ServerPolicy:
         """
         self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
         self.instructions, self.begins = system_message(system_prompt), begins
-        self._servers = cycle(_holding(path, [_Server(url) for url in urls]))
+        self._servers = cycle(_holding(path, self.name, [_Server(url) for url in urls]))
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._asked: dict[Future[Utterance], Hashable] = {}
 
@@ -117,9 +117,8 @@ class _Server:
                 f"No server answers at {self.url} ({error}); start it: `vllm serve MODEL --port PORT`."
             ) from None
 
-    def holds(self, path: str) -> bool:
+    def holds(self, path: str, name: str) -> bool:
         """True where it has the model, and where an adapter could be given to it. Others than vLLM load what they are asked for."""
-        name = _name(path)
         if not self.is_vllm or name in self.names:
             return True
         if name == path:
@@ -162,8 +161,8 @@ def _name(path: str) -> str:
     return f"{path}-{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
 
 
-def _holding(path: str, servers: list[_Server]) -> list[_Server]:
-    holding = [server for server in servers if server.holds(path)]
+def _holding(path: str, name: str, servers: list[_Server]) -> list[_Server]:
+    holding = [server for server in servers if server.holds(path, name)]
     if holding:
         return holding
     served = "; ".join(f"{server.url} has {', '.join(server.names)}" for server in servers)

@@ -164,7 +164,7 @@ sandbox.run([Program("def f():\\n    while True: pass", ("f()",) * 30)] * 100)
     if is_stopped:
         time.sleep(0.5)
         assert own_containers(client, host.pid)
-        assert started[0].id in containers.reap(client)
+        assert containers.reap(client) == [started[0].id]
     assert wait_until(lambda: not own_containers(client, host.pid), 5.0)
 
 

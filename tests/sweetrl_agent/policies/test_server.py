@@ -88,13 +88,8 @@ def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
 
     def start(*names, kind="vllm", takes_adapters=True, is_beside_another=False):
         server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        server.names, server.kind, server.takes_adapters, server.asked, server.lock = (
-            names,
-            kind,
-            takes_adapters,
-            [],
-            threading.Lock(),
-        )
+        server.names, server.kind, server.takes_adapters = names, kind, takes_adapters
+        server.asked, server.lock = [], threading.Lock()
         server.model, server.tokenizer, server.is_beside_another = make_tiny_model(1), tiny_tokenizer, is_beside_another
         server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         thread = threading.Thread(target=server.serve_forever)
