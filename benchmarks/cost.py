@@ -82,7 +82,8 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
         "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
     ])  # fmt: skip
     run = Run(config)
-    agent = Replayed({row["problem_description"]: row["ground_truth"] for row in rows})
+    del rows
+    agent = Replayed({task.description: task.hidden.reference for task in run.train})
     for module in (collection, sweet):
         vars(module)["load_policy"] = lambda *_: agent
     played = run.train[: max(size // 10, 1)]

@@ -116,20 +116,20 @@ def plan(work: Work, rates: Rates) -> list[Stage]:
     pairs = 2 * work.tasks * work.pair_share
     states = episodes * work.turns * work.state_share
     said = states * work.candidates * work.agent_tokens
-    both_sides = 6 + 2  # forward and backward, and the reference's forward
+
+    def trained(tokens: float, epochs: int) -> float:
+        return tokens * (6 * epochs + 2) / training  # forward and backward in every epoch, and once the reference's forward
+
     return [
         Stage("collect", **dialogues(episodes)),
-        Stage("critic", pairs * 2 * (dialogue + work.hidden_tokens) * work.critic_epochs * both_sides / training),
+        Stage("critic", trained(pairs * 2 * (dialogue + work.hidden_tokens), work.critic_epochs)),
         Stage("candidates", said / (rates.sampled * rates.gpus) + states * prefix / reading),
         Stage("rank", 2 * (states * (prefix + work.hidden_tokens) + said) / reading),
         Stage(
             "rank, each candidate by itself",
             2 * (states * work.candidates * (prefix + work.hidden_tokens) + said) / reading,
         ),
-        Stage(
-            "actor",
-            states * work.pairs_per_turn * 2 * (prefix + work.agent_tokens) * work.actor_epochs * both_sides / training,
-        ),
+        Stage("actor", trained(states * work.pairs_per_turn * 2 * (prefix + work.agent_tokens), work.actor_epochs)),
         Stage("evaluate", **dialogues(work.evaluated)),
     ]
 

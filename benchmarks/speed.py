@@ -52,6 +52,7 @@ from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.tiny import build_tokenizer
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 
 Figures = dict[str, Any]
 PROMPT, CANDIDATES, CANDIDATE = 1500, 16, 100
@@ -233,50 +234,45 @@ def rows_of_pairs(count: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def trainer_for(kind: str, is_ours: bool, folder: str) -> Any:
-    """The critic's or DPO's trainer over the same pairs, stock or ours, on a model of SmolLM2-135M's shape."""
+def trainer_for(kind: str, is_ours: bool, folder: str, model: Any, reference: Any) -> Any:
+    """The critic's or DPO's trainer over the same pairs, stock or ours: which asks the reference ahead, and needs no second model."""
     rows = rows_of_pairs(8)
     tokenizer = build_tokenizer((m["content"] for row in rows for m in row["chosen"]), 500, 4)
-    models: dict[str, Any] = {"model": model_135m(0), "ref_model": model_135m(1), "processing_class": tokenizer}
+    models: dict[str, Any] = {"model": model, "ref_model": reference, "processing_class": tokenizer}
     common: dict[str, Any] = {
         "output_dir": folder, "per_device_train_batch_size": 4, "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
-        "report_to": [], "max_length": 4096, "disable_tqdm": True, "learning_rate": 1e-5,
+        "report_to": [], "max_length": 4096, "disable_tqdm": True, "learning_rate": 1e-5, "logging_steps": 1, "num_train_epochs": 1,
+        "save_strategy": "no", "precompute_ref_log_probs": is_ours,
     }  # fmt: skip
-    trainer: Any
     if kind == "critic":
-        trainer = SweetCriticTrainer(**models, args=SweetCriticConfig(**common), train_dataset=Dataset.from_list(rows))
-    else:
-        turns = [
-            {"prompt": [*hint_message(row["hidden"]), *row["chosen"][:-1]], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]}
-            for row in rows
-        ]  # fmt: skip
-        trainer = DPOTrainer(**models, args=DPOConfig(**common), train_dataset=Dataset.from_list(turns))
-    if is_ours:
-        score_labelled_tokens_only(trainer)
-    return trainer
+        return SweetCriticTrainer(**models, args=SweetCriticConfig(**common), train_dataset=Dataset.from_list(rows))
+    turns = [
+        {"prompt": [*hint_message(row["hidden"]), *row["chosen"][:-1]], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]}
+        for row in rows
+    ]  # fmt: skip
+    trainer = PrecomputingDPOTrainer if is_ours else DPOTrainer
+    return trainer(**models, args=DPOConfig(**common), train_dataset=Dataset.from_list(turns))
 
 
-def training_step(kind: str, is_ours: bool) -> dict[str, float]:
-    """Seconds, loss and peak memory of a step in this process."""
+def training_epoch(kind: str, is_ours: bool) -> dict[str, float]:
+    """Seconds of an epoch of two steps, the reference's among them, loss of the second, and peak memory, in this process."""
+    model, reference = model_135m(0), None if is_ours else model_135m(0)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = trainer_for(kind, is_ours, folder)
-        trainer.model.train()
-        trainer.create_optimizer()
-        batch = next(iter(trainer.get_train_dataloader()))
         begin = time.monotonic()
-        loss = trainer.compute_loss(trainer.model, dict(batch))
-        trainer.accelerator.backward(loss)
-        trainer.optimizer.step()
+        trainer = trainer_for(kind, is_ours, folder, model, reference)
+        if is_ours:
+            score_labelled_tokens_only(trainer)
+        trainer.train()
         return {
             "seconds": time.monotonic() - begin,
-            "loss": loss.item(),
+            "loss": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry][-1],
             "peak_mib": peak_memory_mib(),
-            "tokens": int(batch["attention_mask"].sum()),
+            "steps": trainer.state.global_step,
         }
 
 
 def training(repeats: int) -> Figures:
-    """A step of the critic and of DPO, stock TRL against ours, each in a process of its own."""
+    """An epoch of the critic and of DPO, stock TRL against ours, each in a process of its own."""
     found: Figures = {}
     for kind in ("critic", "dpo"):
         rows: dict[str, list[dict[str, float]]] = {"stock": [], "ours": []}
@@ -328,7 +324,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.measure:
         kind, _, way = given.measure.partition(":")
-        print(json.dumps(training_step(kind, way == "ours")))
+        print(json.dumps(training_epoch(kind, way == "ours")))
         return
     found: Figures = {}
     for name in given.figures:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import sandboxes
 from sandboxes.pages.cache import RenderingCache
-from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
+from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, WITHOUT_PICTURES, write_embedded_launcher, write_unsafe_launcher
 from sandboxes.pages.container import write_docker_launcher
 from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
 from sandboxes.pages.tab import LayoutTab, render
@@ -110,7 +110,7 @@ class Browser:
             else:
                 wanted[key] = page
         if wanted:
-            made = self._started().render(list(wanted.values()), self.pictures)
+            made = self._started().render(list(wanted.values()))
             for key, rendering in zip(wanted, made, strict=True):
                 found[key] = rendering
                 if rendering.outcome is PageOutcome.OK:
@@ -133,7 +133,9 @@ class Browser:
     def _started(self) -> _Engine:
         with self._lock:
             if self._engine is None or self._owner != os.getpid():  # a fork has neither the thread nor the pipes
-                self._engine, self._owner = _Engine(self.workers, self.files, self.launcher), os.getpid()
+                self._engine, self._owner = _Engine(self.workers, self.files, self.launcher, self.pictures), os.getpid()
+            if self._engine.pictures != self.pictures:
+                raise SandboxError(f"`pictures` was {self._engine.pictures} for the first page; make another Browser.")
             return self._engine
 
     def close(self) -> None:
@@ -163,6 +165,10 @@ class LayoutBrowser(Browser):
     that an agent wrote.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """As `Browser`, but for the pictures."""
+        super().__init__(*args, **{**kwargs, "pictures": False})
+
     def render(self, pages: Sequence[Page]) -> list[Rendering]:
         """Lay out pages, equal ones once; results in the same order, their pictures empty.
 
@@ -181,8 +187,8 @@ class LayoutBrowser(Browser):
 class _Engine:
     """The browsers, driven by Playwright in a thread of their own."""
 
-    def __init__(self, workers: int, files: WebFiles, launcher: Launcher) -> None:
-        self._files = files
+    def __init__(self, workers: int, files: WebFiles, launcher: Launcher, pictures: bool) -> None:
+        self._files, self.pictures = files, pictures
         self._folder = tempfile.mkdtemp(prefix="colbench-browser-")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="browsers", daemon=True)
@@ -194,9 +200,9 @@ class _Engine:
             self.close()
             raise
 
-    def render(self, pages: Sequence[Page], pictures: bool) -> list[Rendering]:
+    def render(self, pages: Sequence[Page]) -> list[Rendering]:
         self._prepare(pages)
-        found: list[Rendering] = self._run(self._render_all(pages, pictures))
+        found: list[Rendering] = self._run(self._render_all(pages))
         return found
 
     def _prepare(self, pages: Sequence[Page]) -> None:
@@ -227,7 +233,7 @@ class _Engine:
             raise SandboxError(NEEDS_PLAYWRIGHT) from None
         self._playwright = await async_playwright().start()
         self._free: asyncio.Queue[_Seat] = asyncio.Queue()
-        self._seats = [_Seat(self._playwright.chromium, str(self._launcher)) for _ in range(workers)]
+        self._seats = [_Seat(self._playwright.chromium, str(self._launcher), self.pictures) for _ in range(workers)]
         for seat in self._seats:
             self._free.put_nowait(seat)
 
@@ -237,8 +243,8 @@ class _Engine:
         if hasattr(self, "_playwright"):
             await self._playwright.stop()
 
-    async def _render_all(self, pages: Sequence[Page], pictures: bool) -> list[Rendering]:
-        return list(await asyncio.gather(*(self._render(page, pictures) for page in pages)))
+    async def _render_all(self, pages: Sequence[Page]) -> list[Rendering]:
+        return list(await asyncio.gather(*(self._render(page) for page in pages)))
 
     async def _lay_out_all(self, pages: Sequence[Page]) -> list[Rendering]:
         size = -(-len(pages) // len(self._seats))
@@ -249,9 +255,9 @@ class _Engine:
         async with self._seat() as seat:
             return await seat.lay_out(pages, self._files)
 
-    async def _render(self, page: Page, pictures: bool) -> Rendering:
+    async def _render(self, page: Page) -> Rendering:
         async with self._seat() as seat:
-            return await seat.render(page, self._files, pictures)
+            return await seat.render(page, self._files)
 
     @contextlib.asynccontextmanager
     async def _seat(self) -> AsyncIterator[_Seat]:
@@ -265,12 +271,12 @@ class _Engine:
 class _Seat:
     """A place for one browser, which is replaced when a page has harmed it."""
 
-    def __init__(self, kind: async_api.BrowserType, launcher: str) -> None:
-        self._kind, self._launcher = kind, launcher
+    def __init__(self, kind: async_api.BrowserType, launcher: str, pictures: bool) -> None:
+        self._kind, self._launcher, self._pictures = kind, launcher, pictures
         self._browser: async_api.Browser | None = None
         self._layouts: LayoutTab | None = None  # while there is one, the browser has seen our own pages only
 
-    async def render(self, page: Page, files: WebFiles, picture: bool) -> Rendering:
+    async def render(self, page: Page, files: WebFiles) -> Rendering:
         from playwright.async_api import Error
 
         if self._layouts is not None:
@@ -279,7 +285,7 @@ class _Seat:
             browser = await self._take()
             try:
                 async with asyncio.timeout(page.timeout_s):
-                    return await render(browser, page, files, picture)
+                    return await render(browser, page, files, self._pictures)
             except TimeoutError:
                 await self.leave()
                 return Rendering(PageOutcome.TIMEOUT)
@@ -305,9 +311,10 @@ class _Seat:
         from playwright.async_api import Error
 
         if self._browser is None or not self._browser.is_connected():
+            flags = FLAGS if self._pictures else (*FLAGS, *WITHOUT_PICTURES)
             try:
                 self._browser = await self._kind.launch(
-                    executable_path=self._launcher, args=list(FLAGS), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
+                    executable_path=self._launcher, args=list(flags), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
                 )
             except Error as error:
                 said = [line for line in str(error).splitlines() if line.strip()]

@@ -34,7 +34,7 @@ def collect(run: Run) -> None:
         return
     load = partial(load_policy, run.start_model, run.start_model, run.config.model)
     shards = rollouts.shards(episodes[done:], batch)
-    with tqdm(total=len(episodes), initial=done, desc="collect", unit="episode") as bar:
+    with run.beside_browsers(), tqdm(total=len(episodes), initial=done, desc="collect", unit="episode") as bar:
         opens = partial(
             rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True,
             on_end=None if run.config.run.ray_workers else bar.update,

@@ -61,7 +61,7 @@ def record(
     said = " ".join(str(value) for value in label.values() if value not in stage.split())
     environment = partial(run.environment, tasks, size, simulator)
     settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
-    with tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar:
+    with run.beside_browsers(), tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar:
         tick = None if settings.ray_workers else bar.update
         opens = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of, on_end=tick)
         for trajectories in in_order(opens, rollouts.shards(episodes[done:], size), settings):

@@ -77,13 +77,9 @@ def adapted(model: Any, arguments: ModelArguments) -> Any:
     return get_peft_model(model, config)
 
 
-def start_models(start: str, model: ModelArguments) -> dict[str, Any]:
-    """What preference trainers start from: the start model, and as reference its frozen copy, or itself without the adapter."""
-    return {
-        "model": load_model(start, start, model),
-        "ref_model": None if model.lora else load_model(start, start, model),
-        "peft_config": lora_config(model),
-    }
+def start_model(start: str, model: ModelArguments) -> dict[str, Any]:
+    """What preference trainers start from, and with LoRA its adapter; before the first step it is the reference."""
+    return {"model": load_model(start, start, model), "peft_config": lora_config(model)}
 
 
 def load_policy(path: str, base: str, arguments: ModelArguments, begins: str = "") -> Policy:

@@ -22,7 +22,7 @@ from colbench_gym.tasks import Task
 from sweetrl_agent.config import Config, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
-from sweetrl_agent.worlds import WORLDS
+from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
@@ -126,6 +126,17 @@ class Run:
     def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """The vector environment of this run over some of its tasks, made for `rollouts.play`; with another human where one is given."""
         return self.world.vector_env(self.config, tasks, num_envs, simulator or self.config.task.simulator_spec())
+
+    @contextlib.contextmanager
+    def beside_browsers(self) -> Iterator[None]:
+        """While pages are rendered, the agent's model leaves the browsers their cores: with all of them, both wait for each other."""
+        threads = torch.get_num_threads()
+        if self.world.has_pages:
+            torch.set_num_threads(max(threads - SANDBOX_WORKERS, 1))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tuple[Task, ...]]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sweetrl_agent.config import Config
 
 Dialogues = list[list[dict[str, str]]]
+#: Processes that grade answers, or browsers, beside the agent.
+SANDBOX_WORKERS = 2
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class World:
             tasks=tasks,
             simulator=simulator,
             max_turns=config.task.max_turns,
+            sandbox_workers=SANDBOX_WORKERS,
             **self.arguments(config),
         )
 
@@ -112,7 +115,7 @@ WORLDS: dict[str, World] = {
     ),
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
-        pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=48,  # a tag with its classes becomes one or two tokens
+        pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=96,  # a tag with its classes becomes one or two tokens
         acts=SlotActs, acts_arguments=_layouts, make_simulator=_designer, has_pages=True,
     ),
 }  # fmt: skip

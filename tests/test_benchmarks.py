@@ -41,7 +41,7 @@ def test_a_plan_is_what_one_would_work_out_by_hand(planner):
         and collect.grading == pytest.approx(10)
     )
     assert collect.seconds == collect.human and collect.bottleneck == "human"
-    assert stages["critic"].seconds == pytest.approx(100 * 2 * (20 + 60 + 30) * 2 * 8 * 1e6 / (2 * 1e9 * 0.1))
+    assert stages["critic"].seconds == pytest.approx(100 * 2 * (20 + 60 + 30) * (2 * 6 + 2) * 1e6 / (2 * 1e9 * 0.1))
     # 200 turns: the dialogue so far is 20 + 2 * 15 tokens, and 30 hidden ones; three candidates of 10 behind it; two models
     assert stages["rank"].seconds == pytest.approx(2 * 200 * (50 + 30 + 3 * 10) / 500)
     assert stages["rank, each candidate by itself"].seconds == pytest.approx(2 * 200 * 3 * (50 + 30 + 10) / 500)

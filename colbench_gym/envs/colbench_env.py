@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import gymnasium as gym
@@ -52,7 +53,6 @@ class ColBenchEnv(gym.Env[str, str]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
         self.tasks = self.load_tasks(tasks, on_error)
-        self._index = {task.id: i for i, task in enumerate(self.tasks)}
         self.simulator = self._make_simulator(simulator)
         self._owns_simulator = not isinstance(simulator, Simulator)
         self.max_turns, self.max_reply_chars, self.on_world_error = max_turns, max_reply_chars, on_world_error
@@ -64,6 +64,11 @@ class ColBenchEnv(gym.Env[str, str]):
         self._metrics: Metrics | None = None
         #: What voided an episode last, if any did: its text may quote hidden information, so it is for people and logs only.
         self.world_error: ColBenchError | None = None
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        """Place of each task; made when it is needed, for a hundred environments that share one need one."""
+        return {task.id: i for i, task in enumerate(self.tasks)}
 
     # ---- what a subclass says -----------------------------------------------------------------------------------------
 
@@ -144,13 +149,14 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), 0.0, False, False, self._info()
 
     def share(self, other: Self, workers: int) -> None:
-        """Use the human of another environment, and what it grades with, which stay its to close.
+        """Use the tasks and the human of another environment, and what it grades with, which stay its to close.
 
         Args:
             other: An environment made with the same arguments; itself for the one whose things are shared.
             workers: Processes that are to grade for all of them, where none has started yet.
         """
         if other is not self:
+            self.tasks, self._index = other.tasks, other._index
             if self._owns_simulator:
                 self.simulator.close()
             self.simulator, self._owns_simulator = other.simulator, False

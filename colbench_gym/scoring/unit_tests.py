@@ -27,8 +27,9 @@ from sandboxes import SandboxError as SandboxFailure
 from sandboxes.sandbox import Semantics
 from sandboxes.values import fingerprint
 
-CACHED_REFERENCES = 20_000
-CACHED_SCORES = 100_000
+#: What is remembered, some 3 kB a reference and 1.5 kB a verdict: episodes of a task are near each other, and a reference is soon run anew.
+CACHED_REFERENCES = 2_000
+CACHED_SCORES = 10_000
 PASSED, WRONG, UNGRADABLE = "passed", "wrong", "ungradable"
 #: Outcomes that a busy machine may cause, so that they say nothing of the next run.
 _PASSING = {Outcome.TIMEOUT.value, Outcome.MEMORY.value, Outcome.CRASH.value}

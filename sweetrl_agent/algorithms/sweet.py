@@ -23,19 +23,20 @@ from typing import Any, TypeVar
 import numpy as np
 from tqdm import tqdm
 from transformers import set_seed
-from trl import DPOConfig, DPOTrainer
+from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import iter_trajectories
 from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
-from sweetrl_agent.models import load_policy, load_tokenizer, start_models, system_prompt
+from sweetrl_agent.models import load_policy, load_tokenizer, start_model, system_prompt
 from sweetrl_agent.pairs import turn_pairs
 from sweetrl_agent.policies.policy import sample_each
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers.on_disk import on_disk
+from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 from sweetrl_agent.workers import Opens, in_order
@@ -130,14 +131,15 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         folder, run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
         config.actor_learning_rate, config.actor_epochs,
     )  # fmt: skip
-    trainer = DPOTrainer(
-        **start_models(run.start_model, run.config.model),
+    trainer = PrecomputingDPOTrainer(
+        **start_model(run.start_model, run.config.model),
         args=DPOConfig(
             **arguments,
             beta=config.actor_beta,
             loss_type=[config.actor_loss, "sft"],
             loss_weights=[1.0, config.actor_nll],
             max_length=config.actor_max_length,
+            precompute_ref_log_probs=True,
         ),
         train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.own(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,

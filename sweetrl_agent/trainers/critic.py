@@ -16,18 +16,20 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from accelerate.utils import is_peft_model
 from datasets import Dataset
 from torch import Tensor, nn
-from trl import DPOConfig, DPOTrainer
+from trl import DPOConfig
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
-from trl.trainer.utils import pad, use_adapter
+from trl.trainer.utils import use_adapter
 
 from sweetrl_agent.chat import encode_dialogue, hint_message
 from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.credit import FORMS, SUM
 from sweetrl_agent.files import Row
-from sweetrl_agent.models import load_tokenizer, start_models, system_prompt
+from sweetrl_agent.models import load_tokenizer, start_model, system_prompt
+from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
 
@@ -88,24 +90,33 @@ def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor
 
 @dataclass
 class DataCollatorForTurnPreference(DataCollatorForPreference):
-    """Adds `turn_ids` (2B, L): 0, or the agent turn of the token. Each side is a whole dialogue, so prompts are empty."""
+    """Adds `turn_ids` (2B, L): 0, or the agent turn of the token; and `reference_log_probs` (2B, L - 1) where the rows have them.
+
+    Each side is a whole dialogue, so prompts are empty.
+    """
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Collate; the better dialogues are the first half of the batch."""
         batch: dict[str, Any] = super().torch_call(examples)
-        turns = [torch.tensor(example[f"{side}_turn_ids"]) for side in SIDES for example in examples]
-        batch["turn_ids"] = pad(turns, padding_value=0, padding_side="right", pad_to_multiple_of=self.pad_to_multiple_of)
+        width = batch["input_ids"].shape[1]
+        batch["turn_ids"] = _both_sides(examples, "turn_ids", width)
+        if f"{SIDES[0]}_reference" in examples[0]:
+            batch["reference_log_probs"] = _both_sides(examples, "reference", width - 1)
         batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # human turns are attended to and never scored
         return batch
 
 
-class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
+def _both_sides(examples: list[dict[str, Any]], column: str, width: int) -> Tensor:
+    """A column of the better dialogues and then of the worse ones, zeros behind each, shape (2B, width)."""
+    rows = [torch.tensor(example[f"{side}_{column}"]) for side in SIDES for example in examples]
+    return torch.stack([F.pad(row, (0, width - len(row))) for row in rows])
+
+
+class SweetCriticTrainer(PrecomputingDPOTrainer):
     """Trains the critic on rows of `pairs.outcome_pairs`; a row's "hidden" is told to the critic, "" is a critic without."""
 
     def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
-        if args.precompute_ref_log_probs:
-            raise ValueError("`precompute_ref_log_probs` caches sums that this loss does not use; leave it False.")
         self.num_skipped = 0
         collator = DataCollatorForTurnPreference(
             pad_token_id=_pad_id(processing_class), pad_to_multiple_of=args.pad_to_multiple_of
@@ -132,7 +143,8 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        self._signature_columns = list(dict.fromkeys([*self._signature_columns, *(f"{side}_turn_ids" for side in SIDES)]))
+        own = [f"{side}_{column}" for side in SIDES for column in ("turn_ids", "reference")]
+        self._signature_columns = list(dict.fromkeys([*self._signature_columns, *own]))
 
     def _log_probs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
         """Log-probability of each action token, shape (2B, L - 1); position i scores token i + 1, others are 0."""
@@ -147,20 +159,29 @@ class SweetCriticTrainer(DPOTrainer):  # type: ignore[misc]
         log_probs: Tensor = output.log_probs
         return log_probs.float()
 
-    def _reference_log_probs(self, inputs: dict[str, Tensor]) -> Tensor:
-        model = self.ref_model
+    def _reference_log_probs(self, model: Any, inputs: dict[str, Tensor]) -> Tensor:
+        """The same under the reference, which is `model`; with LoRA without its adapter, or with the frozen one it started from."""
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-        if model is None:  # LoRA: the reference is the model without its adapter, or with the frozen one it started from
-            model = self.model
-            unwrapped = self.accelerator.unwrap_model(model)
+        if self.ref_model is None and is_peft_model(self.model):
+            unwrapped = self.accelerator.unwrap_model(self.model)
             context = use_adapter(unwrapped, adapter_name="ref" if "ref" in unwrapped.peft_config else None)
         checkpointing = disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs)
-        with torch.no_grad(), checkpointing, context:
+        with torch.no_grad(), checkpointing, context, self.accelerator.autocast():
             return self._log_probs(model, inputs)
+
+    def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        log_probs = self._reference_log_probs(model, inputs)
+        rows = [row[: length - 1].tolist() for row, length in zip(log_probs, lengths, strict=True)]
+        pairs = zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True)
+        return [{f"{side}_reference": row for side, row in zip(SIDES, pair, strict=True)} for pair in pairs]
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool) -> Tensor:
         log_probs = self._log_probs(model, inputs)
-        log_ratios = log_probs - self._reference_log_probs(inputs)
+        reference = inputs.get("reference_log_probs")
+        if reference is None:
+            reference = self._reference_log_probs(self.ref_model or self.model, inputs)
+        log_ratios = log_probs - reference
         turn_ids = inputs["turn_ids"][:, 1:]
         chosen, rejected = trajectory_scores(log_ratios, turn_ids, self.args.form).chunk(2)
         margin = self.beta * (chosen - rejected)
@@ -189,15 +210,15 @@ def pair_trainer(
     """A trainer over pairs of dialogues, from the start model.
 
     Args:
-        start: Folder or hub name of the model to start from, and of the frozen reference.
+        start: Folder or hub name of the model to start from, which is the reference as well.
         model: The agent's model.
         pairs: Rows of "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
         arguments: As `running.trainer_arguments` makes them.
         **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
     """
     return SweetCriticTrainer(
-        **start_models(start, model),
-        args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model)),
+        **start_model(start, model),
+        args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model), precompute_ref_log_probs=True),
         train_dataset=pairs,
         processing_class=load_tokenizer(start, model),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from sweetrl_agent import imitation, imitation_stage
+from sweetrl_agent import collection, evaluation, imitation, imitation_stage
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
 from sweetrl_agent.run import Run
 
@@ -12,10 +13,10 @@ from sweetrl_agent.run import Run
 @pytest.fixture
 def make_run(tmp_path):
     """Function: test_tasks -> a run on ten embedded tasks of which three are collected on."""
-    return lambda test_tasks: Run(
+    return lambda test_tasks, **task: Run(
         Config(
             run=RunArguments(output=str(tmp_path)),
-            task=TaskArguments(tasks="embedded:train[:10]", test_tasks=test_tasks, unseen_tasks=""),
+            task=TaskArguments(tasks="embedded:train[:10]", test_tasks=test_tasks, unseen_tasks="", **task),
             collect=CollectArguments(num_tasks=3),
             imitation=ImitationArguments(imitation_dialogues=4),
         )
@@ -46,3 +47,23 @@ def test_imitation_sees_all_training_tasks_and_no_others(test_tasks, size, make_
         imitation_stage.imitate(run)
     assert tuple(seen) == run.train
     assert len(seen) == size
+
+
+@pytest.fixture
+def four_threads():
+    """Four threads of torch's for the test, whatever the machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("env", "left"), [("ColBench-Backend-v0", 4), ("ColBench-Frontend-v0", 2)])
+@pytest.mark.usefixtures("four_threads")
+def test_the_agent_leaves_browsers_their_cores(env, left, make_run, monkeypatch):
+    run, seen = make_run("embedded:test[:2]", env=env), []
+    for module in (collection, evaluation):
+        monkeypatch.setattr(module, "in_order", lambda *_: seen.append(torch.get_num_threads()) or iter(()))
+    collection.collect(run)
+    evaluation.record(run, run.path("evaluation.jsonl"), {"agent": "start"}, run.test, lambda: None, "evaluate")
+    assert seen == [left, left] and torch.get_num_threads() == 4

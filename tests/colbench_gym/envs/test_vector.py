@@ -57,6 +57,14 @@ def test_ours_equals_gymnasiums_synchronous_one(make_vec, answer, mode):
         assert data_equivalence(mine, yours)
 
 
+def test_memory_of_a_task_is_needed_once_for_all(make_vec):
+    envs = make_vec()
+    envs.reset(options={"task_id": ["total/4", "total/0", "total/2"]})
+    assert [env.unwrapped.task.id for env in envs.envs] == ["total/4", "total/0", "total/2"]
+    for name in ("tasks", "_index"):
+        assert len({id(getattr(env.unwrapped, name)) for env in envs.envs}) == 1, name
+
+
 def test_the_asynchronous_one_gives_the_same(make_vec, answer):
     tasks = "embedded:test"
     kinds = ({"vectorization_mode": "async", "vector_kwargs": {"shared_memory": False}}, {"vectorization_mode": "sync"})

@@ -292,9 +292,19 @@ def test_own_pages_are_laid_out_in_one_tab_and_untrusted_ones_never_there(browse
         tab, chromium = seat._layouts, seat._browser
         layouts.render([Page("<p>Another</p>")])
         assert (seat._layouts, seat._browser) == (tab, chromium)
-        (picture,) = Browser.render(layouts, [Page("<p>Not ours</p>")])
-        assert picture.picture and seat._layouts is None and seat._browser is not chromium
+        (theirs,) = Browser.render(layouts, [Page("<p>Not ours</p>")])
+        assert [box.text for box in theirs.boxes if box.text] == ["Not ours"] and theirs.picture == b""
+        assert seat._layouts is None and seat._browser is not chromium
         assert layouts.render([Page("<p>Ours again</p>", width=800)])[0].width == 800
+
+
+def test_a_browser_that_has_laid_out_own_pages_takes_pictures_in_another(browser):
+    with Browser(workers=1) as both:
+        (laid_out,) = both.lay_out([Page("<p>Ours</p>")])
+        (seat,) = both._engine._seats
+        chromium = seat._browser
+        (theirs,) = both.render([Page("<p>Not ours</p>")])
+        assert laid_out.picture == b"" and theirs.picture and seat._layouts is None and seat._browser is not chromium
 
 
 def test_boxes_alone_are_the_same_boxes_and_never_taken_for_a_picture(browser, tmp_path):
@@ -302,6 +312,9 @@ def test_boxes_alone_are_the_same_boxes_and_never_taken_for_a_picture(browser, t
     cache = RenderingCache(tmp_path)
     with Browser(workers=1, cache=cache, pictures=False) as blind:
         boxes = blind.render(pages)
+        blind.pictures = True  # what it has started cannot take any
+        with pytest.raises(SandboxError, match="`pictures` was False for the first page; make another Browser"):
+            blind.render([Page("<p>New</p>")])
     assert [r.picture for r in boxes] == [b"", b""]
     with Browser(workers=1, cache=RenderingCache(tmp_path)) as seeing:
         whole = seeing.render(pages)

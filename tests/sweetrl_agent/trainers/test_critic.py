@@ -159,8 +159,6 @@ def test_long_pairs_are_left_out_whole(make_trainer):
 def test_misuse_is_refused(make_trainer):
     with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released', 'sum'\), got 'other'\.$"):
         make_trainer(form="other")
-    with pytest.raises(ValueError, match="`precompute_ref_log_probs` caches sums"):
-        make_trainer(precompute_ref_log_probs=True)
 
 
 @pytest.mark.parametrize("form", [*FORMS, SUM])
