@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 from colbench_gym.errors import ColBenchError
 
@@ -34,6 +35,16 @@ def sharding() -> str:
     """What shares out weights among the processes, as `accelerate launch` was told: "DEEPSPEED", "FSDP", or "" for nothing."""
     names = ("DEEPSPEED", "FSDP")
     return next((name for name in names if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true"), "")
+
+
+def refuse_other_sharding(trainer: Any) -> None:
+    """Check that accelerate does what it was launched for.
+
+    Raises:
+        ColBenchError: If the weights are not shared out as it was told to.
+    """
+    if sharding() not in ("", str(trainer.accelerator.distributed_type.value)):
+        raise ColBenchError(f"accelerate trains without {sharding()} here, which it was launched with: FSDP needs GPUs.")
 
 
 def wait_until(is_there: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 
-from sweetrl_agent.distributed import is_first
+from sweetrl_agent.distributed import is_first, refuse_other_sharding
 from sweetrl_agent.files import Row
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.on_disk import on_disk
@@ -28,6 +28,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
     """`DPOTrainer` whose reference is the model as it is given, before the first step."""
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
+        refuse_other_sharding(self)
         score_labelled_tokens_only(self)
         model = self.ref_model or self.model
         if self.ref_model is None and self.is_deepspeed_enabled:  # gathers what ZeRO has shared out

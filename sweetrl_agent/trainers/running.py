@@ -15,9 +15,8 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import Config, ModelArguments
-from sweetrl_agent.distributed import is_first, num_processes, own_share, sharding
+from sweetrl_agent.distributed import is_first, num_processes, own_share, refuse_other_sharding, sharding
 from sweetrl_agent.files import Row
 from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 
@@ -125,8 +124,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     Raises:
         ColBenchError: If the weights are not shared out as `accelerate launch` was told to.
     """
-    if sharding() not in ("", str(trainer.accelerator.distributed_type.value)):
-        raise ColBenchError(f"accelerate trains without {sharding()} here, which it was launched with: FSDP needs GPUs.")
+    refuse_other_sharding(trainer)
     score_labelled_tokens_only(trainer)
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
