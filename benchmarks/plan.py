@@ -3,7 +3,8 @@
     python benchmarks/plan.py [--tasks 10000] [--gpus 8] [--gpu_results benchmarks/results/gpu.json] ...
 
 Operations are 2 a parameter and token forward and 6 forward and backward, attention left out: right to a tenth for dialogues of some thousand
-tokens. The defaults of the work are the paper's; those of the rates that nobody measured here are marked as assumed in the table.
+tokens. The defaults of the work are the paper's, those of the rates are assumed but for the grading (see PLANNING.md); what is left at its
+default is marked so below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is in the unit of the price.
 """
 
 from __future__ import annotations
@@ -163,8 +164,17 @@ def main() -> None:
         "--gpu_results", type=Path, help="What benchmarks/gpu.py wrote: its shares of the peak in place of the assumed."
     )
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    for name, value in given.items():
+        if name != "gpu_results" and value <= 0:
+            parser.error(f"--{name} must be above 0, got {value:g}.")
+        if name.endswith("share") and value > 1:
+            parser.error(f"--{name} is a share, at most 1, got {value:g}.")
     if results := given.pop("gpu_results", None):
-        found = json.loads(results.read_text())
+        try:
+            found = json.loads(results.read_text())
+            found["peak"], found["critic"], found["ranking"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            parser.error(f"{results} is not what gpu.py wrote on a GPU ({error!r}).")
         if found["peak"] is None:
             parser.error(f"{results} is of a GPU whose peak gpu.py does not know; add it there, to PEAKS.")
         given = {
@@ -174,7 +184,7 @@ def main() -> None:
     print(table(work, rates))
     for part in (work, rates):
         for field in fields(part):
-            print(f"{field.name} = {getattr(part, field.name):g}{'' if field.name in given else '  (assumed)'}")
+            print(f"{field.name} = {getattr(part, field.name):g}{'' if field.name in given else '  (default)'}")
 
 
 if __name__ == "__main__":

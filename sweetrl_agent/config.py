@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import sandboxes
 from sweetrl_agent.credit import FORMS
@@ -49,6 +50,23 @@ _LEAST: dict[float, str] = {
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
 }
+
+
+def _check_servers(model: ModelArguments) -> None:
+    if model.engine == "server" and not model.server_urls:
+        raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
+    if model.engine != "server" and model.server_urls:
+        raise ValueError(f"`server_urls` are for `engine` 'server', got {model.engine!r}.")
+    for url in model.server_urls:
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in url
+        except ValueError:  # a port that is no number
+            is_address = False
+        if not is_address:
+            raise ValueError(
+                f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
+            )
 
 
 def option(default: Any, text: str) -> Any:
@@ -288,8 +306,7 @@ class Config:
         _require("form", self.critic.form, FORMS)
         _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
         _require("engine", self.model.engine, ("transformers", "vllm", "server"))
-        if self.model.engine == "server" and not self.model.server_urls:
-            raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
+        _check_servers(self.model)
         is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
             self.model.system_prompt, self.task.env
         )

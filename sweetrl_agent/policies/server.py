@@ -114,7 +114,7 @@ class _Server:
             return []
         except self._openai.OpenAIError as error:
             raise ColBenchError(
-                f"No server answers at {self.url} ({error}); start it: `vllm serve MODEL --port PORT`."
+                f"No server answers at {self.url} ({error}); start it: `vllm serve MODEL --port PORT`, for adapters with --enable-lora."
             ) from None
 
     def holds(self, path: str, name: str) -> bool:
@@ -150,7 +150,8 @@ class _Server:
         try:
             return self._client.completions.create(model=name, **own, **settings).choices[0]
         except self._openai.OpenAIError as error:
-            raise ColBenchError(f"The server at {self.url} refuses or fails: {error}") from None
+            has = f"it has {', '.join(self.names)}" if self.names else "it names no models; does its address end in /v1?"
+            raise ColBenchError(f"The server at {self.url} refuses or fails when asked for {name} ({has}): {error}") from None
 
 
 def _name(path: str) -> str:

@@ -248,6 +248,19 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
         ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
         ({"engine": "server"}, "`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1."),
+        ({"server_urls": "http://127.0.0.1:8000/v1"}, "`server_urls` are for `engine` 'server', got 'transformers'."),
+        (
+            {"engine": "server", "server_urls": "127.0.0.1:8000"},
+            "`server_urls` must be addresses with blanks between them, such as http",
+        ),
+        (
+            {"engine": "server", "server_urls": "http://127.0.0.1:abc/v1"},
+            "`server_urls` must be addresses with blanks between them, ",
+        ),
+        (
+            {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
+            "`server_urls` must be addresses with blanks between them, ",
+        ),
         ({"simulator": "{bad"}, "`simulator` must be a name or JSON, got '{bad': "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),

@@ -178,7 +178,7 @@ def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy):
     server = serve("agent")
     policy = make_policy(server)
     server.names = ()
-    with pytest.raises(ColBenchError, match="refuses or fails: .*404"):
+    with pytest.raises(ColBenchError, match=r"refuses or fails when asked for .* \(it .*404"):
         policy.generate(DIALOGUES, SEEDS)
 
 
