@@ -50,7 +50,6 @@ from sweetrl_agent.rollouts import episodes_of, play
 from sweetrl_agent.run import peak_memory_mib, versions
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.tiny import build_tokenizer
-from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 
@@ -260,8 +259,6 @@ def training_epoch(kind: str, is_ours: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
         trainer = trainer_for(kind, is_ours, folder, model, reference)
-        if is_ours:
-            score_labelled_tokens_only(trainer)
         trainer.train()
         return {
             "seconds": time.monotonic() - begin,

@@ -45,6 +45,8 @@ def score_labelled_tokens_only(trainer: Any) -> None:
 
 
 def _replace(model: Any) -> None:
+    if hasattr(model.forward, "scores_labelled_only"):  # it was replaced when the reference was asked ahead
+        return
     trl_forward, can_share = model.forward, can_use_slots(model)
 
     @functools.wraps(type(model).forward)  # whose signature trainers and `generate` look at
@@ -60,6 +62,7 @@ def _replace(model: Any) -> None:
             hidden = self.base_model(*args, **kwargs).last_hidden_state
         return labelled_output(hidden[:, :-1], labels[:, 1:], self.get_output_embeddings(), count)
 
+    forward.scores_labelled_only = True  # type: ignore[attr-defined]
     model.forward = types.MethodType(forward, model)
 
 

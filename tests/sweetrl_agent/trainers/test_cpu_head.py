@@ -74,6 +74,15 @@ def test_training_goes_the_same_way(make_trainer):
     assert logs[0] == pytest.approx(logs[1], rel=1e-4) and logs[0][0] != logs[0][-1]
 
 
+def test_a_head_is_replaced_once(make_trainer):
+    trainer = make_trainer()
+    trls = trainer.model.forward
+    score_labelled_tokens_only(trainer)
+    ours = trainer.model.forward
+    score_labelled_tokens_only(trainer)
+    assert trainer.model.forward == ours != trls
+
+
 def test_without_labels_a_model_is_as_it_was(make_trainer):
     trainer = make_trainer()
     ids = torch.arange(5, 15)[None]
