@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from sweetrl_agent.algorithms.critics import SWEET
 from sweetrl_agent.chat import Messages
 from sweetrl_agent.compare import parse
 from sweetrl_agent.evaluation import record
-from sweetrl_agent.files import write_json, write_rows
+from sweetrl_agent.files import Row, write_json, write_rows
 from sweetrl_agent.policies.policy import Utterance
 from sweetrl_agent.run import Run
 
@@ -68,21 +68,23 @@ class Replayed:
         return Utterance(f"{ANSWER_MARKER}\n{code}", [1] * 60, [-0.1] * 60)
 
 
-def measure(size: int, folder: Path) -> dict[str, Any]:
-    """All stages at one size, in this process."""
+def tasks_of_their_own(size: int) -> Iterator[Row]:
+    """Rows of embedded tasks made different: the agent knows each by its request, and no verdict is known from another."""
     tasks = load_tasks("embedded:train")
-    rows = [row_from_task(tasks[i % len(tasks)]) for i in range(size)]
-    for i, row in enumerate(rows):
-        # Tasks of their own: the agent knows each by its request, and no verdict is known from another.
+    for i in range(size):
+        row = row_from_task(tasks[i % len(tasks)])
         row["problem_description"] += f" (Request {i}.)"
         row["ground_truth"] += f"\n# {i}"
-    write_rows(folder / "rows.jsonl", rows)
+        yield row
+
+
+def measure(size: int, folder: Path) -> dict[str, Any]:
+    """All stages at one size, in this process, on the tasks that lie in the folder."""
     _, config = parse([
         "--model", str(folder.parent / "start" / "start"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
         "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
     ])  # fmt: skip
     run = Run(config)
-    del rows
     agent = Replayed({task.description: task.hidden.reference for task in run.train})
     for module in (collection, sweet):
         vars(module)["load_policy"] = lambda *_: agent
@@ -124,6 +126,7 @@ def main() -> None:
         for size in given.sizes:
             own = folder / str(size)
             own.mkdir()
+            write_rows(own / "rows.jsonl", tasks_of_their_own(size))
             command = [sys.executable, __file__, "--measure", str(size), "--folder", str(own)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             found[str(size)] = json.loads(done.stdout.splitlines()[-1])

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from accelerate.utils import is_peft_model
-from datasets import Dataset
+from datasets import Dataset, Features, List, Value
 from torch import Tensor, nn
 from trl import DPOConfig
 from trl.models.utils import disable_gradient_checkpointing
@@ -32,6 +32,10 @@ from sweetrl_agent.models import load_tokenizer, start_model, system_prompt
 from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
+#: Columns of encoded pairs, no wider than they must be: they are mapped into memory, and all of them are read in every epoch.
+ENCODED = Features({"prompt_ids": List(Value("int32"))} | {
+    f"{side}_{column}": List(Value(kind)) for side in SIDES for column, kind in (("ids", "int32"), ("turn_ids", "int16"))
+})  # fmt: skip
 
 
 @dataclass
@@ -131,14 +135,25 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
                 encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
             return encoded
 
-        def fits(row: Row) -> bool:
-            return all(len(row[f"{side}_ids"]) <= (args.max_length or math.inf) for side in SIDES)
+        def fits(encoded: Row) -> bool:
+            return all(len(encoded[f"{side}_ids"]) <= (args.max_length or math.inf) for side in SIDES)
 
-        encoded = dataset.map(encode, remove_columns=dataset.column_names, new_fingerprint="encoded")
-        kept = encoded.filter(fits, new_fingerprint="kept")
-        self.num_skipped = len(encoded) - len(kept)
+        def encode_what_fits(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+            rows = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
+            kept = [encoded for encoded in map(encode, rows) if fits(encoded)]
+            return {column: [encoded[column] for encoded in kept] for column in ENCODED}
+
+        kept = dataset.map(
+            encode_what_fits,
+            batched=True,
+            batch_size=100,
+            remove_columns=dataset.column_names,
+            features=ENCODED,
+            new_fingerprint="encoded",
+        )
+        self.num_skipped = len(dataset) - len(kept)
         if not len(kept):
-            raise ValueError(f"All {len(encoded)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
+            raise ValueError(f"All {len(dataset)} pairs are longer than `max_length`={args.max_length} tokens; raise it.")
         return kept
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -172,7 +187,9 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
         log_probs = self._reference_log_probs(model, inputs)
-        rows = [row[: length - 1].tolist() for row, length in zip(log_probs, lengths, strict=True)]
+        rows = [
+            row[: length - 1].cpu().numpy() for row, length in zip(log_probs, lengths, strict=True)
+        ]  # float32 in the file, too
         pairs = zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True)
         return [{f"{side}_reference": row for side, row in zip(SIDES, pair, strict=True)} for pair in pairs]
 
