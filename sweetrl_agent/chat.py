@@ -44,7 +44,7 @@ def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
 
 def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:
     """Token ids of a dialogue up to and with the header of the agent's next turn."""
-    return _render(messages, tokenizer, add_generation_prompt=True)
+    return _render([messages], tokenizer, add_generation_prompt=True)[0]
 
 
 def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
@@ -55,39 +55,35 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
     Raises:
         ValueError: If there is no agent turn, or the chat template renders a turn differently inside the whole dialogue.
     """
-    token_ids = _render(messages, tokenizer)
+    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    if not turns:
+        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
+    starts = _render([messages[:i] for i in turns], tokenizer, add_generation_prompt=True)
+    *ends, token_ids = _render([*(messages[: i + 1] for i in turns), messages], tokenizer)
     turn_ids = [0] * len(token_ids)
-    turn = 0
-    for i, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        turn += 1
-        start = _render(messages[:i], tokenizer, add_generation_prompt=True)
-        end = _render(messages[: i + 1], tokenizer)
+    for turn, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
         if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
             raise _changing_template(turn)
         turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))
-    if turn == 0:
-        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
     return EncodedDialogue(token_ids, turn_ids)
 
 
-def encode_turn(messages: Messages, prompt: list[int], text: str, tokenizer: Any) -> list[int]:
-    """Token ids of an agent's next turn, its end-of-turn token(s) included.
+def encode_turns(messages: Messages, prompt: list[int], texts: Sequence[str], tokenizer: Any) -> list[list[int]]:
+    """Token ids of each of several next turns of an agent, their end-of-turn token(s) included.
 
     Args:
-        messages: The dialogue before it.
-        prompt: What `encode_prompt` gives for them.
-        text: What the agent says.
+        messages: The dialogue before them.
+        prompt: What `encode_prompt` gives for it.
+        texts: What the agent may say.
         tokenizer: Has the chat template.
 
     Raises:
-        ValueError: If the chat template renders the dialogue differently with the turn behind it.
+        ValueError: If the chat template renders the dialogue differently with a turn behind it.
     """
-    whole = _render([*messages, {"role": "assistant", "content": text}], tokenizer)
-    if whole[: len(prompt)] != prompt:
+    dialogues = _render([[*messages, {"role": "assistant", "content": text}] for text in texts], tokenizer)
+    if any(token_ids[: len(prompt)] != prompt for token_ids in dialogues):
         raise _changing_template(sum(message["role"] == "assistant" for message in messages) + 1)
-    return whole[len(prompt) :]
+    return [token_ids[len(prompt) :] for token_ids in dialogues]
 
 
 def _changing_template(turn: int) -> ValueError:
@@ -97,10 +93,11 @@ def _changing_template(turn: int) -> ValueError:
     )
 
 
-def _render(messages: Messages, tokenizer: Any, add_generation_prompt: bool = False) -> list[int]:
-    if not messages:
-        return []
+def _render(dialogues: Sequence[Messages], tokenizer: Any, add_generation_prompt: bool = False) -> list[list[int]]:
+    """Token ids of each dialogue, [] of one without messages. In one call, which takes half the time of many."""
+    said = [list(messages) for messages in dialogues if messages]
     encoded = tokenizer.apply_chat_template(
-        list(messages), tokenize=True, add_generation_prompt=add_generation_prompt, return_dict=True
-    )
-    return list(encoded["input_ids"])
+        said, tokenize=True, add_generation_prompt=add_generation_prompt, return_dict=True
+    ) if said else {"input_ids": []}  # fmt: skip
+    token_ids = iter(encoded["input_ids"])
+    return [list(next(token_ids)) if messages else [] for messages in dialogues]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_turn, hint_message, system_message
+from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_turns, hint_message, system_message
 from sweetrl_agent.credit import FORMS, SUM, turn_advantages
 from sweetrl_agent.critics import packed
 from sweetrl_agent.padding import is_token, right_padded
@@ -56,7 +56,7 @@ class AdvantageCritic:
         hint = hint_message(hidden, self.instructions)
         prompt = encode_prompt([*hint, *messages], self.tokenizer)
         plain = encode_prompt(self._as_agent(messages), self.tokenizer) if self.form == "released" else prompt
-        candidates = [encode_turn([*hint, *messages], prompt, text, self.tokenizer) for text in unique]
+        candidates = encode_turns([*hint, *messages], prompt, unique, self.tokenizer)
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
             start = candidate_log_probs(reference, plain, candidates)

@@ -24,21 +24,43 @@ ITERATIONS = 5
 def orthogonalized(matrices: Tensor) -> Tensor:
     """Matrices with their singular values brought near 1 by Newton-Schulz iterations, in float32.
 
+    An iteration is x <- p(x x') x for a polynomial p. Where x is much wider than high, the product of all p(x x') is computed first, on small
+    square matrices, and applied to x at the end: the same numbers with fewer operations.
+
     Args:
         matrices: Shape (N, rows, columns).
 
     Returns:
         The same shape.
     """
-    a, b, c = COEFFICIENTS
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.float()
     x = x.mT if is_tall else x
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    for _ in range(ITERATIONS):
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    if x.shape[2] >= 2 * x.shape[1]:
+        x = _product_of_polynomials(x @ x.mT) @ x
+    else:
+        for _ in range(ITERATIONS):
+            x = _polynomial(x @ x.mT) @ x
     return x.mT if is_tall else x
+
+
+def _product_of_polynomials(gram: Tensor) -> Tensor:
+    """Of all iterations, from x x' of the first: p(x x') x has the gram matrix p(x x') x x' p(x x'), and all of these commute."""
+    product = _polynomial(gram)
+    factor = product
+    for _ in range(ITERATIONS - 1):
+        gram = factor @ gram @ factor
+        factor = _polynomial(gram)
+        product = factor @ product
+    return product
+
+
+def _polynomial(gram: Tensor) -> Tensor:
+    a, b, c = COEFFICIENTS
+    value = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+    value.diagonal(dim1=1, dim2=2).add_(a)
+    return value
 
 
 class Muon(torch.optim.Optimizer):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, encode_turn, hint_message, system_message
+from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, encode_turns, hint_message, system_message
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},
@@ -42,9 +42,11 @@ def test_the_prompt_is_what_stands_before_the_turn(tiny_tokenizer):
 
 def test_a_turn_behind_its_prompt_is_the_same_as_in_the_dialogue(tiny_tokenizer):
     encoded, prompt = encode_dialogue(DIALOGUE, tiny_tokenizer), encode_prompt(DIALOGUE[:3], tiny_tokenizer)
-    assert prompt + encode_turn(DIALOGUE[:3], prompt, DIALOGUE[3]["content"], tiny_tokenizer) == encoded.token_ids
+    answer, other = encode_turns(DIALOGUE[:3], prompt, [DIALOGUE[3]["content"], "Yes."], tiny_tokenizer)
+    assert prompt + answer == encoded.token_ids
+    assert tiny_tokenizer.decode(other) == "Yes.<|end|>"
     with pytest.raises(ValueError, match="^The chat template renders agent turn 2 differently inside the whole dialogue"):
-        encode_turn(DIALOGUE[:3], [*prompt[:-1], 0], "Yes.", tiny_tokenizer)
+        encode_turns(DIALOGUE[:3], [*prompt[:-1], 0], ["Yes."], tiny_tokenizer)
 
 
 def test_a_system_message_is_never_scored(tiny_tokenizer):
