@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import os
 import sys
 import warnings
@@ -185,7 +186,8 @@ def dry_run(config: Any) -> int:
     validate_trainer_arguments(config, Path(config.run.output))
     num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
     trajectories = num_tasks * config.collect.trajectories_per_task
-    print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
+    engine = f"{config.model.engine}{_lacking(config.model.engine)}"
+    print(f"model      {config.model.model} ({engine}, {'LoRA' if config.model.lora else 'all weights'})")
     print(
         f"tasks      {num_tasks} of {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}"
     )
@@ -199,6 +201,15 @@ def dry_run(config: Any) -> int:
     )
     print("The settings are valid; nothing was run.")
     return 0
+
+
+def _lacking(engine: str) -> str:
+    """What this machine lacks for an engine. No error: a plan may be checked where it will not run."""
+    import torch
+
+    needs = {"vLLM": importlib.util.find_spec("vllm"), "a GPU": torch.cuda.is_available()} if engine == "vllm" else {}
+    lacks = [name for name, is_there in needs.items() if not is_there]
+    return f", for which this machine lacks {' and '.join(lacks)}" if lacks else ""
 
 
 def refuse(error: Exception) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -9,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
+import torch
 
 from sweetrl_agent.chat import HINT
 from sweetrl_agent.config import STAGES, RunArguments
@@ -220,6 +223,21 @@ def test_a_dry_run_checks_and_runs_nothing(tmp_path, capsys):
     assert not folder.exists()
     assert main([*_arguments(folder, sandbox="none"), "--dry_run", "true"]) == 2
     assert "`sandbox` must be one of" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_an_engine_lacks_here(tmp_path, capsys, monkeypatch):
+    asked = [*_arguments(tmp_path / "run"), "--dry_run", "true", "--engine", "vllm"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    assert main(asked) == 0
+    assert "(vllm, for which this machine lacks vLLM and a GPU, all weights)" in capsys.readouterr().out
+    module = types.ModuleType("vllm")
+    module.__spec__ = importlib.util.spec_from_loader("vllm", None)
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    assert main(asked) == 0
+    assert "(vllm, for which this machine lacks a GPU, all weights)" in capsys.readouterr().out
+    assert main([*asked, "--engine", "transformers"]) == 0
+    assert "(transformers, all weights)" in capsys.readouterr().out
 
 
 def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
