@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -10,11 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
 import pytest
-import torch
 
 from sweetrl_agent.chat import HINT
 from sweetrl_agent.config import STAGES, RunArguments
@@ -214,30 +211,6 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
         "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
         "learn from. Start another run with more tasks, more imitation, or a better model.\n"
     )
-
-
-def test_a_dry_run_checks_and_runs_nothing(tmp_path, capsys):
-    folder = tmp_path / "run"
-    assert main([*_arguments(folder), "--dry_run", "true"]) == 0
-    assert capsys.readouterr().out.endswith("The settings are valid; nothing was run.\n")
-    assert not folder.exists()
-    assert main([*_arguments(folder, sandbox="none"), "--dry_run", "true"]) == 2
-    assert "`sandbox` must be one of" in capsys.readouterr().err
-
-
-def test_a_dry_run_says_what_an_engine_lacks_here(tmp_path, capsys, monkeypatch):
-    asked = [*_arguments(tmp_path / "run"), "--dry_run", "true", "--engine", "vllm"]
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    assert main(asked) == 0
-    assert "(vllm, for which this machine lacks vLLM and a GPU, all weights)" in capsys.readouterr().out
-    module = types.ModuleType("vllm")
-    module.__spec__ = importlib.util.spec_from_loader("vllm", None)
-    monkeypatch.setitem(sys.modules, "vllm", module)
-    assert main(asked) == 0
-    assert "(vllm, for which this machine lacks a GPU, all weights)" in capsys.readouterr().out
-    assert main([*asked, "--engine", "transformers"]) == 0
-    assert "(transformers, all weights)" in capsys.readouterr().out
 
 
 def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
