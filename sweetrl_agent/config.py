@@ -22,7 +22,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Backend-v0": {},
     "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
-        "imitation_dialogues": 4000, "imitation_batch": 8, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
+        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
     },
 }  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
@@ -40,7 +40,7 @@ _FIRST_STAGE_OF_PREFIX = {
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads ray_workers imitation_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads ray_workers imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
@@ -154,11 +154,12 @@ class ModelArguments:
 class ImitationArguments:
     """The start of the tiny model. Used only with `model: tiny`."""
 
-    imitation_dialogues: int = option(10000, "Demonstrated dialogues.")
+    imitation_dialogues: int = option(6500, "Demonstrated dialogues.")
     imitation_epochs: int = option(2, "Passes over them.")
     imitation_batch: int = option(16, "Dialogues in an optimizer step.")
-    imitation_learning_rate: float = option(2e-3, "AdamW's; Muon takes ten times it.")
-    tiny_vocab_size: int = option(4096, "Tokens of the tiny model's vocabulary.")
+    imitation_learning_rate: float = option(5e-3, "AdamW's, of embeddings and norms.")
+    imitation_muon_learning_rate: float = option(1.5e-2, "Muon's, of the matrices inside the layers.")
+    tiny_vocab_size: int = option(8192, "Tokens of the tiny model's vocabulary.")
     tiny_hidden_size: int = option(192, "Width of the tiny Llama.")
     tiny_layers: int = option(3, "Its layers.")
 

@@ -31,6 +31,7 @@ def imitate(run: Run) -> None:
         config.imitation_learning_rate, 1,
     )  # fmt: skip
     trainer = ImitationTrainer(
+        muon_learning_rate=config.imitation_muon_learning_rate,
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
         args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
         data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),

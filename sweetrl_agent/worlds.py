@@ -110,7 +110,7 @@ def _pages(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
 WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
         BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
-        PIECES, max_token_length=24, acts=QuestionActs, acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
+        PIECES, max_token_length=96, acts=QuestionActs, acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
         make_simulator=make,
     ),
     "ColBench-Frontend-v0": World(

@@ -93,15 +93,15 @@ class Muon(torch.optim.Optimizer):
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
-    """The two as one. Muon's learning rate is in other units than AdamW's, so it is a multiple of it."""
+    """The two as one, each at its learning rate, for they are in different units."""
 
-    def __init__(self, model: nn.Module, lr: float, muon_factor: float = 10.0, weight_decay: float = 0.01) -> None:
-        """Share the model's parameters out between the two."""
+    def __init__(self, model: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.01) -> None:
+        """Share the model's parameters out between AdamW, at `lr`, and Muon, at `muon_lr`."""
         matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
         is_matrix = {id(p) for p in matrices}
         others = [p for p in model.parameters() if id(p) not in is_matrix]
         self.parts = [
-            Muon(matrices, lr=lr * muon_factor, weight_decay=weight_decay),
+            Muon(matrices, lr=muon_lr, weight_decay=weight_decay),
             torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay),
         ]
         super().__init__([{"params": list(model.parameters())}], {"lr": lr})

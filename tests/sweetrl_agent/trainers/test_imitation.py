@@ -22,7 +22,9 @@ def test_the_loss_and_its_gradient_are_the_models_own(tmp_path):
     gradients = {}
     for name in ("own", "trainer"):
         model = build_model(tokenizer, 32, 1, seed=0)
-        trainer = ImitationTrainer(model=model, args=TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True))
+        trainer = ImitationTrainer(
+            muon_learning_rate=0.02, model=model, args=TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
+        )
         loss = trainer.compute_loss(model, batch) if name == "trainer" else model(**batch).loss
         loss.backward()
         gradients[name] = [loss.detach(), *(parameter.grad for parameter in model.parameters())]

@@ -41,7 +41,7 @@ def test_steps_are_those_of_torchs_own_muon_up_to_its_rounding():
 
 def test_a_matrix_without_gradient_stays(make_tiny_model):
     model = make_tiny_model()
-    optimizer = MuonWithAdamW(model, lr=0.01)
+    optimizer = MuonWithAdamW(model, lr=0.01, muon_lr=0.1)
     first = model.model.layers[0].mlp.up_proj.weight
     first.grad = torch.ones_like(first)
     before = copy.deepcopy(model.state_dict())
@@ -58,7 +58,7 @@ def test_state_survives_its_dictionary(make_tiny_model):
         optimizer.step()
 
     one, other = make_tiny_model(0), make_tiny_model(0)
-    first, second = MuonWithAdamW(one, lr=0.01), MuonWithAdamW(other, lr=0.01)
+    first, second = MuonWithAdamW(one, 0.01, 0.1), MuonWithAdamW(other, 0.01, 0.1)
     stepped(one, first, 1)
     other.load_state_dict(one.state_dict())
     second.load_state_dict(copy.deepcopy(first.state_dict()))
