@@ -1,6 +1,6 @@
 """Every setting of the main job: one dataclass per stage, one flat namespace for the command line and for YAML files.
 
-Defaults are the embedded setting, which runs in five minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
+Defaults are the embedded setting, which runs in six minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
 they differ, the field says what the paper has. The rates, epochs and weights of rejection fine-tuning, multi-turn DPO and SWEET-RL are what
 an equal search found for each (`benchmarks/search.py`, 10 trials, recorded in `benchmarks/results/search.jsonl`).
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import importlib.metadata
 import json
 import platform
@@ -163,7 +165,13 @@ def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tup
 
 
 def forget_peak_memory() -> None:
-    """Let the next `peak_memory_mib` know of this moment on only. Where the kernel does not offer it (not Linux), of the process's life."""
+    """Let the next `peak_memory_mib` know of this moment on only, and not of what is held no longer: that is given back to the system.
+
+    Where the kernel does not offer it (not Linux), it knows of the process's life.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries than glibc
+        ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if torch.cuda.is_available():

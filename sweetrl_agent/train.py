@@ -1,6 +1,6 @@
 """The main job: ``python -m sweetrl_agent.train`` trains an agent by SWEET-RL and says how much better it became.
 
-Without arguments: embedded tasks, scripted human, a tiny Llama, five to eleven minutes on two cores (pages: fifteen to thirty). `--config file.yaml` sets
+Without arguments: embedded tasks, scripted human, a tiny Llama, six minutes on two cores (pages: fifteen). `--config file.yaml` sets
 defaults, the command line overrides. Kill it at any moment and start it again with the same arguments: it goes on.
 """
 

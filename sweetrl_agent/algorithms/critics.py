@@ -68,15 +68,12 @@ def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -
     config = run.config.critic
     set_seed(run.seed)
     is_told = is_told and config.critic_hidden
-    pairs = on_disk(
-        (
-            {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
-            for row in iter_rows(run.path("outcome_pairs.jsonl"))
-        ),
-        critic_folder(run, name),
+    pairs = (
+        {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        for row in iter_rows(run.path("outcome_pairs.jsonl"))
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, pairs, _arguments(run, name), form=form or config.form,
+        run.start_model, run.config.model, pairs, critic_folder(run, name), _arguments(run, name), form=form or config.form,
         beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
     )  # fmt: skip
     _train(run, name, trainer, trainer.processing_class)

@@ -15,7 +15,6 @@ from sweetrl_agent.credit import SUM
 from sweetrl_agent.files import iter_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
-from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 POLICY = "mtdpo/agent"
@@ -25,12 +24,9 @@ def train(run: Run) -> None:
     """outcome_pairs.jsonl -> mtdpo/agent/."""
     config, folder = run.config.baselines, run.path(POLICY)
     set_seed(run.seed)
-    pairs = on_disk(
-        (
-            {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
-            for row in iter_rows(run.path("outcome_pairs.jsonl"))
-        ),
-        folder,
+    pairs = (
+        {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        for row in iter_rows(run.path("outcome_pairs.jsonl"))
     )
     arguments = trainer_arguments(
         folder,
@@ -42,7 +38,7 @@ def train(run: Run) -> None:
         config.mtdpo_epochs,
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, pairs, arguments,
+        run.start_model, run.config.model, pairs, folder, arguments,
         form=SUM, beta=config.mtdpo_beta, nll_coef=config.mtdpo_nll, max_length=run.config.critic.critic_max_length,
     )  # fmt: skip
     run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

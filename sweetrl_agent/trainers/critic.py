@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ import torch.nn.functional as F
 from accelerate.utils import is_peft_model
 from datasets import Dataset, Features, List, Value
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
@@ -29,6 +32,7 @@ from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.credit import FORMS, SUM
 from sweetrl_agent.files import Row
 from sweetrl_agent.models import load_tokenizer, start_model, system_prompt
+from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
@@ -96,24 +100,25 @@ def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor
 class DataCollatorForTurnPreference(DataCollatorForPreference):
     """Adds `turn_ids` (2B, L): 0, or the agent turn of the token; and `reference_log_probs` (2B, L - 1) where the rows have them.
 
-    Each side is a whole dialogue, so prompts are empty.
+    Each side is a whole dialogue, so prompts are empty. The rows' references are those of the action tokens alone.
     """
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Collate; the better dialogues are the first half of the batch."""
         batch: dict[str, Any] = super().torch_call(examples)
-        width = batch["input_ids"].shape[1]
-        batch["turn_ids"] = _both_sides(examples, "turn_ids", width)
-        if f"{SIDES[0]}_reference" in examples[0]:
-            batch["reference_log_probs"] = _both_sides(examples, "reference", width - 1)
+        turn_ids = pad_sequence(_both_sides(examples, "turn_ids"), batch_first=True)
+        batch["turn_ids"] = F.pad(turn_ids, (0, batch["input_ids"].shape[1] - turn_ids.shape[1]))
         batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # human turns are attended to and never scored
+        if f"{SIDES[0]}_reference" in examples[0]:
+            is_action = batch["turn_ids"][:, 1:] > 0
+            references = torch.cat(_both_sides(examples, "reference"))
+            batch["reference_log_probs"] = torch.zeros(is_action.shape).masked_scatter(is_action, references)
         return batch
 
 
-def _both_sides(examples: list[dict[str, Any]], column: str, width: int) -> Tensor:
-    """A column of the better dialogues and then of the worse ones, zeros behind each, shape (2B, width)."""
-    rows = [torch.tensor(example[f"{side}_{column}"]) for side in SIDES for example in examples]
-    return torch.stack([F.pad(row, (0, width - len(row))) for row in rows])
+def _both_sides(examples: list[dict[str, Any]], column: str) -> list[Tensor]:
+    """A column of the better dialogues and then of the worse ones."""
+    return [torch.tensor(example[f"{side}_{column}"]) for side in SIDES for example in examples]
 
 
 class SweetCriticTrainer(PrecomputingDPOTrainer):
@@ -185,11 +190,9 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
             return self._log_probs(model, inputs)
 
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
         log_probs = self._reference_log_probs(model, inputs)
-        rows = [
-            row[: length - 1].cpu().numpy() for row, length in zip(log_probs, lengths, strict=True)
-        ]  # float32 in the file, too
+        is_action = inputs["turn_ids"][:, 1:] > 0
+        rows = [row[own].cpu().numpy() for row, own in zip(log_probs, is_action, strict=True)]  # float32 in the file, too
         pairs = zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True)
         return [{f"{side}_reference": row for side, row in zip(SIDES, pair, strict=True)} for pair in pairs]
 
@@ -222,7 +225,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
 
 def pair_trainer(
-    start: str, model: ModelArguments, pairs: Dataset, arguments: dict[str, Any], **loss: Any
+    start: str, model: ModelArguments, pairs: Iterable[Row], folder: Path, arguments: dict[str, Any], **loss: Any
 ) -> SweetCriticTrainer:
     """A trainer over pairs of dialogues, from the start model.
 
@@ -230,13 +233,14 @@ def pair_trainer(
         start: Folder or hub name of the model to start from, which is the reference as well.
         model: The agent's model.
         pairs: Rows of "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
+        folder: Where the finished model will be.
         arguments: As `running.trainer_arguments` makes them.
         **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
     """
     return SweetCriticTrainer(
         **start_model(start, model),
         args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model), precompute_ref_log_probs=True),
-        train_dataset=pairs,
+        train_dataset=on_disk(pairs, folder),
         processing_class=load_tokenizer(start, model),
     )
 

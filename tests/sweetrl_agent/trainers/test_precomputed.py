@@ -6,6 +6,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
 
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
@@ -87,11 +88,16 @@ def test_every_token_of_a_dialogue_has_its_own_reference(make_tiny_model, tiny_t
     )
     model = make_tiny_model(0)
     assert len(trainer.train_dataset) == len(DIALOGUES)
+    collated = {"chosen": [], "rejected": []}
     for row in trainer.train_dataset:
         for side in ("chosen", "rejected"):
             ids, is_action = torch.tensor(row[f"{side}_ids"]), torch.tensor(row[f"{side}_turn_ids"])[1:] > 0
             with torch.no_grad():
                 log_probs = torch.log_softmax(model(ids[None]).logits[0, :-1].float(), dim=-1)
             expected = log_probs.gather(1, ids[1:, None])[:, 0] * is_action
-            assert torch.allclose(torch.tensor(row[f"{side}_reference"]), expected, atol=1e-5)
-            assert is_action.any()
+            assert torch.allclose(torch.tensor(row[f"{side}_reference"]), expected[is_action], atol=1e-5)
+            assert is_action.any() and not is_action.all()
+            collated[side].append(expected)
+    batch = trainer.data_collator(list(trainer.train_dataset))
+    padded = pad_sequence(collated["chosen"] + collated["rejected"], batch_first=True)
+    assert torch.allclose(batch["reference_log_probs"], padded, atol=1e-5)
