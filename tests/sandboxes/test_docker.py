@@ -121,7 +121,7 @@ def test_nothing_is_left_after_close(docker_image):
         with contextlib.closing(containers.connect()) as client:
             wait_until(lambda: not own_containers(client))
             left = own_containers(client)
-        # Counted without the client: one that asks for a container that has just gone opens another connection.
+        # Counted without the client that looked: its connections come and go.
         return left, threading.active_count(), len(os.listdir("/proc/self/fd"))
 
     gc.collect()  # what earlier tests have left
