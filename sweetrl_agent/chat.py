@@ -59,9 +59,11 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
     if not turns:
         raise ValueError("Expected a dialogue with at least one agent turn, got none.")
     starts = _render([messages[:i] for i in turns], tokenizer, add_generation_prompt=True)
-    *ends, token_ids = _render([*(messages[: i + 1] for i in turns), messages], tokenizer)
+    ends = _render([messages[: i + 1] for i in dict.fromkeys([*turns, len(messages) - 1])], tokenizer)
+    token_ids = ends[-1]
     turn_ids = [0] * len(token_ids)
-    for turn, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+    # More ends than starts where the human has the last word.
+    for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
         if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
             raise _changing_template(turn)
         turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
@@ -12,8 +13,9 @@ from sweetrl_agent.trainers.muon import Muon, MuonWithAdamW, orthogonalized
 SHAPES = [(24, 24), (24, 24), (48, 16), (16, 48)]
 
 
-def test_singular_values_come_near_one_and_their_vectors_stay():
-    matrices = torch.randn(3, 20, 32, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("columns", [32, 64])  # step by step, and by way of the gram matrices
+def test_singular_values_come_near_one_and_their_vectors_stay(columns):
+    matrices = torch.randn(3, 20, columns, generator=torch.Generator().manual_seed(0))
     left, _, right = torch.linalg.svd(matrices, full_matrices=False)
     for matrix, found, u, v in zip(matrices, orthogonalized(matrices), left, right, strict=True):
         middle = u.mT @ found @ v.mT  # diagonal if the vectors are the same
