@@ -23,14 +23,16 @@ class Fact:
     Attributes:
         topic: Short name of the subject, e.g. "rounding".
         sentence: What the person says when asked about it: one plain sentence, no code.
-        keywords: Lower-case words that show that a question is about this topic.
+        keywords: Lower-case words that show that a question is about this topic; for facts that are read off code.
         is_special: True where the person wants something other than what a programmer would do unasked.
+        phrases: Questions about this topic in the words of several people, by which the scripted human recognises another one.
     """
 
     topic: str
     sentence: str
     keywords: tuple[str, ...] = ()
     is_special: bool = True
+    phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,21 +44,35 @@ class HiddenTask:
         calls: Python expressions that call the function, one per hidden test.
         facts: What the person can say; empty for rows of the real benchmark, whose facts are read off the reference.
         row: The row the task was read from, kept so that files are written back without loss; empty if built by us.
+        plain: The reference with the plain choice on every topic, which gives no wish away; empty for rows of the benchmark.
     """
 
     reference: str
     calls: tuple[str, ...]
     facts: tuple[Fact, ...] = ()
     row: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    plain: str = ""
 
 
 @dataclass(frozen=True)
 class PublicTask:
-    """The half of a task that an agent may see."""
+    """The half of a task that an agent may see.
+
+    Attributes:
+        id: Name of the task, unique in its source.
+        description: The vague request, with the signature.
+        signature: ``def name(arguments)``.
+        example: A call that shows what the arguments look like; empty where the source gives none.
+        turns: Agent turns that the person has time for; 0 where the task has no budget of its own.
+        points: Points of a message that the person answers at most.
+    """
 
     id: str
     description: str
     signature: str
+    example: str = field(default="", kw_only=True)
+    turns: int = field(default=0, kw_only=True)
+    points: int = field(default=2, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,9 @@ class Task(PublicTask):
 
     def public(self) -> PublicTask:
         """Return the public half alone, safe to hand to an agent."""
-        return PublicTask(self.id, self.description, self.signature)
+        return PublicTask(
+            self.id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points
+        )
 
     @property
     def function_name(self) -> str:
