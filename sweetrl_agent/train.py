@@ -17,6 +17,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweetrl_agent.processes import yield_idle_threads
+
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run
 
@@ -56,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def prepare_process() -> None:
     """Settings of libraries that must stand before they are loaded, and silence of what they say on every run."""
+    yield_idle_threads()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second

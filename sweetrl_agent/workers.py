@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import RunArguments
+from sweetrl_agent.processes import PATIENCE
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -95,6 +96,11 @@ def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunA
     ray.get([worker.close.remote() for worker in workers])
 
 
+def _waiting() -> dict[str, str]:
+    """How OpenMP's threads wait here, for workers on other machines."""
+    return {name: os.environ[name] for name in ("OMP_WAIT_POLICY", *PATIENCE) if name in os.environ}
+
+
 def _workers(ray: Any, count: int) -> list[Any]:
     """So many workers of this job, started where there are fewer."""
     import torch
@@ -122,7 +128,7 @@ def _join(ray: Any, settings: RunArguments) -> None:
     try:
         if host:  # Ray itself waits for minutes
             socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=settings.ray_address, **quiet)
+        ray.init(address=settings.ray_address, runtime_env={"env_vars": _waiting()}, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
         raise ColBenchError(
             f"No Ray cluster answers at {settings.ray_address!r}: {error}. Start one with `ray start --head`."

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sweetrl_agent.processes import yield_idle_threads
+
+yield_idle_threads()  # before any test loads torch: two processes of tests share two cores
+
 #: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"
 

@@ -20,7 +20,7 @@ from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_
 from sweetrl_agent.credit import FORMS, SUM, turn_advantages
 from sweetrl_agent.critics import packed
 from sweetrl_agent.padding import is_token, right_padded
-from sweetrl_agent.policies.slots import can_use_slots
+from sweetrl_agent.policies.slots import body, can_use_slots
 
 
 class AdvantageCritic:
@@ -100,7 +100,7 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
 
     Args:
         model: A causal language model that returns a cache.
-        prompt: Token ids of the shared prompt.
+        prompt: Token ids of the shared prompt, two or more.
         candidates: Token ids of each candidate, not empty.
 
     Returns:
@@ -108,20 +108,15 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     """
     if can_use_slots(model):
         return packed.candidate_log_probs(model, prompt, candidates)
-    device, count, width = model.device, len(candidates), max(map(len, candidates))
-    output = model(torch.tensor([prompt], device=device), use_cache=True, logits_to_keep=1)
-    first = torch.log_softmax(output.logits[0, -1].float(), dim=-1)
-    firsts = [first[ids[0]][None] for ids in candidates]
-    if width == 1:
-        return [value.cpu() for value in firsts]
-    cache = output.past_key_values
+    device, count, shared = model.device, len(candidates), prompt[:-1]
+    cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
     cache.batch_repeat_interleave(count)
-    read = [ids[:-1] for ids in candidates]
+    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # the prompt's last token predicts the first one's
     own = is_token(read, device)
-    mask = torch.cat([own.new_ones(count, len(prompt)), own], dim=1)
+    mask = torch.cat([own.new_ones(count, len(shared)), own], dim=1)
     logits = model(right_padded(read, device), attention_mask=mask, past_key_values=cache, use_cache=True).logits
     log_probs = torch.log_softmax(logits.float(), dim=-1)
-    return [torch.cat([firsts[i], log_probs[i, range(len(ids) - 1), ids[1:]]]).cpu() for i, ids in enumerate(candidates)]
+    return [log_probs[i, range(len(ids)), ids].cpu() for i, ids in enumerate(candidates)]
 
 
 def _token_log_probs(model: Any, token_ids: list[int]) -> Tensor:

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface
 
+from sweetrl_agent.policies.slots import body
+
 #: Name of `attend` among transformers' attention implementations.
 PACKED = "candidates_behind_a_prompt"
 
@@ -24,30 +26,27 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
 
     Args:
         model: A causal language model whose layers attend to everything before them (`slots.can_use_slots`).
-        prompt: Token ids of the shared prompt.
+        prompt: Token ids of the shared prompt, two or more.
         candidates: Token ids of each candidate, not empty.
 
     Returns:
         One float32 tensor per candidate, as long as it.
     """
     device = model.device
-    output = model(torch.tensor([prompt], device=device), use_cache=True, logits_to_keep=1)
-    first = output.logits[0]
-    read = [ids[:-1] for ids in candidates]  # what follows the last token is nobody's
+    shared = prompt[:-1]  # its last token is read with each candidate, and predicts the first one's
+    cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
+    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # what follows the last token is nobody's
     lengths = [len(ids) for ids in read]
-    logits = first.new_zeros(0, first.shape[1])
-    if sum(lengths):
-        positions = [len(prompt) + i for length in lengths for i in range(length)]
-        with _attention(model, PACKED):
-            logits = model(
-                torch.tensor([[token for ids in read for token in ids]], device=device),
-                position_ids=torch.tensor([positions], device=device),
-                past_key_values=output.past_key_values,
-                use_cache=True,
-                candidates=[_visible(len(prompt), length, device) for length in lengths],
-            ).logits[0]
+    with _attention(model, PACKED):
+        logits = model(
+            torch.tensor([[token for ids in read for token in ids]], device=device),
+            position_ids=torch.tensor([[len(shared) + i for length in lengths for i in range(length)]], device=device),
+            past_key_values=cache,
+            use_cache=True,
+            candidates=[_visible(len(shared), length, device) for length in lengths],
+        ).logits[0]
     return [
-        _log_probs(torch.cat([first, own]), torch.tensor(ids, device=device)).cpu()
+        _log_probs(own, torch.tensor(ids, device=device)).cpu()
         for ids, own in zip(candidates, logits.split(lengths), strict=True)
     ]
 

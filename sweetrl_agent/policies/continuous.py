@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sweetrl_agent.chat import Messages
 from sweetrl_agent.padding import right_padded
 from sweetrl_agent.policies.policy import Utterance
-from sweetrl_agent.policies.slots import SlotCache, forward
+from sweetrl_agent.policies.slots import SlotCache, predict, read
 from sweetrl_agent.policies.transformers import TransformersPolicy, sample, uniform_numbers
 
 #: Tokens, padding included, of prompts that are read in one forward pass.
@@ -70,7 +70,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             return []
         rows = self._rows()
         tokens = [self._next_token(slot) for slot in rows]
-        logits = self._forward([[token] for token in tokens], rows)
+        logits = predict(self.model, self._cache, *self._placed([[token] for token in tokens], rows))
         spoken = [i for i, slot in enumerate(rows) if slot in self._said]
         uniforms = [self._said[rows[i]].uniforms[len(self._said[rows[i]].token_ids)] for i in spoken]
         found, log_probs = sample(
@@ -130,7 +130,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             if len(prompt) > len(self._held[slot]):
                 new[slot] = prompt[len(self._held[slot]) :]
         for rows in _batches({slot: len(ids) for slot, ids in new.items()}):
-            self._forward([new[slot] for slot in rows], rows)
+            read(self.model, self._cache, *self._placed([new[slot] for slot in rows], rows))
             for slot in rows:
                 self._held[slot] += new[slot]
         for source, targets in copies.items():
@@ -148,11 +148,11 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         turn = self._said.get(slot)
         return 0 if turn is None else (turn.token_ids or turn.prompt)[-1]
 
-    def _forward(self, token_ids: list[list[int]], rows: list[int]) -> torch.Tensor:
-        """Read tokens into slots behind what they hold; logits behind the last ones."""
+    def _placed(self, token_ids: list[list[int]], rows: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens, padded on the right, their slots, and where in these they begin: behind what the slots hold."""
         device = self.model.device
         slots, start = (torch.tensor(values, device=device) for values in (rows, [len(self._held[slot]) for slot in rows]))
-        return forward(self.model, self._cache, right_padded(token_ids, device), slots, start)
+        return right_padded(token_ids, device), slots, start
 
 
 def _common_prefix(a: list[int], b: list[int]) -> list[int]:

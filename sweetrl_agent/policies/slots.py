@@ -79,12 +79,13 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Give slots the first `length` positions of another."""
         layer: Any
         for layer in self.layers:
-            layer.keys[targets, :, :length] = layer.keys[source, :, :length]
-            layer.values[targets, :, :length] = layer.values[source, :, :length]
+            # Copies: torch refuses to write from a view of what it writes to, which a source of the whole capacity is.
+            layer.keys[targets, :, :length] = layer.keys[source, :, :length].clone()
+            layer.values[targets, :, :length] = layer.values[source, :, :length].clone()
 
 
-def forward(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
-    """Read tokens into slots and predict what follows the last one of each row.
+def read(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> None:
+    """Read tokens into slots and predict nothing: the language-model head is not asked.
 
     What stands behind a row's end, such as padding, is written behind it too, where the next tokens will be written over it: nothing
     reads a position that it has not reached.
@@ -95,10 +96,37 @@ def forward(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
         token_ids: Tokens, shape (B, L).
         rows: Slot of each row, ascending, shape (B,).
         start: Position of each row's first token, shape (B,).
+    """
+    body(model)(token_ids, **_place(cache, token_ids, rows, start))
+
+
+def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
+    """Read one token into each slot and predict what follows.
+
+    One, so that the head sees a contiguous tensor: on a CPU the last column of a longer block makes PyTorch copy a frozen bfloat16
+    head for every row.
+
+    Args:
+        model: As in `read`.
+        cache: As in `read`.
+        token_ids: Tokens, shape (B, 1).
+        rows: As in `read`.
+        start: As in `read`.
 
     Returns:
         Logits, shape (B, vocabulary).
     """
+    logits: Tensor = model(token_ids, **_place(cache, token_ids, rows, start)).logits
+    return logits[:, -1]
+
+
+def body(model: Any) -> Any:
+    """A causal language model without its head; adapters stay where they are."""
+    return (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+
+
+def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> dict[str, Any]:
+    """Where tokens are written and what they see, as arguments of a model."""
     count, length = token_ids.shape
     positions = start[:, None] + torch.arange(length, device=start.device)
     window = cache.window
@@ -107,10 +135,7 @@ def forward(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
     is_first_slots = int(rows[-1]) == count - 1
     window.read = slice(0, count) if is_first_slots else rows  # a view costs nothing, chosen rows are copied
     mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
-    logits: Tensor = model(
-        token_ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
-    ).logits
-    return logits[:, -1]
+    return {"attention_mask": mask, "position_ids": positions, "past_key_values": cache, "use_cache": True}
 
 
 def can_use_slots(model: Any) -> bool:

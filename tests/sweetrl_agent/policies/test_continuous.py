@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import MistralConfig, MistralForCausalLM
 
-from sweetrl_agent.policies import continuous
+from sweetrl_agent.critics.advantage import candidate_log_probs
+from sweetrl_agent.policies import continuous, slots
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.policy import ContinuousPolicy
-from sweetrl_agent.policies.slots import can_use_slots
+from sweetrl_agent.policies.slots import BLOCK, SlotCache, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
 
 TEXTS = ("Hi.", "I need the total of my prices, without those of last year.", "def total(prices)?", "What about empty lists?")
@@ -34,13 +36,17 @@ def in_rounds(make_tiny_model, tiny_tokenizer):
 @pytest.fixture
 def read(monkeypatch):
     """Lists the shape (rows, tokens) of every forward pass."""
-    shapes, plain = [], continuous.forward
+    shapes = []
 
-    def counting(model, cache, token_ids, rows, start):
-        shapes.append(tuple(token_ids.shape))
-        return plain(model, cache, token_ids, rows, start)
+    def counting(plain):
+        def counted(model, cache, token_ids, rows, start):
+            shapes.append(tuple(token_ids.shape))
+            return plain(model, cache, token_ids, rows, start)
 
-    monkeypatch.setattr(continuous, "forward", counting)
+        return counted
+
+    for name in ("read", "predict"):
+        monkeypatch.setattr(continuous, name, counting(getattr(continuous, name)))
     return shapes
 
 
@@ -170,3 +176,31 @@ def test_nothing_touches_the_global_stream(make_policy):
     state = torch.get_rng_state()
     make_policy().generate(DIALOGUES, [1, 2, 3, 4])
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK])
+def test_a_prompt_as_long_as_the_cache_is_shared_too(make_tiny_model, length):
+    model, cache = make_tiny_model(1), SlotCache(1, 3)
+    tokens = torch.arange(5, 5 + length)[None] % 300
+    one, next_token = torch.zeros(1, dtype=torch.long), torch.tensor([[9]])
+    slots.read(model, cache, tokens, one, one)
+    cache.copy(0, [1, 2], length)
+    expected = slots.predict(model, cache, next_token, one, one + length)
+    for slot in (1, 2):
+        assert torch.equal(slots.predict(model, cache, next_token, one + slot, one + length), expected)
+
+
+def test_reading_asks_no_head_and_predicting_shows_it_one_contiguous_token_a_row(make_tiny_model):
+    """With an adapter, too. A frozen bfloat16 head copies its weight for every row of a strided block, 250 MiB each for 0.5B."""
+    model = get_peft_model(make_tiny_model(1), LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
+    seen = []
+    head = model.get_base_model().lm_head
+    head.register_forward_pre_hook(lambda _, inputs: seen.append((tuple(inputs[0].shape[:2]), inputs[0].is_contiguous())))
+    cache, rows = SlotCache(1, 2), torch.arange(2)
+    slots.read(model, cache, torch.tensor([[5, 6, 7], [8, 9, 10]]), rows, torch.zeros(2, dtype=torch.long))
+    assert seen == []
+    slots.predict(model, cache, torch.tensor([[7], [10]]), rows, torch.full((2,), 3))
+    assert seen == [((2, 1), True)]
+    seen.clear()
+    candidate_log_probs(model, [5, 6, 7], [[8, 9], [10]])
+    assert [is_contiguous for _, is_contiguous in seen] == [True]
