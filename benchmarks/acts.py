@@ -35,7 +35,7 @@ def play(policy: ActsPolicy, env: DiscreteActs, task: Task, seed: int) -> float:
     """Grade of one episode."""
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
-    for turn in range(world.max_turns):
+    for turn in range(world.turn_limit):
         (said,) = policy.generate([world.messages], [derive_seed(seed, turn)])
         *_, terminated, truncated, info = env.env.step(said.text)
         if terminated or truncated:
@@ -50,7 +50,7 @@ def climb(env: DiscreteActs, task: Task, seed: int) -> float:
     world: Any = env.unwrapped
     best = env.acts.potential(world)
     assert best is not None
-    for _ in range(world.max_turns):
+    for _ in range(world.turn_limit):
         before = world.get_state()
         env.step(rng.choice(np.flatnonzero(env.action_masks())))
         after = env.acts.potential(world)

@@ -15,7 +15,6 @@ from typing import Any
 import gymnasium as gym
 
 import colbench_gym  # noqa: F401  (registers the environment)
-from colbench_gym.envs.backend import MAX_TURNS
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--task-id", help="which task; by default one drawn by --seed")
     parser.add_argument("--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments')
     parser.add_argument("--sandbox", default="auto", help="what runs your program, or shows your page (default: %(default)s)")
-    parser.add_argument("--max-turns", type=int, default=MAX_TURNS, help="your messages at most (default: %(default)s)")
+    parser.add_argument("--max-turns", type=int, help="your messages at most (default: the task's own budget)")
     parser.add_argument("--seed", type=int, help="draws the task")
     given = parser.parse_args(arguments)
     try:

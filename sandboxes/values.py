@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import decimal
 import hashlib
+import json
 import math
 import secrets
 from collections import deque
@@ -39,10 +40,12 @@ from typing import Any
 
 from sandboxes import frames
 from sandboxes.atoms import MalformedValue, atom_text, is_atom, number_text, parse_atom, split_tag
+from sandboxes.runner.encode import TooLarge, Unsupported, to_json
 
-__all__ = ["MalformedValue", "canonical", "decode", "equal", "fingerprint"]
+__all__ = ["MalformedValue", "canonical", "decode", "equal", "fingerprint", "fingerprint_of"]
 
 _MAX_DECODED_KEYS = 10_000
+_MAX_OWN_BYTES = 1 << 20
 _UNHASHABLE = ("dict", "set", "bytearray", "deque")
 _CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
@@ -72,6 +75,18 @@ def canonical(wire: Any, nan_equal: bool = False) -> str:
 def fingerprint(wire: Any, nan_equal: bool = True) -> str:
     """SHA-256 of the canonical text, in hexadecimal; arguments and errors as for `canonical`."""
     return hashlib.sha256(canonical(wire, nan_equal).encode()).hexdigest()
+
+
+def fingerprint_of(value: object) -> str:
+    """The fingerprint of a value of our own, as a sandbox would give it for a program's.
+
+    Raises:
+        ValueError: If the value does not cross from a sandbox.
+    """
+    try:
+        return fingerprint(json.loads(to_json(value, _MAX_OWN_BYTES)))
+    except (TooLarge, Unsupported) as error:
+        raise ValueError(f"Expected a value that crosses from a sandbox, got {type(value).__name__}.") from error
 
 
 def equal(a: Any, b: Any, nan_equal: bool = False) -> bool:

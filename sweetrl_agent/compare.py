@@ -105,7 +105,11 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
     over_acts = [name for name in given.algorithms if ALGORITHMS[name].loads]
-    sources = [source for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks) if source]
+    sources = [
+        source
+        for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks, config.task.novel_tasks)
+        if source
+    ]
     if over_acts and not all(source.startswith("embedded:") for source in sources):
         raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
     needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])

@@ -31,7 +31,7 @@ STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor"
 #: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
 _FIRST_STAGE = {
     "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "min_difference": "pairs", "form": "critic", "judge_model": "rank", "vision_model": "critic",
-    "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
+    "reference_hidden": "rank", "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
 }  # fmt: skip
 _FIRST_STAGE_OF_PREFIX = {
     "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate",
@@ -40,10 +40,10 @@ _FIRST_STAGE_OF_PREFIX = {
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads ray_workers imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads ray_workers max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
-    1: "max_turns lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
+    1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
     "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch ppo_steps dqn_steps",
     2: "trajectories_per_task num_candidates reinforce_group",
@@ -110,11 +110,17 @@ class TaskArguments:
         "embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which are then not trained on."
     )
     unseen_tasks: str = option("embedded:unseen", "Tasks of families that training never sees. Empty for none.")
+    novel_tasks: str = option(
+        "",
+        "Tasks on functions and topics that training never sees, such as 'embedded:novel', for pretrained models. Empty for none.",
+    )
     simulator: str = option(
         "scripted", "The human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'."
     )
     sandbox: str = option("auto", "'auto' (Docker where a daemon has the image, else embedded), 'embedded' or 'docker'.")
-    max_turns: int = option(10, "Agent turns of a dialogue; 10 in the benchmark.")
+    max_turns: int = option(
+        0, "Agent turns of a dialogue; 0 for each task's own budget, or 10, the benchmark's, where it has none."
+    )
     on_error: str = option("raise", "A malformed task row: 'raise' stops, 'skip' leaves it out.")
 
     def simulator_spec(self) -> Any:
@@ -154,7 +160,7 @@ class ModelArguments:
 class ImitationArguments:
     """The start of the tiny model. Used only with `model: tiny`."""
 
-    imitation_dialogues: int = option(6500, "Demonstrated dialogues.")
+    imitation_dialogues: int = option(6000, "Demonstrated dialogues.")
     imitation_epochs: int = option(2, "Passes over them.")
     imitation_batch: int = option(16, "Dialogues in an optimizer step.")
     imitation_learning_rate: float = option(5e-3, "AdamW's, of embeddings and norms.")
@@ -181,7 +187,14 @@ class CollectArguments:
 class CriticArguments:
     """Stage 1: the turn-wise advantage."""
 
-    form: str = option("paper", f"One of {FORMS}: the paper's equations, or what the released code computes.")
+    form: str = option(
+        "paper",
+        f"Training form, one of {FORMS}: the sum over turns of the mean log-ratio of each, or one mean over all tokens.",
+    )
+    reference_hidden: bool = option(
+        False,
+        "The reference that candidates are ranked against sees the hidden information; true in the paper, false in the released code.",
+    )
     critic_hidden: bool = option(True, "Tell the critic the hidden information.")
     judge_model: str = option(
         "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."

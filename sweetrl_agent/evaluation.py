@@ -25,7 +25,7 @@ from sweetrl_agent.workers import in_order
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
     """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
     policy = load if run.config.run.ray_workers else cache(load)
-    for split, tasks in splits(run).items():
+    for split, tasks in run.held_out.items():
         record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
 
 
@@ -68,11 +68,6 @@ def record(
             append_rows(path, ({**label, **_row(t, by_id[t.task_id], run.world.grade)} for t in trajectories))
             done += len(trajectories)
             bar.update(done - bar.n)
-
-
-def splits(run: Run) -> dict[str, tuple[Task, ...]]:
-    """The held-out tasks by split, empty ones left out."""
-    return {name: tasks for name, tasks in (("test", run.test), ("unseen", run.unseen)) if tasks}
 
 
 def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:

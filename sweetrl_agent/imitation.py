@@ -1,13 +1,13 @@
 """Scripted dialogues that teach a tiny model to converse, deliberately mediocre.
 
-The demonstrator works through a few topics from a random one on, then answers with what it was told and the plain choice on the
-rest, so it succeeds only where luck made it ask the right things: there is something left to learn. (Topics follow each other in
-a fixed order because a tiny model learns soon what comes after the last question, and hardly ever which questions of several
-are still open.) A part of the dialogues is led by the hidden information, given as a system message: there it asks about what matters and answers rightly. Without those a model
-from scratch could not read the critic's hint, which any pretrained model can. Another part are writing exercises, where the
-request itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means. Some exercises come
-after a long talk that goes round the topics, of which only the answer is imitated: a model from scratch writes well only after as many turns as
-it has seen, and learning drives dialogues to more turns than the demonstrator's.
+The demonstrator asks about topics of the family's list, in random order, in every turn but the last, then answers with what it heard and
+the plain choice on the rest: it succeeds only where luck made it ask about what matters. How many questions it asks is fixed, so that
+what distinguishes good dialogues from bad ones is *which* questions they ask.
+
+Half of the dialogues are *softly* led by the hidden information, given as a system message: they cover all that matters, among as many
+other topics as usual, in any order. Without those a model from scratch could not read the critic's hint, which any pretrained model can; led
+sharply, so that they ask about nothing else, the hint would leave a critic nothing to learn. Another part are writing exercises, where the request
+itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 
 from colbench_gym.dialogue import Dialogue
+from colbench_gym.envs.colbench_env import turn_limit
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Task
 from sweetrl_agent.chat import hint_message
+from sweetrl_agent.exact_credit import has_fixed_length
 from sweetrl_agent.seeds import derive_seed
 
-#: Turns of a talk with its answer, at most; ten in the benchmark.
-LONGEST_TALK = 10
+#: Plain wishes that a writing exercise says beside special ones, at most.
+MOST_PLAIN = 3
 
 
 @dataclass(frozen=True)
@@ -36,58 +38,39 @@ class Demonstrator:
     """How good the demonstrations are.
 
     Attributes:
-        questions: Probability of asking 0, 1, 2, ... questions before the answer.
         hinted_fraction: Share of dialogues led by the hidden information.
         exercise_fraction: Share of writing exercises among all demonstrations.
-        talk_fraction: Share of the exercises that come after a long talk.
+        questions: Probability of 0, 1, 2, ... questions where the budget has room for all topics.
+        wish_fraction: Probability that an exercise says a special wish.
     """
 
+    hinted_fraction: float = 0.5
+    exercise_fraction: float = 0.2
     questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
-    hinted_fraction: float = 0.33
-    exercise_fraction: float = 0.35
-    talk_fraction: float = 0.4
+    wish_fraction: float = 0.8
 
     def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, Any]]:
-        """A dialogue or a writing exercise on an embedded task, as chat messages; those with "weight" 0 are not to be imitated."""
+        """A dialogue or a writing exercise on an embedded task, as chat messages."""
         kind = np.random.default_rng(derive_seed(seed, "kind")).random()
-        if kind < self.exercise_fraction * self.talk_fraction:
-            return self.long_talk(task, simulator, seed)
         return self.exercise(task, seed) if kind < self.exercise_fraction else self.dialogue(task, simulator, seed)
-
-    def long_talk(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, Any]]:
-        """As many questions as ten turns allow at most, round and round some of the topics, and the answer, which alone has weight."""
-        rng = np.random.default_rng(seed)
-        family, _ = family_of(task)
-        topics = _from_random_one(family.topics, rng)[: int(rng.integers(len(family.topics) - 1, len(family.topics) + 1))]
-        dialogue = Dialogue().add("user", task.description)
-        for i in range(int(rng.integers(len(topics), LONGEST_TALK))):
-            asks = topics[i % len(topics)].asks
-            dialogue = dialogue.add("assistant", asks[rng.integers(len(asks))])
-            dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
-        talk = [{**message, "weight": 0} for message in dialogue.to_dicts()]
-        answer = reference_knowing(task, {topic.name for topic in topics})
-        return [*talk, {"role": "assistant", "content": f"{ANSWER_MARKER}\n{answer}"}]
 
     def exercise(self, task: Task, seed: int) -> list[dict[str, str]]:
         """A request that says some of the wishes itself, and its answer."""
         rng = np.random.default_rng(seed)
-        family, choice = family_of(task)
-        order = rng.permutation(len(choice))[: rng.integers(1, len(choice) + 1)]
-        wishes = [family.topics[i].options[choice[i]].says for i in order]
-        answer = reference_knowing(task, {family.topics[i].name for i in order})
-        request = "\n".join([task.description, *wishes])
+        facts = task.hidden.facts
+        special = [i for i, fact in enumerate(facts) if fact.is_special and rng.random() < self.wish_fraction]
+        plain = [i for i, fact in enumerate(facts) if not fact.is_special]
+        said = [*special, *rng.permutation(plain)[: rng.integers(MOST_PLAIN + 1)]]
+        order = [facts[i] for i in rng.permutation(said).astype(int)]
+        answer = reference_knowing(task, {fact.topic for fact in order})
+        request = "\n".join([task.description, *(fact.sentence for fact in order)])
         return Dialogue().add("user", request).add("assistant", f"{ANSWER_MARKER}\n{answer}").to_dicts()
 
     def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """One demonstration on an embedded task, as chat messages; led by a system message where it is a hinted one."""
         rng = np.random.default_rng(seed)
-        family, choice = family_of(task)
         is_hinted = rng.random() < self.hinted_fraction
-        if is_hinted:
-            topics = _from_random_one([t for t, index in zip(family.topics, choice, strict=True) if index > 0], rng)
-        else:
-            num_questions = int(rng.choice(len(self.questions), p=self.questions))
-            topics = _from_random_one(family.topics, rng)[:num_questions]
+        topics = self._topics(task, is_hinted, rng)
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
             dialogue = dialogue.add("assistant", topic.asks[rng.integers(len(topic.asks))])
@@ -96,11 +79,16 @@ class Demonstrator:
         dialogue = dialogue.add("assistant", f"{ANSWER_MARKER}\n{reference_knowing(task, known)}")
         return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
 
-
-def _from_random_one(topics: Sequence[Topic], rng: np.random.Generator) -> list[Topic]:
-    """All topics in their order, beginning at a random one."""
-    first = int(rng.integers(len(topics)))
-    return [*topics[first:], *topics[:first]]
+    def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
+        """What a dialogue asks about, in order: all that matters where it is led, and others, as many in all as in any dialogue."""
+        family, choice = family_of(task)
+        turns = turn_limit(task)
+        shuffled = rng.permutation(len(family.topics))
+        count = turns - 1 if has_fixed_length(len(shuffled), turns) else int(rng.choice(len(self.questions), p=self.questions))
+        if is_hinted:
+            shuffled = np.array(sorted(shuffled, key=lambda i: choice[i] == 0))
+            count = max(count, sum(option > 0 for option in choice))
+        return [family.topics[i] for i in rng.permutation(shuffled[:count])]
 
 
 def demonstrations(

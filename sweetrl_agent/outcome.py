@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.evaluation import evaluate_agent, splits, summarize
+from sweetrl_agent.evaluation import evaluate_agent, summarize
+from sweetrl_agent.experiments.credit_accuracy import hint_reading
 from sweetrl_agent.files import Row, append_rows, read_rows, write_json
 from sweetrl_agent.pictures import keep_pictures
 from sweetrl_agent.report import write_report
@@ -21,6 +23,8 @@ def evaluate(run: Run) -> None:
         evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
     evaluate_agent(run, "result", ALGORITHMS["sweet"].loader(run))
     score_dialogues(run)
+    if all(task.hidden.facts for task in run.tasks):  # embedded ones: the exact advantage is known
+        write_json(run.path("hint_reading.json"), hint_reading(run))
 
 
 def report(run: Run) -> None:
@@ -28,7 +32,7 @@ def report(run: Run) -> None:
     rows = read_rows(run.path("evaluation.jsonl"))
     results: dict[str, Any] = {}
     for agent in AGENTS:
-        own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in splits(run)}
+        own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
         if any(own.values()):
             results[agent] = {split: summarize(of_split, run.world.grade) for split, of_split in own.items()}
     results |= {
@@ -36,7 +40,10 @@ def report(run: Run) -> None:
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
         "algorithm": "sweet",
+        "tasks": {"train": run.config.task.tasks, **run.sources},
     }
+    if run.path("hint_reading.json").exists():
+        results["hint_reading"] = json.loads(run.path("hint_reading.json").read_text())
     write_json(run.path("results.json"), results)
     if run.world.has_pages:
         keep_pictures(run)
@@ -62,6 +69,12 @@ def table(results: dict[str, Any]) -> str:
                 f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
                 f"{score[grade]:13.1%} {graded:>17} {score['turns']:6.1f}"
             )
+    if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
+        low, high = reading["ci95"]
+        lines.append(
+            f"\nThe untrained critic, told the hidden reference, prefers the useful of two questions in {reading['accuracy']:.0%} "
+            f"({low:.0%} to {high:.0%}) of {reading['pairs']} pairs: so well does the initial policy read the hint."
+        )
     seconds = results["seconds"]
     lines.append(
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"

@@ -57,7 +57,7 @@ class Run:
             write_text(path, settings)
             write_json(self.folder / "versions.json", versions())
         self.world = WORLDS[config.task.env]
-        self.train, self.test, self.unseen = load_splits(config)
+        self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
         old, new = yaml.safe_load(path.read_text()) or {}, self.config.settings()
@@ -109,6 +109,22 @@ class Run:
         return self.path(file) if name == "sweet" else self.path(name) / file
 
     @property
+    def sources(self) -> dict[str, str]:
+        """Where the tasks of each held-out split are from."""
+        given = self.config.task
+        names = {
+            "test": given.test_tasks or f"the last fifth of {given.tasks}",
+            "unseen": given.unseen_tasks,
+            "novel": given.novel_tasks,
+        }
+        return {split: names[split] for split in self.held_out}
+
+    @property
+    def test(self) -> tuple[Task, ...]:
+        """The test tasks."""
+        return self.held_out["test"]
+
+    @property
     def tasks(self) -> tuple[Task, ...]:
         """The training tasks that trajectories are collected on."""
         return self.train[: self.config.collect.num_tasks or None]
@@ -141,27 +157,32 @@ class Run:
             torch.set_num_threads(threads)
 
 
-def load_splits(config: Config) -> tuple[tuple[Task, ...], tuple[Task, ...], tuple[Task, ...]]:
-    """All tasks to train on, then the test and unseen tasks to measure on; where no test split is named, the last fifth."""
+def load_splits(config: Config) -> tuple[tuple[Task, ...], dict[str, tuple[Task, ...]]]:
+    """All tasks to train on, and those to measure on by split; where no test tasks are named, they are the last fifth."""
     arguments = config.task
     on_error: Any = arguments.on_error
-    load_tasks = WORLDS[arguments.env].env.load_tasks
-    tasks = load_tasks(arguments.tasks, on_error)
+
+    def load(source: str) -> tuple[Task, ...]:
+        tasks = WORLDS[arguments.env].env.load_tasks(source, on_error)
+        return tuple(task.with_turns(arguments.max_turns) for task in tasks) if arguments.max_turns else tasks
+
+    tasks = load(arguments.tasks)
     if arguments.test_tasks:
-        test = load_tasks(arguments.test_tasks, on_error)
+        test = load(arguments.test_tasks)
     else:
         if len(tasks) < TEST_FRACTION:
             raise ValueError(f"Expected at least {TEST_FRACTION} tasks to keep a fifth for the test, got {len(tasks)}.")
         cut = len(tasks) - len(tasks) // TEST_FRACTION
         tasks, test = tasks[:cut], tasks[cut:]
-    unseen = load_tasks(arguments.unseen_tasks, on_error) if arguments.unseen_tasks else ()
-    shared = {task.id for task in tasks} & {task.id for task in (*test, *unseen)}
+    others = {"unseen": arguments.unseen_tasks, "novel": arguments.novel_tasks}
+    held_out = {"test": test, **{name: load(source) for name, source in others.items() if source}}
+    shared = {task.id for task in tasks} & {task.id for own in held_out.values() for task in own}
     if shared:
         raise ValueError(
             f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
         )
     limit = config.evaluation.eval_tasks or None
-    return tasks, test[:limit], unseen[:limit]
+    return tasks, {name: own[:limit] for name, own in held_out.items()}
 
 
 def forget_peak_memory() -> None:

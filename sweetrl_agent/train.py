@@ -181,22 +181,22 @@ def run_stages(run: Run, wanted: str) -> None:
 def dry_run(config: Any) -> int:
     """Check everything that can be checked without weights, and print the plan."""
     import sandboxes
+    from colbench_gym.envs.colbench_env import turn_limit
     from sweetrl_agent.run import load_splits
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
-    tasks, test, unseen = load_splits(config)
+    tasks, held_out = load_splits(config)
     sandbox, reason = sandboxes.resolve(config.task.sandbox)
     validate_trainer_arguments(config, Path(config.run.output))
     num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
     trajectories = num_tasks * config.collect.trajectories_per_task
     engine = f"{config.model.engine}{_lacking(config.model.engine)}"
     print(f"model      {config.model.model} ({engine}, {'LoRA' if config.model.lora else 'all weights'})")
-    print(
-        f"tasks      {num_tasks} of {len(tasks)} train, {len(test)} test, {len(unseen)} unseen; human: {config.task.simulator}"
-    )
+    measured = ", ".join(f"{len(own)} {name}" for name, own in held_out.items())
+    print(f"tasks      {num_tasks} of {len(tasks)} train ({config.task.tasks}), {measured}; human: {config.task.simulator}")
     print(f"sandbox    {sandbox} ({reason})")
     print(
-        f"collect    {trajectories} trajectories, at most {trajectories * config.task.max_turns} turns of {config.model.max_new_tokens} tokens"
+        f"collect    {trajectories} trajectories, at most {config.collect.trajectories_per_task * sum(turn_limit(task, config.task.max_turns) for task in tasks[:num_tasks])} turns of {config.model.max_new_tokens} tokens"
     )
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
     print(

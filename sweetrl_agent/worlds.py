@@ -13,6 +13,7 @@ from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.simulators import Simulator, make, make_designer
 from colbench_gym.tasks import Task
+from colbench_gym.tasks.embedded import dial_of_source
 from colbench_gym.wrappers.acts import Acts, DiscreteActs
 from colbench_gym.wrappers.question_acts import QuestionActs
 from colbench_gym.wrappers.slot_acts import SlotActs
@@ -51,7 +52,7 @@ class World:
     demonstrate: Callable[[Sequence[Task], int, int], Dialogues]
     pieces: str
     max_token_length: int
-    acts: Callable[[], Acts]
+    acts: Callable[[Config], Acts]
     acts_arguments: Callable[[Config, ExitStack], dict[str, Any]]
     make_simulator: Callable[[Any], Simulator]
     has_pages: bool = False
@@ -64,7 +65,7 @@ class World:
             env_class=self.env,
             tasks=tasks,
             simulator=simulator,
-            max_turns=config.task.max_turns,
+            max_turns=config.task.max_turns or None,
             sandbox_workers=SANDBOX_WORKERS,
             **self.arguments(config),
         )
@@ -76,13 +77,13 @@ class World:
             arguments = self.acts_arguments(config, stack)
             made: Any = self.env
             own = [
-                made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns, **arguments)
+                made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns or None, **arguments)
                 for _ in range(num_envs)
             ]
             for env in own:
                 env.share(own[0], workers=2)
                 stack.callback(env.close)
-            acts = self.acts()
+            acts = self.acts(config)
             yield [DiscreteActs(env, acts) for env in own]
 
 
@@ -110,12 +111,12 @@ def _pages(tasks: Sequence[Task], count: int, seed: int) -> Dialogues:
 WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
         BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
-        PIECES, max_token_length=96, acts=QuestionActs, acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
+        PIECES, max_token_length=96, acts=lambda config: QuestionActs(dial_of_source(config.task.tasks)), acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
         make_simulator=make,
     ),
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,
         pieces=r"\n|[^\n<]*<[^\n>]*>|[^\n<]+", max_token_length=96,  # a tag with its classes becomes one or two tokens
-        acts=SlotActs, acts_arguments=_layouts, make_simulator=_designer, has_pages=True,
+        acts=lambda _: SlotActs(), acts_arguments=_layouts, make_simulator=_designer, has_pages=True,
     ),
 }  # fmt: skip

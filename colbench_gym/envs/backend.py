@@ -15,7 +15,6 @@ from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError
 from sandboxes import Sandbox
 
-MAX_TURNS = 10
 MAX_REPLY_CHARS = 400
 
 
@@ -36,7 +35,7 @@ class BackendEnv(ColBenchEnv):
     0 until the end. Then `reward="success"`: 1 if all tests pass, else 0; `reward="tests_passed"`: the fraction passed.
 
     ## Episode end
-    *Terminated* by an answer, or after `max_turns` turns, when the last message is graded as it stands. *Truncated* only where
+    *Terminated* by an answer, or after the last turn, when the last message is graded as it stands. *Truncated* only where
     the world failed (simulator, sandbox, a reference that cannot be graded): the episode is void, and its metrics hold
     neither success nor tests_passed. What failed is in the attribute `world_error`, not in `info`, for its text may quote what
     is hidden. `on_world_error="raise"` raises the `ColBenchError` instead.
@@ -47,11 +46,13 @@ class BackendEnv(ColBenchEnv):
     "outcome" ("void"), "reason" (the kind of failure), "turns".
 
     ## Arguments
-    * `tasks`: "embedded:train", a JSONL path, "hub:...", any with a slice; or tasks.
+    * `tasks`: "embedded:train" (or "test", "unseen", "novel"; with a dial: "embedded:train?preset=hard", see `colbench_gym.tasks.dial`),
+      a JSONL path, "hub:...", any with a slice; or tasks.
     * `simulator`: "scripted", "openai", "person", a mapping with "name" and arguments; or a `Simulator`.
     * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which stays the caller's to close.
     * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
-    * `max_turns`: 10, the benchmark's. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
+    * `max_turns`: agent turns of an episode. None for the task's own budget, which an embedded task's request says; ten, the
+      benchmark's, where it has none. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
     * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or sandbox failed (then
       `env.unwrapped.world_error` says why), or "raise".
 
@@ -66,7 +67,7 @@ class BackendEnv(ColBenchEnv):
         sandbox: str | Sandbox = "auto",
         semantics: Literal["module", "released"] = "module",
         reward: Literal["success", "tests_passed"] = "success",
-        max_turns: int = MAX_TURNS,
+        max_turns: int | None = None,
         max_reply_chars: int = MAX_REPLY_CHARS,
         on_error: OnError = "raise",
         on_world_error: Literal["void", "raise"] = "void",

@@ -21,14 +21,22 @@ from colbench_gym.simulators import make as make_simulator
 from colbench_gym.spaces import UnicodeText
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.rows import OnError
+from colbench_gym.tasks.task import PublicTask
 
 VOID = "void"
+#: Agent turns of an episode where neither the task nor the user sets a number: the benchmark's.
+MAX_TURNS = 10
 Metrics = dict[str, Any]
 _SEED_RANGE = 2**31
 
 
+def turn_limit(task: PublicTask, max_turns: int | None = None) -> int:
+    """Agent turns of an episode on a task: `max_turns` where it is given, else the task's own budget, else the benchmark's."""
+    return max_turns or task.turns or MAX_TURNS
+
+
 class ColBenchEnv(gym.Env[str, str]):
-    """An agent talks with a simulated human for at most `max_turns` turns, then its answer is scored.
+    """An agent talks with a simulated human for so many turns as the task allows, then its answer is scored.
 
     See `colbench_gym.envs.backend.BackendEnv` for the manual.
     """
@@ -39,15 +47,17 @@ class ColBenchEnv(gym.Env[str, str]):
         self,
         tasks: str | Sequence[Task],
         simulator: str | Mapping[str, Any] | Simulator,
-        max_turns: int,
+        max_turns: int | None,
         max_reply_chars: int,
         on_error: OnError,
         on_world_error: Literal["void", "raise"],
         render_mode: str | None,
     ) -> None:
         """Check the arguments and load the tasks."""
-        if max_turns < 1 or max_reply_chars < 1:
-            raise ValueError(f"`max_turns` and `max_reply_chars` must be positive, got {max_turns!r} and {max_reply_chars!r}.")
+        if max_turns is not None and max_turns < 1:
+            raise ValueError(f"`max_turns` must be positive, or None for the task's own budget, got {max_turns!r}.")
+        if max_reply_chars < 1:
+            raise ValueError(f"`max_reply_chars` must be positive, got {max_reply_chars!r}.")
         if on_world_error not in ("void", "raise"):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -110,9 +120,9 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`options` may hold 'task_id', got {sorted(unknown)!r}.")
         task_id = options.get("task_id")
         if task_id is None:
-            self._task = self.tasks[int(self.np_random.integers(len(self.tasks)))]
+            self._task = self._take(int(self.np_random.integers(len(self.tasks))))
         elif task_id in self._index:
-            self._task = self.tasks[self._index[task_id]]
+            self._task = self._take(self._index[task_id])
         else:
             raise ValueError(f"`task_id` must be the id of one of the {len(self.tasks)} tasks, got {task_id!r}.")
         self._dialogue = Dialogue().add("user", self._task.description)
@@ -135,7 +145,7 @@ class ColBenchEnv(gym.Env[str, str]):
         message = parse_message(str(action))  # a plain string, not numpy's
         dialogue_before, rng_before = self._dialogue, self.np_random.bit_generator.state
         self._dialogue = self._dialogue.add("assistant", message.utterance)
-        is_last = self._dialogue.num_turns >= self.max_turns
+        is_last = self._dialogue.num_turns >= self.turn_limit
         try:
             if message.answer is not None or is_last:
                 return self._finish(message)
@@ -190,6 +200,11 @@ class ColBenchEnv(gym.Env[str, str]):
     def task_or_none(self) -> Task | None:
         """The task of the episode; None before the first `reset`."""
         return self._task
+
+    @property
+    def turn_limit(self) -> int:
+        """Agent turns of the episode, see the function of the same name."""
+        return turn_limit(self.task, self.max_turns)
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -247,12 +262,16 @@ class ColBenchEnv(gym.Env[str, str]):
         super().reset(seed=reseed)
         if reseed is None:
             self.np_random.bit_generator.state = state["rng"]
-        self._task = self.tasks[self._index[state["task_id"]]]
+        self._task = self._take(self._index[state["task_id"]])
         self._dialogue = Dialogue.from_dicts(state["messages"])
         self._metrics = None if state["metrics"] is None else dict(state["metrics"])
         return self._dialogue.transcript(), self._info()
 
     # ---- inside -------------------------------------------------------------------------------------------------------
+
+    def _take(self, place: int) -> Task:
+        """A task; its request says `max_turns` where that was given."""
+        return self.tasks[place].with_turns(self.max_turns) if self.max_turns else self.tasks[place]
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         answered = message.answer is not None

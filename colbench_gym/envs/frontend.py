@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_TURNS = 10
 MAX_REPLY_CHARS = 1000
 
 
@@ -63,7 +62,7 @@ class FrontendEnv(ColBenchEnv):
     * `similarity`: "blocks", "encoder", "clip", "clip:FOLDER"; or a `Similarity`.
     * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which stays the caller's to close.
     * `edits`: the agent may edit its last page.
-    * `max_turns`: 10, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
+    * `max_turns`: None for ten, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
     * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or browser failed (then
       `env.unwrapped.world_error` says why), or "raise".
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
@@ -83,7 +82,7 @@ class FrontendEnv(ColBenchEnv):
         reward: Literal["similarity", "success"] = "similarity",
         success_at: float = 0.9,
         edits: bool = False,
-        max_turns: int = MAX_TURNS,
+        max_turns: int | None = None,
         max_reply_chars: int = MAX_REPLY_CHARS,
         on_error: OnError = "raise",
         on_world_error: Literal["void", "raise"] = "void",

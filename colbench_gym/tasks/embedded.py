@@ -1,39 +1,52 @@
-"""The embedded tasks: hand-written families, each with every hidden specification that its topics allow.
+"""The embedded tasks: families of requests at a dial, each with the hidden specifications that its topics allow.
 
-Splits:
+Splits, of growing distance from train:
     train: tasks of the seen families.
     test: other specifications of the same families, none of which stands in train.
-    unseen: tasks of families that train never shows.
+    unseen: families that train never shows: new combinations of topics and base functions that it does show.
+    novel: base functions and topics that train never shows; for pretrained models.
 
-A split's tasks of one domain alone, such as ``train/billing``, are a smaller problem: three or four families.
+All but novel are made of composed families, of the domains ``figures`` and ``entries``. Novel has the composed domain ``texts`` and the
+hand-written ``travel``, ``metering`` and ``library``. The other hand-written families stand in domains of their own: ``train/written`` has all of them,
+``train/billing`` those of one trade. They are 43 different functions with a handful of tasks each at the standard dial, which no model
+learns from scratch on the way.
 
-Everything is built from the families in a fixed order: the same task has the same id on every machine.
+A name may set the dial of `colbench_gym.tasks.dial`: ``train?preset=hard``, ``test/billing?topics=8&turns=5``. Everything is built in a fixed
+order: the same name gives the same tasks on every machine.
 """
 
 from __future__ import annotations
 
 import importlib
-import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from functools import cache
+from itertools import islice
 
-from colbench_gym.tasks.families.family import Family
-from colbench_gym.tasks.task import Fact, HiddenTask, Task
+from colbench_gym.tasks.composed.entries import ENTRIES
+from colbench_gym.tasks.composed.figures import FIGURES
+from colbench_gym.tasks.composed.shape import Shape
+from colbench_gym.tasks.composed.texts import TEXTS
+from colbench_gym.tasks.dial import STANDARD, Dial, parse_dial
+from colbench_gym.tasks.families.family import Choice, Family
+from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded
+from colbench_gym.tasks.task import BUDGET, Fact, HiddenTask, Task
 
-SPLITS = ("train", "test", "unseen")
-SEEN_DOMAINS = (
+SHAPES: dict[str, Shape] = {shape.name: shape for shape in (FIGURES, ENTRIES, TEXTS)}
+COMPOSED_DOMAINS = ("figures", "entries")
+WRITTEN_DOMAINS = (
     "billing", "fees", "inventory", "stock", "scheduling", "rosters",
     "text", "labels", "validation", "records", "scoring", "ranking",
 )  # fmt: skip
-UNSEEN_DOMAINS = ("travel", "metering", "library")
-TEST_TASKS_PER_FAMILY = 8
-TRAIN_TASKS_PER_FAMILY = 50
-UNSEEN_TASKS_PER_FAMILY = 25
-
-
-def families(seen: bool) -> tuple[Family, ...]:
-    """The families of train and test (`seen`), or those of the unseen split."""
-    return tuple(family for name in (SEEN_DOMAINS if seen else UNSEEN_DOMAINS) for family in _families_of(name))
+SPLITS: dict[str, tuple[str, ...]] = {
+    "train": COMPOSED_DOMAINS,
+    "test": COMPOSED_DOMAINS,
+    "unseen": COMPOSED_DOMAINS,
+    "novel": ("travel", "metering", "library", "texts"),
+}
+#: Domains that are asked for by name only.
+WRITTEN = "written"
+#: Tasks of a family in each split, at most; its first ones are those of test.
+TASKS_PER_FAMILY = {"test": 2, "train": 11, "unseen": 6, "novel": 6}
 
 
 @cache
@@ -41,48 +54,102 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     """All tasks of a split or of a domain in it, families taking turns: the first n tasks are as mixed as the whole.
 
     Args:
-        name: "train", "test", "unseen", or with a domain: "train/billing".
+        name: "train", "test", "unseen" or "novel", with a domain ("train/billing") and a dial ("train?preset=hard"), if any.
 
     Raises:
-        ValueError: If the split or the domain is unknown.
+        ValueError: If the split or the domain is unknown, the dial is impossible, or no family has tasks at it.
     """
-    split, _, domain = name.partition("/")
+    place, _, query = name.partition("?")
+    split, _, domain = place.partition("/")
     if split not in SPLITS:
-        raise ValueError(f"The embedded split must be one of {SPLITS}, got {split!r}.")
-    domains = UNSEEN_DOMAINS if split == "unseen" else SEEN_DOMAINS
-    if domain and domain not in domains:
-        raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {domains}, got {domain!r}.")
-    columns = [_tasks_of(family, split) for part in ((domain,) if domain else domains) for family in _families_of(part)]
-    longest = max(len(column) for column in columns)
+        raise ValueError(f"The embedded split must be one of {tuple(SPLITS)}, got {split!r}.")
+    known = domains(split)
+    if domain and domain not in known:
+        raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {tuple(known)}, got {domain!r}.")
+    dial = parse_dial(query)
+    own = families(split, dial, known[domain] if domain else SPLITS[split])
+    columns = [[make_task(family, choice, dial) for choice in _choices(family, split, dial)] for family in own]
+    longest = max(map(len, columns), default=0)
+    if not longest:
+        raise ValueError(
+            f"No family of {'embedded:' + place!r} has tasks at the dial {dial.query!r}; ask for fewer topics or wishes."
+        )
     return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
 
 
-def make_task(family: Family, choice: Sequence[int]) -> Task:
+def domains(split: str) -> dict[str, tuple[str, ...]]:
+    """The domains of a split by name, groups of them among these."""
+    single = {domain: (domain,) for domain in SPLITS[split]}
+    if split not in ("train", "test"):
+        return single
+    return {**single, WRITTEN: WRITTEN_DOMAINS, **{domain: (domain,) for domain in WRITTEN_DOMAINS}}
+
+
+def families(split: str, dial: Dial = STANDARD, of: tuple[str, ...] = ()) -> tuple[Family, ...]:
+    """The families of a split, or of some domains, at a dial."""
+    return tuple(family for domain in of or SPLITS[split] for family in _families_of(domain, split, dial))
+
+
+def make_task(family: Family, choice: Choice, dial: Dial = STANDARD) -> Task:
     """The task of a family with option ``choice[i]`` on topic i."""
     facts = tuple(
-        Fact(topic.name, topic.options[index].says, _keywords(topic.asks, topic.keywords), is_special=index > 0)
+        Fact(
+            topic.name,
+            topic.options[index].says,
+            topic.keywords,
+            is_special=index > 0,
+            phrases=(*topic.asks, *topic.paraphrases),
+        )
         for topic, index in zip(family.topics, choice, strict=True)
     )
     return Task(
-        id=f"embedded/{family.name}/{''.join(map(str, choice))}",
-        description=f"{family.request} The signature of the function is: {family.signature}",
+        id=f"embedded/{dial.name}/{family.name}/{''.join(map(str, choice))}",
+        description=description(family, dial),
         signature=family.signature,
-        hidden=HiddenTask(family.reference(tuple(choice)), family.calls, facts),
+        hidden=HiddenTask(family.reference(choice), family.calls, facts, plain=family.reference((0,) * len(choice))),
+        example=family.example,
+        turns=dial.turns,
+        points=dial.points,
     )
 
 
-def family_of(task: Task) -> tuple[Family, tuple[int, ...]]:
+def description(family: Family, dial: Dial) -> str:
+    """The first message of a family's person at a dial; the same for all tasks of the family."""
+    patience = " I take one question at a time." if dial.points == 1 else ""
+    parts = [
+        family.request,
+        *family.cues,
+        f"A call looks like this: {family.example}.",
+        f"{BUDGET.format(dial.turns)}{patience}",
+        f"The signature of the function is: {family.signature}",
+    ]
+    return " ".join(parts)
+
+
+def family_of(task: Task) -> tuple[Family, Choice]:
     """The family of an embedded task and the option it takes on each topic.
 
     Raises:
         ValueError: If the task is not an embedded one.
     """
     source, _, rest = task.id.partition("/")
+    dial, _, rest = rest.partition("/")
     name, _, digits = rest.partition("/")
-    family = _families_by_name().get(name)
-    if source != "embedded" or family is None:
+    if source != "embedded" or not digits:
         raise ValueError(f"Expected an embedded task, got {task.id!r}; only those know their family.")
-    return family, tuple(map(int, digits))
+    return _families_by_name(dial_of(task))[name], tuple(map(int, digits))
+
+
+def dial_of(task: Task) -> Dial:
+    """The dial of an embedded task."""
+    name = task.id.split("/")[1]
+    return parse_dial(name if "=" in name else f"preset={name}")
+
+
+def dial_of_source(name: str) -> Dial:
+    """The dial in the name of a source, with or without a slice; the standard one for sources that have none."""
+    query = name.partition("[")[0].partition("?")[2]
+    return parse_dial(query if name.startswith("embedded:") else "")
 
 
 def reference_knowing(task: Task, topics: Collection[str]) -> str:
@@ -92,29 +159,36 @@ def reference_knowing(task: Task, topics: Collection[str]) -> str:
     return family.reference(tuple(known))
 
 
-def _families_of(domain: str) -> tuple[Family, ...]:
-    module = importlib.import_module(f"colbench_gym.tasks.families.{domain}")
-    found: tuple[Family, ...] = module.FAMILIES
-    return found
+@cache
+def _families_of(domain: str, split: str, dial: Dial) -> tuple[Family, ...]:
+    if domain in SHAPES:
+        return tuple(SHAPES[domain].families(dial, "unseen" if split == "unseen" else "train"))
+    fitted = (family.within(dial.topics, dial.relevant, decoys(domain)) for family in written_families(domain))
+    return tuple(family for family in fitted if family is not None)
 
 
 @cache
-def _families_by_name() -> dict[str, Family]:
-    return {family.name: family for seen in (True, False) for family in families(seen)}
+def written_families(domain: str) -> tuple[Family, ...]:
+    """The hand-written families of a domain, as they were written: with all their own topics and no others."""
+    module = importlib.import_module(f"colbench_gym.tasks.families.{domain}")
+    words = read_wordings(domain)["families"]
+    return tuple(worded(family, words[family.name]) for family in module.FAMILIES)
 
 
-def _tasks_of(family: Family, split: str) -> list[Task]:
-    choices = list(family.choices())
-    random.Random(family.name).shuffle(choices)
-    if split == "unseen":
-        choices = choices[:UNSEEN_TASKS_PER_FAMILY]
-    elif split == "test":
-        choices = choices[:TEST_TASKS_PER_FAMILY]
-    else:
-        choices = choices[TEST_TASKS_PER_FAMILY:][:TRAIN_TASKS_PER_FAMILY]
-    return [make_task(family, choice) for choice in choices]
+def all_families(dial: Dial = STANDARD) -> tuple[Family, ...]:
+    """Every family at a dial."""
+    of_splits = (family for split in ("train", "unseen", "novel") for family in families(split, dial))
+    return (*of_splits, *families("train", dial, WRITTEN_DOMAINS))
 
 
-def _keywords(asks: Sequence[str], keywords: Sequence[str]) -> tuple[str, ...]:
-    words = [word.strip("?.,'").lower() for ask in asks for word in ask.split()]
-    return tuple(dict.fromkeys((*keywords, *words)))
+@cache
+def _families_by_name(dial: Dial) -> dict[str, Family]:
+    return {family.name: family for family in all_families(dial)}
+
+
+def _choices(family: Family, split: str, dial: Dial) -> Iterator[Choice]:
+    """The choices of a family's tasks in a split. Where it has few, test gets the first and train what is left."""
+    clear = family.choices(dial.wishes)
+    if split == "train":
+        clear = islice(clear, TASKS_PER_FAMILY["test"], None)
+    return islice(clear, TASKS_PER_FAMILY[split])

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 NUM_CALLS = 10
+#: How a request says the task's budget of turns.
+BUDGET = "You have {} messages, and the last one must be the function."
 _SIGNATURE = re.compile(r"def\s+(\w+)\s*\(")
 
 
@@ -83,9 +85,13 @@ class Task(PublicTask):
 
     def public(self) -> PublicTask:
         """Return the public half alone, safe to hand to an agent."""
-        return PublicTask(
-            self.id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points
-        )
+        return PublicTask(self.id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points)
+
+    def with_turns(self, turns: int) -> Task:
+        """The task with another budget, which its request says; unchanged where the task has none of its own."""
+        if self.turns in (0, turns):
+            return self
+        return replace(self, turns=turns, description=self.description.replace(BUDGET.format(self.turns), BUDGET.format(turns)))
 
     @property
     def function_name(self) -> str:

@@ -1,50 +1,55 @@
-"""Acts for the backend environment: ask about a topic, or hand in the function."""
+"""Discrete actions for the backend environment: ask about a topic, or hand in the function."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.envs.backend import MAX_TURNS
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from colbench_gym.tasks.embedded import families
+from colbench_gym.tasks.dial import STANDARD, Dial
+from colbench_gym.tasks.embedded import all_families, description
 from colbench_gym.tasks.families.family import Family
+from colbench_gym.tasks.task import BUDGET
 from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words, turns_gone
 
 _WORDS = 64
+_BEFORE_BUDGET = BUDGET.partition("{}")[0]
 
 
 class QuestionActs(Acts):
-    """Ask about one of the topics on which an embedded request is silent, or answer.
+    """Ask about one of the topics on the list of an embedded request's family, or answer.
 
-    What such an agent is given, and a language model is not: the list of topics of the request's family, ready-made questions, and a
-    programmer who writes what was heard without an error (the plain choice where nothing was). What is left to it is *what to ask and
-    when to stop*; its success says what asking well is worth, not how well it writes.
+    What such an agent is given, and a language model is not: the list, ready-made questions, and a programmer who writes what was heard
+    without an error (the plain choice where nothing was). What is left to it is *what to ask and when to stop*; its success says what
+    asking well is worth, not how well it writes.
 
     Acts: 0 .. topics - 1 ask, the last answers. Observation: for every topic, whether it was asked and whether a wish was heard; the
     turn; the words of the request, hashed.
+
+    Args:
+        dial: Dial of the tasks that it will be used on.
     """
 
-    def __init__(self) -> None:
-        self.topics = max(len(family.topics) for family in _families())
+    def __init__(self, dial: Dial = STANDARD) -> None:
+        self.dial = dial
+        self._by_request = {_request(description(family, dial)): family for family in all_families(dial)}
+        self.topics = dial.topics
         self.count = self.topics + 1
         self.observation_size = 2 * self.topics + 1 + _WORDS
 
     def observe(self, messages: Messages) -> Observation:
         """See `Acts.observe`."""
-        family, said = _family_of(messages), _said(messages)
+        family, said = self._family_of(messages), _said(messages)
         asked, heard = np.zeros(self.topics, np.float32), np.zeros(self.topics, np.float32)
         for i, topic in enumerate(family.topics):
             asked[i] = _was_asked(family, i, messages)
             heard[i] = any(option.says in said for option in topic.options)
         request = hashed_words(messages[0]["content"], _WORDS)
-        return np.concatenate([asked, heard, turns_gone(messages, MAX_TURNS), request])
+        return np.concatenate([asked, heard, turns_gone(messages, self.dial.turns), request])
 
     def say(self, act: int, messages: Messages) -> str:
         """A question, each time in other words while there are any; or the function."""
-        family = _family_of(messages)
+        family = self._family_of(messages)
         if act < len(family.topics):
             asks = family.topics[act].asks
             return asks[sum(message["content"] in asks for message in messages) % len(asks)]
@@ -54,9 +59,23 @@ class QuestionActs(Acts):
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
         """Topics not asked about yet, and the answer."""
-        family = _family_of(messages)
+        family = self._family_of(messages)
         own = [i < len(family.topics) and not _was_asked(family, i, messages) for i in range(self.topics)]
         return np.array([*own, True])
+
+    def _family_of(self, messages: Messages) -> Family:
+        family = self._by_request.get(_request(messages[0]["content"]))
+        if family is None:
+            raise ValueError(
+                f"These actions are about embedded tasks of ColBench-Backend-v0 at the dial {self.dial.name!r}, whose topics are known; "
+                "give `QuestionActs` the dial of your tasks."
+            )
+        return family
+
+
+def _request(text: str) -> str:
+    """The part of a first message that is the family's own."""
+    return text.partition(_BEFORE_BUDGET)[0]
 
 
 def _was_asked(family: Family, topic: int, messages: Messages) -> bool:
@@ -65,20 +84,3 @@ def _was_asked(family: Family, topic: int, messages: Messages) -> bool:
 
 def _said(messages: Messages) -> str:
     return "\n".join(message["content"] for message in messages[1:] if message["role"] == "user")
-
-
-@cache
-def _families() -> tuple[Family, ...]:
-    return (*families(True), *families(False))
-
-
-@cache
-def _by_signature() -> dict[str, Family]:
-    return {family.signature: family for family in _families()}
-
-
-def _family_of(messages: Messages) -> Family:
-    signature = messages[0]["content"].rpartition("is: ")[2]
-    if signature not in _by_signature():
-        raise ValueError("These acts are about the embedded tasks of ColBench-Backend-v0, whose topics are known.")
-    return _by_signature()[signature]

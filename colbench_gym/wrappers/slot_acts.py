@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.envs.colbench_env import ColBenchEnv
-from colbench_gym.envs.frontend import MAX_TURNS
+from colbench_gym.envs.colbench_env import MAX_TURNS, ColBenchEnv
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks.designs.design import SLOTS, Design, plain_design
 from colbench_gym.tasks.designs.topics import TOPICS, Topic

@@ -54,12 +54,12 @@ def train(run: Run, name: str) -> None:
 def load(run: Run, name: str) -> ActsPolicy:
     """A trained agent."""
     choice = {"ppo": ppo_choice, "dqn": dqn_choice}[name](_path(run, name))
-    return ActsPolicy(run.world.acts(), choice)
+    return ActsPolicy(run.world.acts(run.config), choice)
 
 
 def load_random(run: Run) -> ActsPolicy:
     """The agent that chooses any act."""
-    acts = run.world.acts()
+    acts = run.world.acts(run.config)
     return ActsPolicy(acts, uniform(acts.count))
 
 
@@ -67,7 +67,7 @@ def _ppo(run: Run, env: VecEnv) -> BaseAlgorithm:
     from stable_baselines3 import PPO
 
     return PPO(
-        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=run.world.acts().discount, gae_lambda=0.9, ent_coef=0.005,
+        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=run.world.acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
         learning_rate=run.config.baselines.ppo_learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ def _dqn(run: Run, env: VecEnv) -> BaseAlgorithm:
     from stable_baselines3 import DQN
 
     return DQN(
-        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=run.world.acts().discount, buffer_size=50_000, learning_starts=500,
+        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=run.world.acts(run.config).discount, buffer_size=50_000, learning_starts=500,
         train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
         learning_rate=run.config.baselines.dqn_learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip

@@ -25,8 +25,9 @@ from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.critic import Critic
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
+from sweetrl_agent.critics.oracle import Advantages, Oracle
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
-from sweetrl_agent.critics.yardstick import ExactCritic
+from sweetrl_agent.exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.files import iter_rows, read_rows
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.run import Run
@@ -140,12 +141,15 @@ def _train(run: Run, name: str, trainer: Any, tokenizer: Any) -> None:
 
 
 @contextmanager
-def open_advantage(run: Run, name: str, form: str = "", is_trained: bool = True) -> Iterator[Critic]:
-    """A critic of log-ratios; an untrained one is the start itself, told the hidden information, against itself without."""
+def open_advantage(
+    run: Run, name: str, reference_hidden: bool | None = None, is_normalised: bool = True, is_trained: bool = True
+) -> Iterator[Critic]:
+    """A critic of log-ratios; an untrained one is the initial policy itself. `reference_hidden` is the configured one unless given."""
     model, start = run.config.model, run.start_model
     own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
-    yield AdvantageCritic(own, reference, load_tokenizer(start, model), form or run.config.critic.form, system_prompt(model))
+    sees = run.config.critic.reference_hidden if reference_hidden is None else reference_hidden
+    yield AdvantageCritic(own, reference, load_tokenizer(start, model), is_normalised, sees, system_prompt(model))
 
 
 @contextmanager
@@ -173,11 +177,11 @@ def open_judge(run: Run, name: str) -> Iterator[Critic]:
 
 
 @contextmanager
-def open_exact(run: Run, name: str) -> Iterator[Critic]:
-    """The exact advantage, with a sandbox for answers."""
+def open_oracle(run: Run, name: str, advantages: Advantages) -> Iterator[Critic]:
+    """An oracle of the embedded tasks, with a sandbox for answers."""
     with sandboxes.make(run.config.task.sandbox) as sandbox:
-        tasks = (*run.train, *run.test, *run.unseen)
-        yield ExactCritic(tasks, UnitTests(sandbox), run.config.task.max_turns)
+        tasks = [task for own in (run.train, *run.held_out.values()) for task in own]
+        yield Oracle(tasks, UnitTests(sandbox), advantages, run.config.task.max_turns)
 
 
 CRITICS: dict[str, CriticKind] = {
@@ -186,14 +190,34 @@ CRITICS: dict[str, CriticKind] = {
     "no_hidden": CriticKind(
         "w/o train-time information", open_advantage, partial(train_advantage, is_told=False), is_told=False
     ),
-    "no_normalisation": CriticKind("w/o normalisation", partial(open_advantage, form=SUM), partial(train_advantage, form=SUM)),
+    "no_normalisation": CriticKind(
+        "w/o normalisation", partial(open_advantage, is_normalised=False), partial(train_advantage, form=SUM)
+    ),
+    "paper": CriticKind(
+        "paper's form, paper's reference",
+        partial(open_advantage, reference_hidden=True),
+        partial(train_advantage, form="paper"),
+    ),
+    "paper_plain": CriticKind(
+        "paper's form, reference without hidden information",
+        partial(open_advantage, reference_hidden=False),
+        partial(train_advantage, form="paper"),
+    ),
+    "released": CriticKind(
+        "released form, reference without hidden information",
+        partial(open_advantage, reference_hidden=False),
+        partial(train_advantage, form="released"),
+    ),
     "value_head": CriticKind("value function", open_head, partial(train_head, loss="value")),
     "vision_head": CriticKind(
         "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"pages"})
     ),
     "judge": CriticKind("LLM as judge", open_judge),
-    "untrained": CriticKind("untrained critic", partial(open_advantage, form="released", is_trained=False)),
-    "exact": CriticKind("exact advantage (yardstick)", open_exact),
+    "untrained": CriticKind("untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False)),
+    "exact": CriticKind("exact advantage of the task (oracle)", partial(open_oracle, advantages=task_advantages)),
+    "marginal": CriticKind(
+        "advantage expected by who knows the family (oracle)", partial(open_oracle, advantages=marginal_advantages)
+    ),
 }
 
 

@@ -88,7 +88,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 def rank(run: Run, critic: str = SWEET) -> None:
     """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
     total = count_rows(run.path("candidates.jsonl"))
-    _work_through(run, _candidates(run), total, partial(_ranker, run, critic), run.own(critic, "scores.jsonl"), "rank")
+    _work_through(run, candidates_of(run), total, partial(_ranker, run, critic), run.own(critic, "scores.jsonl"), "rank")
     write_rows(run.own(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
 
 
@@ -113,11 +113,12 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = run.config.actor
     scores = iter_rows(run.own(critic, "scores.jsonl"))
-    for (trajectory, turn, texts), row in zip(_candidates(run), scores, strict=True):
+    for (trajectory, turn, texts), row in zip(candidates_of(run), scores, strict=True):
         address = _address(trajectory, turn)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for better, worse in turn_pairs(row["advantages"], config.pairs_per_turn, rng, config.pair_quantile):
-            if texts[better] != texts[worse]:  # equal texts have no preference and no gradient
+            # Equal texts are kept for the likelihood term: dropped, the answers would lose what holds them up. Ties say nothing.
+            if row["advantages"][better] > row["advantages"][worse] or texts[better] == texts[worse]:
                 yield {**address, "prompt": trajectory.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
 
 
@@ -167,7 +168,7 @@ def _num_turns(trajectory: Trajectory) -> int:
     return 0 if trajectory.is_void else len(trajectory.turns)
 
 
-def _candidates(run: Run) -> Iterator[Candidates]:
+def candidates_of(run: Run) -> Iterator[Candidates]:
     """The sampled turns and their candidates."""
     states = _states(run, _sampled_turns(run))
     for (trajectory, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):

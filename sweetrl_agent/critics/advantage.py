@@ -1,10 +1,7 @@
 """The trained critic at work: per-turn advantages of candidates and of whole dialogues.
 
-Forms, of which two differ in the reference (arXiv:2503.15478, equation 3, against the released ranking script):
-    paper: both the critic and the reference see the hidden information.
-    released: the reference does not see it. Even an untrained critic ranks by this, through the pointwise information
-        log pi(a | o, c) - log pi(a | o).
-    sum: the paper's without the mean over a turn's tokens, its ablation "w/o normalisation".
+The paper's reference sees the hidden information as the critic does (arXiv:2503.15478, equation 3). That of the released ranking script
+does not: then even an untrained critic ranks, by the pointwise information log pi(a | o, c) - log pi(a | o).
 """
 
 from __future__ import annotations
@@ -17,31 +14,38 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt, encode_turns, hint_message, system_message
-from sweetrl_agent.credit import FORMS, SUM, turn_advantages
+from sweetrl_agent.credit import turn_advantages
 from sweetrl_agent.critics import packed
 from sweetrl_agent.padding import is_token, right_padded
 from sweetrl_agent.policies.slots import body, can_use_slots
 
 
 class AdvantageCritic:
-    """Scores agent turns by A(o_t, a_t, c): the mean (in the form "sum" the sum) of the log-ratios of the turn's tokens."""
+    """Scores agent turns by A(o_t, a_t, c): the mean of the log-ratios of the turn's tokens, or their sum."""
 
-    def __init__(self, model: Any, reference: Any | None, tokenizer: Any, form: str = "paper", instructions: str = "") -> None:
+    def __init__(
+        self,
+        model: Any,
+        reference: Any | None,
+        tokenizer: Any,
+        is_normalised: bool = True,
+        reference_sees_hidden: bool = True,
+        instructions: str = "",
+    ) -> None:
         """Wrap a trained critic.
 
         Args:
             model: The critic, a causal language model or one with a LoRA adapter.
             reference: The frozen start; None where `model` carries an adapter, which is then switched off.
             tokenizer: Tokenizer of both.
-            form: "paper", "released", or "sum" (the ablation without 1/L).
+            is_normalised: Mean over a turn's tokens; False for their sum, the ablation without 1/L.
+            reference_sees_hidden: As in the paper; False as in the released ranking script.
             instructions: System prompt that the agent speaks under; the critic and its reference see it too.
         """
-        if form not in (*FORMS, SUM):
-            raise ValueError(f"`form` must be one of {(*FORMS, SUM)}, got {form!r}.")
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only where `model` has a LoRA adapter to switch off.")
-        self.model, self.reference, self.tokenizer, self.form = model.eval(), reference, tokenizer, form
-        self.instructions = instructions
+        self.model, self.reference, self.tokenizer = model.eval(), reference, tokenizer
+        self.is_normalised, self.reference_sees_hidden, self.instructions = is_normalised, reference_sees_hidden, instructions
 
     @torch.inference_mode()
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
@@ -55,13 +59,13 @@ class AdvantageCritic:
         unique = list(dict.fromkeys(texts))
         hint = hint_message(hidden, self.instructions)
         prompt = encode_prompt([*hint, *messages], self.tokenizer)
-        plain = encode_prompt(self._as_agent(messages), self.tokenizer) if self.form == "released" else prompt
+        plain = prompt if self.reference_sees_hidden else encode_prompt(self._as_agent(messages), self.tokenizer)
         candidates = encode_turns([*hint, *messages], prompt, unique, self.tokenizer)
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
             start = candidate_log_probs(reference, plain, candidates)
         ratios = [a - b for a, b in zip(critic, start, strict=True)]
-        credit = [ratio.sum() if self.form == SUM else ratio.mean() for ratio in ratios]
+        credit = [ratio.mean() if self.is_normalised else ratio.sum() for ratio in ratios]
         scores = {text: float(value) for text, value in zip(unique, credit, strict=True)}
         return [scores[text] for text in texts]
 
@@ -72,7 +76,7 @@ class AdvantageCritic:
         critic = _token_log_probs(self.model, encoded.token_ids)
         actions = [i for i, turn in enumerate(encoded.turn_ids) if turn]
         with self._reference() as reference:
-            if self.form == "released":
+            if not self.reference_sees_hidden:
                 plain = encode_dialogue(self._as_agent(messages), self.tokenizer)
                 plain_actions = [i for i, turn in enumerate(plain.turn_ids) if turn]
                 start = _token_log_probs(reference, plain.token_ids)[plain_actions]
@@ -81,7 +85,7 @@ class AdvantageCritic:
         ratios = (critic[actions] - start).tolist()
         turn_ids = [encoded.turn_ids[i] for i in actions]
         means = turn_advantages(ratios, turn_ids)
-        return [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)] if self.form == SUM else means
+        return means if self.is_normalised else [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)]
 
     def _as_agent(self, messages: Messages) -> Messages:
         return [*system_message(self.instructions), *messages]

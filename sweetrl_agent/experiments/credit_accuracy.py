@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from scipy import stats
 from tqdm import tqdm
 
 from colbench_gym.scoring.answer import parse_message
+from colbench_gym.scoring.intervals import mean_interval
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
-from sweetrl_agent.evaluation import splits
+from sweetrl_agent.algorithms.sweet import candidates_of
 from sweetrl_agent.files import Row, read_rows, write_rows
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.policies.policy import sample_each
@@ -37,7 +39,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
     """Turns of the start on the first held-out tasks of each split, with candidates and their exact advantages -> credit_states_N.jsonl."""
     policy = load_policy(run.start_model, run.start_model, run.config.model)
     rows: list[Row] = []
-    for split, tasks in splits(run).items():
+    for split, tasks in run.held_out.items():
         tasks = tasks[:num_tasks]
         by_id = {task.id: task for task in tasks}
         with closing(run.environment(tasks, min(len(tasks), run.config.model.generation_batch))) as env:
@@ -73,6 +75,33 @@ def score(run: Run, critic: str, num_tasks: int) -> None:
                 for row in tqdm(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
+
+
+def hint_reading(run: Run, num_states: int = 80) -> Row:
+    """How well the initial policy reads the hidden information: how often, told it, it prefers a useful over a useless question.
+
+    That is the *untrained* critic against the exact advantage, on pairs of questions among the candidates of the first `num_states` turns. Where the
+    initial policy cannot read the hint, hidden information cannot help a critic that starts from it.
+
+    Returns:
+        "accuracy" over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" that have any; accuracy None without a pair.
+    """
+    by_id = {task.id: task for task in run.train}
+    right, turns = [], []
+    with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
+        for trajectory, turn, texts in islice(candidates_of(run), num_states):
+            messages, hidden = trajectory.prefix(turn), by_id[trajectory.task_id].hidden.reference
+            questions = sorted({text for text in texts if parse_message(text).answer is None})
+            if len(questions) < 2:
+                continue
+            exactly, credit = (np.array(critic.rank(messages, hidden, questions)) for critic in (exact, untrained))
+            better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
+            right += (credit[better] > credit[worse]).astype(float).tolist()
+            turns += [f"{trajectory.task_id} {trajectory.episode} {turn}"] * len(better)
+    if not right:
+        return {"accuracy": None, "pairs": 0, "turns": 0}
+    interval = [round(bound, 4) for bound in mean_interval(right, turns)]
+    return {"accuracy": round(float(np.mean(right)), 4), "ci95": interval, "pairs": len(right), "turns": len(set(turns))}
 
 
 def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:

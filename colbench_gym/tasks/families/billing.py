@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, empty, floor, rounding
+
+
+def reworded(topic: Topic, *says: str) -> Topic:
+    """The same topic, its options said in words that fit the family; one sentence per option."""
+    return replace(topic, options=tuple(replace(option, says=text) for option, text in zip(topic.options, says, strict=True)))
 
 
 def negatives(variable: str, kinds: Sequence[str] = ("skip", "zero")) -> Topic:
@@ -67,8 +73,11 @@ def zeros(variable: str) -> Topic:
 def order(variable: str, kinds: Sequence[str] = ("name", "largest")) -> Topic:
     """Order of a list of pairs of name and number; "last" works for any list."""
     wishes = {
-        "name": Option("Sort by name.", {"order": f"{variable}.sort()"}),
-        "largest": Option("Largest number first.", {"order": f"{variable}.sort(key=lambda pair: -pair[1])"}),
+        "name": Option("Sort by name, capital letters before small ones.", {"order": f"{variable}.sort()"}),
+        "largest": Option(
+            "Put the largest number first; equal numbers keep their order.",
+            {"order": f"{variable}.sort(key=lambda pair: -pair[1])"},
+        ),
         "last": Option("Turn the order around, last one first.", {"order": f"{variable}.reverse()"}),
     }
     return Topic(
@@ -81,7 +90,10 @@ def order(variable: str, kinds: Sequence[str] = ("name", "largest")) -> Topic:
 
 def first(variable: str, counts: Sequence[int]) -> Topic:
     """How many entries of a list come back; one special wish per count."""
-    wishes = (Option(f"Give only the first {count}.", {"first": f"{variable} = {variable}[:{count}]"}) for count in counts)
+    wishes = (
+        Option(f"Give only the first {count}, counted in the final order.", {"first": f"{variable} = {variable}[:{count}]"})
+        for count in counts
+    )
     return Topic(
         "first",
         ("How many of them do you want at most?", "How many entries should come back?"),
@@ -94,7 +106,8 @@ FAMILIES = (
     Family(
         name="invoice_total",
         area="billing",
-        request="I need something that adds up what a customer owes us for the lines of an invoice.",
+        request="I need something that adds up what a customer owes us for the lines of an invoice. "
+        "Each line has a quantity and the price of one piece.",
         signature="def invoice_total(lines)",
         template="""
 def invoice_total(lines):
@@ -113,9 +126,12 @@ def invoice_total(lines):
                 "returns",
                 ("What about lines with a negative quantity?", "How do I treat returned goods?"),
                 (
-                    Option("Negative quantities just count against the total.", {}),
-                    Option("Skip lines with a negative quantity.", {"returns": "if quantity < 0:\n    continue"}),
-                    Option("Count returned goods at half their price.", {"returns": "if quantity < 0:\n    price = price / 2"}),
+                    Option("A line with a negative quantity counts against the total at its full price.", {}),
+                    Option("Skip every line with a negative quantity.", {"returns": "if quantity < 0:\n    continue"}),
+                    Option(
+                        "A line with a negative quantity counts against the total at half its price.",
+                        {"returns": "if quantity < 0:\n    price = price / 2"},
+                    ),
                 ),
                 ("negative", "returned", "returns", "refund"),
             ),
@@ -124,8 +140,14 @@ def invoice_total(lines):
                 ("Is there a discount on large invoices?", "Do big orders get a discount?"),
                 (
                     Option("We give no discount.", {}),
-                    Option("Ten percent off from 100 upwards.", {"discount": "if total >= 100:\n    total = total * 0.9"}),
-                    Option("Five percent off above 200.", {"discount": "if total > 200:\n    total = total * 0.95"}),
+                    Option(
+                        "Take ten percent off the total of all lines when it is 100 or more.",
+                        {"discount": "if total >= 100:\n    total = total * 0.9"},
+                    ),
+                    Option(
+                        "Take five percent off the total of all lines when it is more than 200.",
+                        {"discount": "if total > 200:\n    total = total * 0.95"},
+                    ),
                 ),
                 ("discount", "off", "large", "percent"),
             ),
@@ -134,12 +156,24 @@ def invoice_total(lines):
                 ("Does shipping cost extra?", "Should I add shipping?"),
                 (
                     Option("Shipping is free.", {}),
-                    Option("Add 5 for shipping when the total is under 50.", {"shipping": "if total < 50:\n    total += 5"}),
+                    Option(
+                        "Add 5 for shipping whenever the total is below 50, also when it is zero or negative.",
+                        {"shipping": "if total < 50:\n    total += 5"},
+                    ),
                 ),
                 ("shipping", "delivery", "postage"),
             ),
-            rounding("total", ("cents", "down")),
-            cap("total", (250,)),
+            reworded(
+                rounding("total", ("cents", "down")),
+                "No rounding, give the exact total.",
+                "Round the final total to two decimals.",
+                "Round the final total down to a whole number, so that -1.5 becomes -2.",
+            ),
+            reworded(
+                cap("total", (250,)),
+                "There is no upper limit.",
+                "The final total, with everything included, is never above 250; a higher one becomes 250.",
+            ),
         ),
         calls=(
             "invoice_total([])",
@@ -177,8 +211,8 @@ def late_fee(amount, days):
                 ("Do small invoices pay a fee as well?", "Is there an amount under which nothing is charged?"),
                 (
                     Option("Small amounts pay like all others.", {}),
-                    Option("Treat amounts under 50 as 50.", {"small": "amount = max(amount, 50)"}),
-                    Option("For amounts under 20 return zero.", {"small": "if amount < 20:\n    return 0"}),
+                    Option("Charge an amount below 50 as if it were 50.", {"small": "amount = max(amount, 50)"}),
+                    Option("There is no fee for an amount below 20: return zero.", {"small": "if amount < 20:\n    return 0"}),
                 ),
                 ("small", "tiny", "amounts"),
             ),
@@ -187,8 +221,13 @@ def late_fee(amount, days):
                 ("Are the first days free?", "Is there a grace period?"),
                 (
                     Option("Every day counts.", {}),
-                    Option("The first 3 days are free.", {"grace": "days = max(days - 3, 0)"}),
-                    Option("The first 10 days are free.", {"grace": "days = max(days - 10, 0)"}),
+                    Option(
+                        "The first 3 days are free, only the days after them are charged.", {"grace": "days = max(days - 3, 0)"}
+                    ),
+                    Option(
+                        "The first 10 days are free, only the days after them are charged.",
+                        {"grace": "days = max(days - 10, 0)"},
+                    ),
                 ),
                 ("grace", "free", "period", "start"),
             ),
@@ -196,13 +235,21 @@ def late_fee(amount, days):
                 "rate",
                 ("Is the rate higher for very late payers?", "Does the percentage ever change?"),
                 (
-                    Option("The rate is the same for everyone.", {}),
-                    Option("Two percent a day when more than 20 days late.", {"rate": "if days > 20:\n    percent = 2"}),
+                    Option("The rate is always the same.", {}),
+                    Option(
+                        "Every charged day costs two percent when the invoice, counting any free days, is more than 20 days late.",
+                        {"rate": "if days > 20:\n    percent = 2"},
+                    ),
                 ),
                 ("rate", "percentage", "percent", "higher", "change"),
             ),
-            rounding("fee", ("cents", "up")),
-            cap("fee", (50,)),
+            reworded(
+                rounding("fee", ("cents", "up")),
+                "No rounding, give the exact fee.",
+                "Round the fee to two decimals.",
+                "Round the fee up to a whole number.",
+            ),
+            reworded(cap("fee", (50,)), "There is no upper limit.", "The fee is never above 50; a higher one becomes 50."),
         ),
         calls=(
             "late_fee(32.34, 21)",
@@ -220,8 +267,8 @@ def late_fee(amount, days):
     Family(
         name="account_statement",
         area="billing",
-        request="Show how a customer's account develops: for each booking, a text and an amount, "
-        "give the text and the new balance.",
+        request="Show how a customer's account develops. Each booking is a pair of text and amount; "
+        "list for each the text and the new balance.",
         signature="def account_statement(bookings)",
         template="""
 def account_statement(bookings):
@@ -241,16 +288,33 @@ def account_statement(bookings):
                 "opening",
                 ("What is on the account at the start?", "Which balance does it begin with?"),
                 (
-                    Option("The account starts at zero.", {"opening": "0"}),
-                    Option("The account starts at 50.", {"opening": "50"}),
-                    Option("The account starts at 200.", {"opening": "200"}),
+                    Option("The balance before the first booking is zero.", {"opening": "0"}),
+                    Option("The balance before the first booking is 50.", {"opening": "50"}),
+                    Option("The balance before the first booking is 200.", {"opening": "200"}),
                 ),
                 ("start", "begin", "opening", "initial"),
             ),
-            empty(("None",), "not bookings"),
-            floor("balance", (0,)),
-            order("rows", ("last",)),
-            first("rows", (2, 3)),
+            reworded(
+                empty(("None",), "not bookings"),
+                "Nothing special: without bookings the list is empty.",
+                "When there are no bookings at all, return None instead of a list.",
+            ),
+            reworded(
+                floor("balance", (0,)),
+                "There is no minimum, the balance may fall below zero.",
+                "A balance that would fall below zero becomes zero at once, and later bookings go on from zero.",
+            ),
+            reworded(
+                order("rows", ("last",)),
+                "Keep the order of the bookings.",
+                "Turn the finished list around, so that the last booking comes first.",
+            ),
+            reworded(
+                first("rows", (2, 3)),
+                "List all of them.",
+                "List only the first 2 rows, as they stand in the final order.",
+                "List only the first 3 rows, as they stand in the final order.",
+            ),
         ),
         calls=(
             "account_statement([('card', 3), ('pay', -4), ('gift', 3), ('fee', -204)])",

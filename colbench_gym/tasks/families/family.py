@@ -1,9 +1,9 @@
 """Families of backend requests: one vague request, many hidden specifications.
 
-A family is a hand-written function with *topics*: points on which the request is silent and the person has an opinion.
-Each topic has options; option 0 is what a programmer would do unasked (the plain choice), the others are special wishes.
-A task of the family picks special wishes on two to four topics and leaves the rest plain, so which topics matter cannot be
-guessed from the request.
+A family is a function with *topics*: points on which the request is silent and that an agent might ask about. Each topic has
+options; option 0 is what a programmer would do unasked (the plain choice), the others are special wishes. On a family's list a few
+topics are *relevant*: they have special wishes, and the request announces each by a *cue*, a sentence from which a thoughtful reader would
+suspect it. The others are plausible and never matter to this family.
 
 The template is Python source with slots. A line that holds only ``{slot}`` is replaced by the option's lines at the same
 indentation, or dropped where the option has none; ``{slot}`` inside a line is replaced in place.
@@ -12,11 +12,15 @@ indentation, or dropped where the option has none; ``{slot}`` inside a line is r
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
-MIN_SPECIAL, MAX_SPECIAL = 2, 4
+#: The option taken on each topic of a family.
+Choice = tuple[int, ...]
 _LINE_SLOT = re.compile(r"^(\s*)\{(\w+)\}\s*$")
 _INLINE_SLOT = re.compile(r"\{(\w+)\}")
 
@@ -26,12 +30,12 @@ class Option:
     """One choice on a topic.
 
     Attributes:
-        says: What the person answers when asked: one plain sentence of at most 15 words, no code.
+        says: What the person answers when asked: one plain sentence without code, from which the code follows.
         code: Slot name -> source that goes there. Slots that no chosen option fills are empty.
     """
 
     says: str
-    code: dict[str, str]
+    code: dict[str, str] = field(hash=False)
 
 
 @dataclass(frozen=True)
@@ -42,27 +46,37 @@ class Topic:
         name: Short name, e.g. "rounding".
         asks: Two or more ways in which an agent may ask about it, each a short question.
         options: Option 0 is the plain choice, the others are special wishes.
-        keywords: Extra lower-case words by which a question about the topic is recognised; words of `asks` count anyway.
+        keywords: Lower-case words that questions about the topic have.
+        cues: Sentences of a request that announce the topic, each enough by itself.
+        paraphrases: Questions about the topic in other people's words, by which the scripted human recognises one.
     """
 
     name: str
     asks: tuple[str, ...]
     options: tuple[Option, ...]
     keywords: tuple[str, ...] = ()
+    cues: tuple[str, ...] = ()
+    paraphrases: tuple[str, ...] = ()
+
+    def without_wishes(self) -> Topic:
+        """The topic where nobody has a wish on it."""
+        return replace(self, options=self.options[:1])
 
 
 @dataclass(frozen=True)
 class Family:
-    """A hand-written request with its parameterised reference.
+    """A request with its parameterised reference.
 
     Attributes:
-        name: Unique name; also the name of the function.
-        area: Line of business, e.g. "billing".
-        request: What the person says first: one or two sentences, vague on purpose.
+        name: Unique name.
+        area: Domain, e.g. "billing".
+        request: What the person says first, without cues: one to three sentences, vague on purpose.
         signature: ``def name(arguments)``.
         template: Source of the reference, with slots.
         topics: The points on which the request is silent.
         calls: Ten expressions that call the function; together they tell every option of every topic apart.
+        example: One more call, which shows what the arguments look like.
+        defaults: Code of the slots of topics that are not on the list.
     """
 
     name: str
@@ -72,8 +86,21 @@ class Family:
     template: str
     topics: tuple[Topic, ...]
     calls: tuple[str, ...]
+    example: str = ""
+    defaults: dict[str, str] = field(default_factory=dict, hash=False)
 
-    def reference(self, choice: tuple[int, ...]) -> str:
+    @cached_property
+    def relevant(self) -> tuple[int, ...]:
+        """Positions of the topics that can be special."""
+        return tuple(i for i, topic in enumerate(self.topics) if len(topic.options) > 1)
+
+    @cached_property
+    def cues(self) -> tuple[str, ...]:
+        """A sentence for each relevant topic, in any order."""
+        rng = random.Random(f"cues {self.name}")
+        return tuple(rng.choice(self.topics[i].cues) for i in rng.sample(self.relevant, len(self.relevant)) if self.topics[i].cues)
+
+    def reference(self, choice: Choice) -> str:
         """Source of the function with option ``choice[i]`` on topic i."""
         slots: dict[str, str] = {}
         for topic, index in zip(self.topics, choice, strict=True):
@@ -81,13 +108,65 @@ class Family:
                 if slot in slots:
                     raise ValueError(f"Family {self.name!r}: slot {slot!r} is filled by two topics; name them apart.")
                 slots[slot] = code
-        return _fill(self.template, slots)
+        return _fill(self.template, {**self.defaults, **slots})
 
-    def choices(self) -> Iterator[tuple[int, ...]]:
-        """Every choice with `MIN_SPECIAL` to `MAX_SPECIAL` special wishes, in a fixed order."""
-        for choice in itertools.product(*(range(len(topic.options)) for topic in self.topics)):
-            if MIN_SPECIAL <= sum(index > 0 for index in choice) <= MAX_SPECIAL:
-                yield choice
+    def choices(self, wishes: tuple[int, int]) -> Iterator[Choice]:
+        """Every clear choice with so many special wishes (at least, at most), in an order that looks random and is always the same."""
+        fewest, most = wishes
+        every = [choice for count in range(fewest, most + 1) for choice in self._choices(count)]
+        random.Random(self.name).shuffle(every)
+        return filter(self.is_clear, every)
+
+    def _choices(self, count: int) -> Iterator[Choice]:
+        """Every choice with so many special wishes."""
+        for special in itertools.combinations(self.relevant, count):
+            for options in itertools.product(*(range(1, len(self.topics[i].options)) for i in special)):
+                chosen = dict(zip(special, options, strict=True))
+                yield tuple(chosen.get(i, 0) for i in range(len(self.topics)))
+
+    def is_clear(self, choice: Choice) -> bool:
+        """True where every call has a value, and every special wish makes a difference to one of them."""
+        values = self.values(choice)
+        plainer = ((*choice[:i], 0, *choice[i + 1 :]) for i, option in enumerate(choice) if option)
+        return values is not None and all(self.values(other) != values for other in plainer)
+
+    def values(self, choice: Choice) -> tuple[Any, ...] | None:
+        """What the ten calls give; None where one of them raises. Our own code, run here."""
+        return _run(self.reference(choice), self.calls)
+
+    def within(self, topics: int, relevant: int, decoys: tuple[Topic, ...]) -> Family | None:
+        """The family with a list of another length, of which so many topics can be special; None where it has too few.
+
+        Args:
+            topics: Length of the list.
+            relevant: Own topics that keep their wishes; the others are plain, on the list or, where that is full, off it.
+            decoys: Topics without wishes to fill the list up with, the most usual first.
+        """
+        if relevant > len(self.topics) or topics > len(self.topics) + len(decoys):
+            return None
+        rng = random.Random(f"{self.name} {relevant}")
+        own = rng.sample(self.topics, len(self.topics))
+        kept, plain = own[:relevant], [topic.without_wishes() for topic in own[relevant:]]
+        listed = [*kept, *plain, *decoys][:topics]
+        left = plain[max(topics - relevant, 0) :]
+        rng.shuffle(listed)
+        code = {slot: source for topic in left for slot, source in topic.options[0].code.items()}
+        return replace(self, topics=tuple(listed), defaults=code)
+
+
+@lru_cache(maxsize=4096)
+def _run(source: str, calls: tuple[str, ...]) -> tuple[Any, ...] | None:
+    namespace: dict[str, Any] = {}
+    exec(_compiled(source, "exec"), namespace)
+    try:
+        return tuple(eval(_compiled(call, "eval"), namespace) for call in calls)
+    except Exception:  # an option that cannot be met beside another one: whatever it raises
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str, mode: str) -> Any:
+    return compile(source, "<reference>", mode)
 
 
 def _fill(template: str, slots: dict[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colbench_gym.tasks.families.billing import blanks, letters, negatives
+from colbench_gym.tasks.families.billing import blanks, letters, negatives, reworded
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, rounding
 
@@ -10,8 +10,8 @@ FAMILIES = (
     Family(
         name="card_fees",
         area="billing",
-        request="How much do card payments cost us? The bank takes two percent of each payment, "
-        "I want the sum for a list of amounts.",
+        request="How much do card payments cost us? The bank takes two percent of each payment; "
+        "I want the sum of what it takes for a list of amounts.",
         signature="def card_fees(payments)",
         template="""
 def card_fees(payments):
@@ -27,14 +27,25 @@ def card_fees(payments):
     return total
 """,
         topics=(
-            negatives("amount", ("skip", "plus")),
+            reworded(
+                negatives("amount", ("skip", "plus")),
+                "Negative amounts count as they are and make the sum smaller.",
+                "Skip negative amounts, they cost nothing at all.",
+                "Treat a negative amount as if it were positive.",
+            ),
             Topic(
                 "large",
                 ("Is the rate lower for large payments?", "Do big payments cost the same percentage?"),
                 (
-                    Option("Large payments cost the same rate.", {}),
-                    Option("One percent only from 200 upwards.", {"large": "if amount >= 200:\n    fee = amount * 0.01"}),
-                    Option("Payments above 500 are free.", {"large": "if amount > 500:\n    fee = 0"}),
+                    Option("Large payments cost the same two percent.", {}),
+                    Option(
+                        "For a payment of 200 or more the bank takes only one percent of it.",
+                        {"large": "if amount >= 200:\n    fee = amount * 0.01"},
+                    ),
+                    Option(
+                        "For a payment above 500 the bank takes no percentage, only the fixed part if there is one.",
+                        {"large": "if amount > 500:\n    fee = 0"},
+                    ),
                 ),
                 ("large", "big", "rate", "percent", "percentage"),
             ),
@@ -43,12 +54,19 @@ def card_fees(payments):
                 ("Is there a fixed part per payment?", "Does each payment cost something extra?"),
                 (
                     Option("There is no fixed part.", {}),
-                    Option("Add 2 for each payment.", {"fixed": "fee += 2"}),
+                    Option("Add 2 for each payment that counts, on top of the percentage.", {"fixed": "fee += 2"}),
                 ),
                 ("fixed", "extra", "each", "base"),
             ),
-            rounding("total", ("cents", "up")),
-            cap("total", (10,)),
+            reworded(
+                rounding("total", ("cents", "up")),
+                "No rounding, give the exact sum.",
+                "Round only the final sum, to two decimals.",
+                "Round only the final sum, up to a whole number, so that -1.5 becomes -1.",
+            ),
+            reworded(
+                cap("total", (10,)), "There is no upper limit.", "The final sum is never above 10; a higher one becomes 10."
+            ),
         ),
         calls=(
             "card_fees([-743, 247.9])",
@@ -66,7 +84,8 @@ def card_fees(payments):
     Family(
         name="split_bill",
         area="billing",
-        request="A group wants to share a bill equally; from the total and the list of names, tell me what each one pays.",
+        request="A group wants to share a bill equally. From the total and the list of names, "
+        "make a table that tells for each name what to pay.",
         signature="def split_bill(total, names)",
         template="""
 def split_bill(total, names):
@@ -86,20 +105,43 @@ def split_bill(total, names):
                 ("Is there a service charge on the bill?", "Should I add a tip?"),
                 (
                     Option("Add nothing to the bill.", {}),
-                    Option("Add ten percent for service.", {"service": "total = total * 1.1"}),
-                    Option("Add 20 for service when the total is above 200.", {"service": "if total > 200:\n    total += 20"}),
+                    Option("Add ten percent of the total for service before it is shared.", {"service": "total = total * 1.1"}),
+                    Option(
+                        "When the total is above 200, add 20 for service before it is shared.",
+                        {"service": "if total > 200:\n    total += 20"},
+                    ),
                 ),
                 ("service", "tip", "add", "charge"),
             ),
-            rounding("share", ("cents", "up")),
-            cap("share", (100,)),
-            letters("name"),
+            reworded(
+                rounding("share", ("cents", "up")),
+                "No rounding, give exact shares.",
+                "Round each single share to two decimals.",
+                "Round each single share up to a whole number.",
+            ),
+            reworded(
+                cap("share", (100,)),
+                "There is no upper limit.",
+                "A single share is never above 100; a higher one becomes 100, before one person's shares are added.",
+            ),
+            reworded(
+                letters("name"),
+                "Leave the letters as they are, Ann and ANN are two people.",
+                "Write names in small letters; entries that become the same name are one person listed more than once.",
+                "Write names in capital letters; entries that become the same name are one person listed more than once.",
+            ),
             Topic(
                 "twice",
                 ("What if someone is on the list twice?", "How do I treat a repeated name?"),
                 (
-                    Option("Someone listed twice pays two shares.", {"twice": "bill.get(name, 0) + share"}),
-                    Option("Someone listed twice pays one share.", {"twice": "share"}),
+                    Option(
+                        "Someone listed more than once pays one share for each entry, added up.",
+                        {"twice": "bill.get(name, 0) + share"},
+                    ),
+                    Option(
+                        "Someone listed more than once pays a single share, though the total is still divided by the number of all entries.",
+                        {"twice": "share"},
+                    ),
                 ),
                 ("twice", "repeated", "duplicate", "same"),
             ),
@@ -120,7 +162,7 @@ def split_bill(total, names):
     Family(
         name="invoice_code",
         area="billing",
-        request="We want short codes for invoices, made of the customer's name, a dash and the running number.",
+        request="We want short codes for invoices: the customer's name, right after it a dash and then the running number.",
         signature="def invoice_code(customer, number)",
         template="""
 def invoice_code(customer, number):
@@ -135,13 +177,20 @@ def invoice_code(customer, number):
     return code
 """,
         topics=(
-            blanks("name", ("other",)),
+            reworded(
+                blanks("name", ("other",)),
+                "A blank name stays blank, the code then begins with the dash.",
+                "For a blank name take the word other and treat it like any name.",
+            ),
             Topic(
                 "spaces",
                 ("What about spaces in the name?", "May the code have spaces in it?"),
                 (
-                    Option("Spaces stay in.", {}),
-                    Option("Leave out all spaces.", {"spaces": 'name = name.replace(" ", "")'}),
+                    Option("Spaces in the name stay.", {}),
+                    Option(
+                        "Remove all spaces from the name before anything is cut off.",
+                        {"spaces": 'name = name.replace(" ", "")'},
+                    ),
                 ),
                 ("spaces", "space", "gaps"),
             ),
@@ -150,19 +199,27 @@ def invoice_code(customer, number):
                 ("How long may the name be?", "Should I shorten long names?"),
                 (
                     Option("Use the whole name.", {}),
-                    Option("Use only the first 3 letters of the name.", {"length": "name = name[:3]"}),
-                    Option("Use only the first 10 letters of the name.", {"length": "name = name[:10]"}),
+                    Option("Use only the first 3 characters of the name.", {"length": "name = name[:3]"}),
+                    Option("Use only the first 10 characters of the name.", {"length": "name = name[:10]"}),
                 ),
                 ("long", "short", "shorten", "length", "whole"),
             ),
-            letters("name"),
+            reworded(
+                letters("name"),
+                "Leave the letters as they are.",
+                "Write the name in small letters.",
+                "Write the name in capital letters.",
+            ),
             Topic(
                 "digits",
                 ("How many digits should the number have?", "Does the number need zeros in front?"),
                 (
                     Option("The number stays as it is.", {}),
-                    Option("Fill the number with zeros to 5 digits.", {"digits": "digits = digits.zfill(5)"}),
-                    Option("Use only the last 2 digits of the number.", {"digits": "digits = digits[-2:]"}),
+                    Option("Fill the number with zeros in front to 5 digits.", {"digits": "digits = digits.zfill(5)"}),
+                    Option(
+                        "Use only the last 2 digits of the number; a single digit stays single.",
+                        {"digits": "digits = digits[-2:]"},
+                    ),
                 ),
                 ("digits", "zeros", "fill", "front"),
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colbench_gym.tasks.families.billing import blanks, first, letters, negatives, order
+from colbench_gym.tasks.families.billing import blanks, first, letters, negatives, order, reworded
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, rounding
 
@@ -10,8 +10,8 @@ FAMILIES = (
     Family(
         name="reorder_amounts",
         area="inventory",
-        request="Tell me what to reorder: from pairs of item and pieces left, list the items with fewer than 20 "
-        "and how many bring them back to 20.",
+        request="Tell me what to reorder. From pairs of item and pieces left, list the items with fewer than 20 left, "
+        "each with the number of pieces that brings it back to 20.",
         signature="def reorder_amounts(stock)",
         template="""
 def reorder_amounts(stock):
@@ -29,13 +29,18 @@ def reorder_amounts(stock):
     return orders
 """,
         topics=(
-            negatives("left"),
+            reworded(
+                negatives("left"),
+                "A negative number of pieces left counts as it is, so that more is ordered.",
+                "Skip items with a negative number of pieces left.",
+                "Treat a negative number of pieces left as zero.",
+            ),
             Topic(
                 "spare",
                 ("Should I order some extra pieces?", "Do you want a reserve on top of that?"),
                 (
                     Option("Order nothing extra.", {}),
-                    Option("Order 3 extra of each item.", {"spare": "amount += 3"}),
+                    Option("Order 3 extra pieces of each listed item.", {"spare": "amount += 3"}),
                 ),
                 ("extra", "reserve", "spare", "top"),
             ),
@@ -44,13 +49,28 @@ def reorder_amounts(stock):
                 ("Are the items sold in packs?", "Can we order any number of pieces?"),
                 (
                     Option("We can order any number.", {}),
-                    Option("Order full packs of 5, rounded up.", {"pack": "amount = -(-amount // 5) * 5"}),
-                    Option("Order full packs of 10, rounded up.", {"pack": "amount = -(-amount // 10) * 10"}),
+                    Option(
+                        "Order whole packs of 5: round the pieces, any extra ones included, up to a multiple of 5.",
+                        {"pack": "amount = -(-amount // 5) * 5"},
+                    ),
+                    Option(
+                        "Order whole packs of 10: round the pieces, any extra ones included, up to a multiple of 10.",
+                        {"pack": "amount = -(-amount // 10) * 10"},
+                    ),
                 ),
                 ("pack", "packs", "steps", "any", "boxes"),
             ),
-            order("orders"),
-            first("orders", (3,)),
+            reworded(
+                order("orders"),
+                "Keep the order of the pairs.",
+                "Sort by item, capital letters before small ones.",
+                "Put the item of which most pieces are ordered first; equal ones keep their order.",
+            ),
+            reworded(
+                first("orders", (3,)),
+                "List all of them.",
+                "List only the first 3 of them, counted in the final order.",
+            ),
         ),
         calls=(
             "reorder_amounts([('soap', 18), ('Box', 10), ('Lamp', -13), ('rope', 1), ('tea', 6)])",
@@ -69,7 +89,7 @@ def reorder_amounts(stock):
         name="value_by_group",
         area="inventory",
         request="What is our stock worth per product group? Each entry has the group, "
-        "the number of pieces and the cost of a piece.",
+        "the number of pieces and the cost of one piece; make a table of group and worth.",
         signature="def value_by_group(items)",
         template="""
 def value_by_group(items):
@@ -84,15 +104,30 @@ def value_by_group(items):
     return values
 """,
         topics=(
-            blanks("group"),
-            letters("group"),
-            negatives("count"),
+            reworded(
+                blanks("group"),
+                "A blank group stays a group of its own.",
+                "Skip entries with a blank group.",
+                "Count entries with a blank group under a group called other, written like any group.",
+            ),
+            reworded(
+                letters("group"),
+                "Leave the letters as they are, Toys and TOYS are two groups.",
+                "Write groups in small letters; groups that become the same are one.",
+                "Write groups in capital letters; groups that become the same are one.",
+            ),
+            reworded(
+                negatives("count"),
+                "A negative number of pieces counts as it is and lowers the worth.",
+                "Skip entries with a negative number of pieces.",
+                "Treat a negative number of pieces as zero; the group is still listed.",
+            ),
             Topic(
                 "cheap",
                 ("Do very cheap items count?", "Should I leave out things of little worth?"),
                 (
                     Option("Cheap items count as well.", {}),
-                    Option("Skip items that cost less than 2.", {"cheap": "if cost < 2:\n    continue"}),
+                    Option("Skip entries where one piece costs less than 2.", {"cheap": "if cost < 2:\n    continue"}),
                 ),
                 ("cheap", "worth", "little"),
             ),
@@ -101,7 +136,10 @@ def value_by_group(items):
                 ("Do you want a sum over all groups too?", "Should there be an overall figure?"),
                 (
                     Option("No sum over all groups.", {}),
-                    Option("Add an entry called total with the sum.", {"total": 'values["total"] = sum(values.values())'}),
+                    Option(
+                        "Add one entry called total, in small letters, with the sum over all groups.",
+                        {"total": 'values["total"] = sum(values.values())'},
+                    ),
                 ),
                 ("sum", "total", "overall", "altogether"),
             ),
@@ -136,16 +174,33 @@ def merge_counts(first, second):
     return merged
 """,
         topics=(
-            blanks("item", ("skip",)),
-            letters("item"),
-            negatives("count", ("skip", "plus")),
+            reworded(
+                blanks("item", ("skip",)),
+                "A blank item is kept like any other.",
+                "Skip items with a blank name.",
+            ),
+            reworded(
+                letters("item"),
+                "Leave the letters as they are, Lamp and LAMP are two items.",
+                "Write items in small letters; those that become the same are one item counted more than once.",
+                "Write items in capital letters; those that become the same are one item counted more than once.",
+            ),
+            reworded(
+                negatives("count", ("skip", "plus")),
+                "Negative counts are taken as they are.",
+                "Skip negative counts as if they were not in the table.",
+                "Make each negative count positive before counts of one item are combined.",
+            ),
             Topic(
                 "both",
                 ("What if both counted the same item?", "How do I combine two counts of one item?"),
                 (
-                    Option("Add up both counts.", {"both": "merged.get(item, 0) + count"}),
-                    Option("Keep the larger of both counts.", {"both": "max(merged.get(item, count), count)"}),
-                    Option("The later count replaces the earlier one.", {"both": "count"}),
+                    Option("Add up all counts of one item.", {"both": "merged.get(item, 0) + count"}),
+                    Option("Keep only the largest count of one item.", {"both": "max(merged.get(item, count), count)"}),
+                    Option(
+                        "A later count replaces an earlier one; the second table is later than the first.",
+                        {"both": "count"},
+                    ),
                 ),
                 ("both", "same", "combine", "twice", "conflict"),
             ),
@@ -153,9 +208,9 @@ def merge_counts(first, second):
                 "zero",
                 ("Should entries of zero be listed?", "What about entries where the number is zero?"),
                 (
-                    Option("Entries of zero stay in.", {}),
+                    Option("Items with a count of zero stay in.", {}),
                     Option(
-                        "Leave out entries of zero.",
+                        "Leave out items whose final count is zero.",
                         {"zero": "merged = {item: count for item, count in merged.items() if count != 0}"},
                     ),
                 ),
@@ -178,8 +233,8 @@ def merge_counts(first, second):
     Family(
         name="expiry_loss",
         area="inventory",
-        request="I want to know the cost of goods past their date. Each batch has its last good day, the pieces "
-        "and the cost of one; today is a day number too.",
+        request="I want to know the total cost of goods past their date. Each batch has its last good day, "
+        "the number of pieces and the cost of one piece; all days, today too, are day numbers.",
         signature="def expiry_loss(batches, today)",
         template="""
 def expiry_loss(batches, today):
@@ -195,14 +250,20 @@ def expiry_loss(batches, today):
     return loss
 """,
         topics=(
-            negatives("count", ("skip", "plus")),
+            reworded(
+                negatives("count", ("skip", "plus")),
+                "A negative number of pieces counts as it is and lowers the total cost.",
+                "Skip batches with a negative number of pieces.",
+                "Count a negative number of pieces as positive.",
+            ),
             Topic(
                 "half",
                 ("Do we get any money back for such goods?", "Is the whole cost lost?"),
                 (
-                    Option("The whole cost is lost.", {}),
+                    Option("The whole cost of every batch is lost.", {}),
                     Option(
-                        "Only half the cost is lost for more than 10 pieces.", {"half": "if count > 10:\n    value = value / 2"}
+                        "Count only half the cost of a batch that has more than 10 pieces.",
+                        {"half": "if count > 10:\n    value = value / 2"},
                     ),
                 ),
                 ("whole", "half", "back", "money", "part"),
@@ -211,14 +272,23 @@ def expiry_loss(batches, today):
                 "expired",
                 ("Do goods count on their last day already?", "When exactly does a batch count as expired?"),
                 (
-                    Option("Goods count from the day after their last day.", {"expired": "< today"}),
-                    Option("Goods count on their last day already.", {"expired": "<= today"}),
-                    Option("Goods count from 3 days before their last day.", {"expired": "<= today + 3"}),
+                    Option("A batch counts from the day after its last good day.", {"expired": "< today"}),
+                    Option("A batch counts on its last good day already.", {"expired": "<= today"}),
+                    Option("A batch counts already from 3 days before its last good day on.", {"expired": "<= today + 3"}),
                 ),
                 ("last", "expired", "already", "before", "soon"),
             ),
-            rounding("loss", ("tenths", "down")),
-            cap("loss", (100,)),
+            reworded(
+                rounding("loss", ("tenths", "down")),
+                "No rounding, give the exact total.",
+                "Round the total cost to one decimal.",
+                "Round the total cost down to a whole number, so that -1.5 becomes -2.",
+            ),
+            reworded(
+                cap("loss", (100,)),
+                "There is no upper limit.",
+                "The total cost is never above 100; a higher one becomes 100.",
+            ),
         ),
         calls=(
             "expiry_loss([(48, -13, 3.4), (46, 24, 1.25), (50, 2, 7.77), (50, 6, 2)], 50)",

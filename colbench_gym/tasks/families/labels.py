@@ -10,7 +10,8 @@ FAMILIES = (
     Family(
         name="count_words",
         area="labels",
-        request="Tell me how often each word turns up in a customer comment. I want a table from word to number.",
+        request="Tell me how often each word turns up in a customer comment. I want a table from word to number. "
+        "Blanks divide the words.",
         signature="def count_words(comment)",
         template="""
 def count_words(comment):
@@ -26,14 +27,14 @@ def count_words(comment):
     return counts
 """,
         topics=(
-            letter_case("comment", "the comment", ("lower", "upper")),
+            letter_case("comment", "the comment, before its words are counted,", ("lower", "upper")),
             Topic(
                 "signs",
                 ("What about full stops and commas?", "Do signs at the end belong to the word?"),
                 (
                     Option("Signs belong to the word.", {}),
                     Option(
-                        "Ignore full stops and commas around a word.",
+                        "Take full stops and commas off both ends of every word before counting anything.",
                         {"signs": 'words = [word.strip(".,") for word in words]'},
                     ),
                 ),
@@ -46,7 +47,7 @@ def count_words(comment):
                 (
                     Option("Rare words stay in.", {}),
                     Option(
-                        "Leave out words that occur only once.",
+                        "After counting, leave out the words that occur only once in the comment.",
                         {"rare": "counts = {word: counts[word] for word in counts if counts[word] > 1}"},
                     ),
                 ),
@@ -70,7 +71,8 @@ def count_words(comment):
     Family(
         name="join_names",
         area="labels",
-        request="Make one line out of a list of guest names for our invitations. Trim the names and put commas between them.",
+        request="Make one line out of a list of guest names for our invitations. "
+        "Trim blanks around each name, and put a comma and a blank between the names.",
         signature="def join_names(names)",
         template="""
 def join_names(names):
@@ -84,16 +86,16 @@ def join_names(names):
     return line
 """,
         topics=(
-            duplicates("names"),
+            duplicates("names", "trimmed names"),
             order("names", ("sorted", "reverse")),
-            keep_first("names", (3, 5), "names"),
+            keep_first("names", (3, 5), "names", ", counted after dropping repeated ones and changing the order"),
             Topic(
                 "last",
                 ("How is the last name joined?", "Do you want the word and before the last name?"),
                 (
-                    Option("The last name follows a comma like all others.", {}),
+                    Option("The last name follows a comma and a blank like all others.", {}),
                     Option(
-                        "Put the word and before the last name instead of a comma.",
+                        'In front of the last of several names, put the word "and" between two blanks instead of the comma.',
                         {"last": 'if len(names) > 1:\n    line = ", ".join(names[:-1]) + " and " + names[-1]'},
                     ),
                 ),
@@ -117,7 +119,8 @@ def join_names(names):
     Family(
         name="wrap_lines",
         area="labels",
-        request="Break a message into lines for our till printer. Width is how many letters fit on a line.",
+        request="Break a message into lines for our till printer, each with as many words as fit. "
+        "Width is how many letters, counting blanks, fit on a line.",
         signature="def wrap_lines(message, width)",
         template="""
 def wrap_lines(message, width):
@@ -140,19 +143,28 @@ def wrap_lines(message, width):
                 "cut",
                 ("What about words longer than a line?", "May I cut long words?"),
                 (
-                    Option("Long words stay whole.", {}),
-                    Option("Cut off what does not fit of a long word.", {"cut": "word = word[:width]"}),
+                    Option("A word longer than a line stays whole, on a line of its own.", {}),
+                    Option(
+                        "Of a word longer than the width, keep only the letters that fit on a line and drop the rest.",
+                        {"cut": "word = word[:width]"},
+                    ),
                 ),
                 ("longer", "cut", "words", "fit", "whole"),
             ),
-            keep_first("lines", (3, 2), "lines"),
+            keep_first("lines", (3, 2), "lines", " and drop all further ones"),
             Topic(
                 "align",
                 ("Should lines be filled up with blanks?", "Do lines start on the left?"),
                 (
                     Option("Lines are not filled up.", {}),
-                    Option("Fill up lines with blanks at the end.", {"align": "lines = [line.ljust(width) for line in lines]"}),
-                    Option("Fill up lines with blanks in front.", {"align": "lines = [line.rjust(width) for line in lines]"}),
+                    Option(
+                        "Fill up every line with blanks at the end until it is as long as the width.",
+                        {"align": "lines = [line.ljust(width) for line in lines]"},
+                    ),
+                    Option(
+                        "Fill up every line with blanks in front until it is as long as the width.",
+                        {"align": "lines = [line.rjust(width) for line in lines]"},
+                    ),
                 ),
                 ("fill", "filled", "blanks", "left", "right", "align"),
             ),
@@ -161,7 +173,10 @@ def wrap_lines(message, width):
                 ("Do you want a list or one text?", "How do you want the lines back?"),
                 (
                     Option("Give me a list of lines.", {}),
-                    Option("Give me one text with a slash between the lines.", {"glue": 'lines = "/".join(lines)'}),
+                    Option(
+                        "Give me one text with a slash, and no extra blanks, between the lines.",
+                        {"glue": 'lines = "/".join(lines)'},
+                    ),
                 ),
                 ("list", "text", "slash", "back"),
             ),
@@ -182,7 +197,8 @@ def wrap_lines(message, width):
     Family(
         name="shorten_label",
         area="labels",
-        request="Our shelf labels only have room for a few letters. Cut a product name so that it fits into the given size.",
+        request="Our shelf labels only have room for a few letters. Cut a product name so that it fits. "
+        "Size is how many letters there is room for, counting blanks.",
         signature="def shorten_label(name, size)",
         template="""
 def shorten_label(name, size):
@@ -201,7 +217,10 @@ def shorten_label(name, size):
                 ("What about text after a comma?", "Is everything in the name important?"),
                 (
                     Option("Commas do not matter.", {}),
-                    Option("Drop everything from the first comma on.", {"comma": 'name = name.split(",")[0]'}),
+                    Option(
+                        "Before measuring the name, drop everything from the first comma on.",
+                        {"comma": 'name = name.split(",")[0]'},
+                    ),
                 ),
                 ("comma", "commas", "after", "drop", "everything"),
             ),
@@ -210,7 +229,10 @@ def shorten_label(name, size):
                 ("Should I use signs for some words?", "May the word and be written as a sign?"),
                 (
                     Option("Words are not changed.", {}),
-                    Option("Write a plus instead of the word and.", {"plus": 'name = name.replace(" and ", " + ")'}),
+                    Option(
+                        'Before measuring the name, write a plus for each "and" in small letters that stands between two blanks.',
+                        {"plus": 'name = name.replace(" and ", " + ")'},
+                    ),
                 ),
                 ("plus", "and", "sign", "replace", "instead"),
             ),
@@ -218,9 +240,15 @@ def shorten_label(name, size):
                 "ending",
                 ("How should a cut name end?", "Should one see that a name was cut?"),
                 (
-                    Option("A cut name just ends.", {}),
-                    Option("The last letter of a cut name becomes a dot.", {"ending": 'name = name[:-1] + "."'}),
-                    Option("The last 2 letters of a cut name become dots.", {"ending": 'name = name[:-2] + ".."'}),
+                    Option("A name that was too long just ends where the room ends.", {}),
+                    Option(
+                        "Where a name was too long, the last letter that still fits becomes a dot.",
+                        {"ending": 'name = name[:-1] + "."'},
+                    ),
+                    Option(
+                        "Where a name was too long, the last 2 letters that still fit become 2 dots.",
+                        {"ending": 'name = name[:-2] + ".."'},
+                    ),
                 ),
                 ("cut", "end", "ends", "dot", "last", "shortened"),
             ),
@@ -230,7 +258,10 @@ def shorten_label(name, size):
                 ("What about names shorter than the label?", "Should short names be filled up?"),
                 (
                     Option("Short names stay short.", {}),
-                    Option("Fill up the end with stars to the full size.", {"fill": 'name = name.ljust(size, "*")'}),
+                    Option(
+                        "Fill up a shorter name with stars at the end until it has the full size.",
+                        {"fill": 'name = name.ljust(size, "*")'},
+                    ),
                 ),
                 ("short", "shorter", "fill", "filled", "stars"),
             ),

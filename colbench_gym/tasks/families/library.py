@@ -10,7 +10,8 @@ FAMILIES = (
     Family(
         name="overdue_charge",
         area="library",
-        request="Members bring things back late. For each loan I know the days late and the fee per day; what do they owe?",
+        request="Members bring things back late. For each loan I have first the days late and then the fee per day. "
+        "What do they owe for all loans together?",
         signature="def overdue_charge(loans)",
         template="""
 def overdue_charge(loans):
@@ -31,8 +32,15 @@ def overdue_charge(loans):
                 ("Are the first days free?", "Is there a period of grace?"),
                 (
                     Option("Every late day counts.", {}),
-                    Option("The first 3 days of each loan are free.", {"grace": "days = max(days - 3, 0)"}),
-                    Option("Skip loans under 5 days late.", {"grace": "if days < 5:\n    continue"}),
+                    Option(
+                        "In each loan the first 3 late days are free, so 5 days late cost the fee for 2, "
+                        "and 2 days late nothing.",
+                        {"grace": "days = max(days - 3, 0)"},
+                    ),
+                    Option(
+                        "A loan that is less than 5 days late costs nothing; from 5 days on, charge for all its days.",
+                        {"grace": "if days < 5:\n    continue"},
+                    ),
                 ),
                 ("grace", "free", "first", "days"),
             ),
@@ -41,8 +49,8 @@ def overdue_charge(loans):
                 ("Can one loan cost any amount?", "Is there a limit for a single loan?"),
                 (
                     Option("A single loan can cost any amount.", {}),
-                    Option("Charge at most 10 per loan.", {"most": "fee = min(fee, 10)"}),
-                    Option("Charge at most 20 per loan.", {"most": "fee = min(fee, 20)"}),
+                    Option("Charge at most 10 for any single loan, before adding up.", {"most": "fee = min(fee, 10)"}),
+                    Option("Charge at most 20 for any single loan, before adding up.", {"most": "fee = min(fee, 20)"}),
                 ),
                 ("single", "limit", "most", "each", "loan"),
             ),
@@ -50,8 +58,11 @@ def overdue_charge(loans):
                 "waiver",
                 ("Do you collect very small sums?", "Is a small total waived?"),
                 (
-                    Option("Collect small sums as well.", {}),
-                    Option("Charge nothing when the total is under 5.", {"waiver": "if total < 5:\n    total = 0"}),
+                    Option("Collect small totals as well.", {}),
+                    Option(
+                        "When the total, before any rounding, is less than 5, charge nothing; otherwise charge it in full.",
+                        {"waiver": "if total < 5:\n    total = 0"},
+                    ),
                 ),
                 ("small", "waived", "collect", "waiver"),
             ),
@@ -90,13 +101,16 @@ def reading_list(titles):
 """,
         topics=(
             blanks("titles", "if not title.strip():\n    continue"),
-            letter_case("title", ("lower", "title")),
+            letter_case("each title", "Before comparing or sorting", "title", ("lower", "title")),
             Topic(
                 "repeats",
                 ("What about titles that come up twice?", "Should repeated titles stay in?"),
                 (
                     Option("Repeated titles stay in.", {}),
-                    Option("Skip titles that are already in the list.", {"repeats": "if title in books:\n    continue"}),
+                    Option(
+                        "Keep each title only once, comparing titles exactly as they are spelled in the finished list.",
+                        {"repeats": "if title in books:\n    continue"},
+                    ),
                 ),
                 ("repeated", "twice", "duplicate", "same", "once"),
             ),
@@ -104,13 +118,20 @@ def reading_list(titles):
                 "order",
                 ("In which order should they be sorted?", "What should I sort by?"),
                 (
-                    Option("Sort from A to Z.", {}),
-                    Option("Sort from Z to A.", {"order": "reverse=True"}),
-                    Option("Sort by length, shortest first, else keep the order.", {"order": "key=len"}),
+                    Option("Sort from A to Z in the usual way, capital letters before small ones.", {}),
+                    Option(
+                        "Sort from Z to A, the exact reverse of the usual order, so small letters come before capital ones.",
+                        {"order": "reverse=True"},
+                    ),
+                    Option(
+                        "Sort by number of characters only, shortest title first; titles of equal length "
+                        "keep the order in which I gave them.",
+                        {"order": "key=len"},
+                    ),
                 ),
                 ("order", "sort", "sorted", "length", "alphabet"),
             ),
-            first_few("books", (3, 5)),
+            first_few("titles", "After sorting", "books", (3, 5)),
         ),
         calls=(
             'reading_list(["Emma", "Dracula", "Walden", "Ulysses"])',
@@ -128,7 +149,8 @@ def reading_list(titles):
     Family(
         name="hold_queue",
         area="library",
-        request="People put holds on a book, each with a name and the day. Tell me who is next, as a list of names in turn.",
+        request="People put holds on a book, each with first the name and then the day as a number. "
+        "Tell me who is next, as a list of names in turn, earliest day first.",
         signature="def hold_queue(holds)",
         template="""
 def hold_queue(holds):
@@ -146,8 +168,8 @@ def hold_queue(holds):
                 "tie",
                 ("What if two people ask on the same day?", "Who goes first on the same day?"),
                 (
-                    Option("On the same day, keep the order of the list.", {"key": "hold[1]"}),
-                    Option("On the same day, go by name from A to Z.", {"key": "(hold[1], hold[0])"}),
+                    Option("For holds of the same day, keep the order in which I gave them.", {"key": "hold[1]"}),
+                    Option("For holds of the same day, go by name from A to Z.", {"key": "(hold[1], hold[0])"}),
                 ),
                 ("same", "tie", "day", "equal"),
             ),
@@ -156,8 +178,13 @@ def hold_queue(holds):
                 ("Do old holds still count?", "Can a hold expire?"),
                 (
                     Option("Old holds count as well.", {}),
-                    Option("Skip holds before day 5.", {"old": "if day < 5:\n    continue"}),
-                    Option("Skip holds before day 10.", {"old": "if day < 10:\n    continue"}),
+                    Option(
+                        "Leave out holds whose day is less than 5; day 5 itself counts.", {"old": "if day < 5:\n    continue"}
+                    ),
+                    Option(
+                        "Leave out holds whose day is less than 10; day 10 itself counts.",
+                        {"old": "if day < 10:\n    continue"},
+                    ),
                 ),
                 ("old", "expire", "before", "early"),
             ),
@@ -166,18 +193,21 @@ def hold_queue(holds):
                 ("Can a person be in the queue twice?", "What about people who ask again?"),
                 (
                     Option("A person may be in the queue more than once.", {}),
-                    Option("Skip people who are already in the queue.", {"again": "if name in names:\n    continue"}),
+                    Option(
+                        "Keep each name only once, with its earliest hold of those that count.",
+                        {"again": "if name in names:\n    continue"},
+                    ),
                 ),
                 ("twice", "again", "duplicate", "once", "already"),
             ),
-            first_few("names", (2, 3)),
+            first_few("people", "When the queue is complete", "names", (2, 3)),
             Topic(
                 "place",
                 ("Do you want place numbers?", "Should I number the people?"),
                 (
                     Option("Give only the names, no numbers.", {}),
                     Option(
-                        "Make each entry the place, counted from 1, and the name.",
+                        "Make each entry of the list a pair: first the place, counted from 1, and then the name.",
                         {"place": "names = list(enumerate(names, 1))"},
                     ),
                 ),
@@ -200,7 +230,8 @@ def hold_queue(holds):
     Family(
         name="catalogue_label",
         area="library",
-        request="Make the label of a book from its title, its author and the year, like Emma, Jane Austen, 1815.",
+        request="Make the label of a book from its title, its author and the year, with a comma and a space between them, "
+        "like Emma, Jane Austen, 1815.",
         signature="def catalogue_label(title, author, year)",
         template="""
 def catalogue_label(title, author, year):
@@ -219,8 +250,16 @@ def catalogue_label(title, author, year):
                 ("What about long titles?", "Is there a limit for the title?"),
                 (
                     Option("Give the title in full.", {}),
-                    Option("Cut the title after 10 characters.", {"long": "title = title[:10]"}),
-                    Option("Cut the title after 20 characters.", {"long": "title = title[:20]"}),
+                    Option(
+                        "Keep only the first 10 characters of the title, spaces included, and put nothing "
+                        "in place of the rest.",
+                        {"long": "title = title[:10]"},
+                    ),
+                    Option(
+                        "Keep only the first 20 characters of the title, spaces included, and put nothing "
+                        "in place of the rest.",
+                        {"long": "title = title[:20]"},
+                    ),
                 ),
                 ("long", "limit", "cut", "length", "short"),
             ),
@@ -229,8 +268,8 @@ def catalogue_label(title, author, year):
                 ("Should the author's name be in full?", "Can I shorten the author?"),
                 (
                     Option("Give the author in full.", {}),
-                    Option("Give only the last word of the author.", {"author": 'author = author.split(" ")[-1]'}),
-                    Option("Give only the first 3 letters of the author.", {"author": "author = author[:3]"}),
+                    Option("Give only the last word of the author's name.", {"author": 'author = author.split(" ")[-1]'}),
+                    Option("Give only the first 3 letters of the author's name.", {"author": "author = author[:3]"}),
                 ),
                 ("author", "name", "surname", "last", "shorten"),
             ),
@@ -238,8 +277,11 @@ def catalogue_label(title, author, year):
                 "blanks",
                 ("What about a missing author?", "How do I treat an empty author?"),
                 (
-                    Option("An empty author stays empty.", {}),
-                    Option("Write unknown for an empty author.", {"blanks": 'if not author:\n    author = "unknown"'}),
+                    Option("An empty author stays empty, between its two commas.", {}),
+                    Option(
+                        "When the author is empty, write the word unknown, always in full.",
+                        {"blanks": 'if not author:\n    author = "unknown"'},
+                    ),
                 ),
                 ("missing", "empty", "blank", "unknown"),
             ),
@@ -248,12 +290,15 @@ def catalogue_label(title, author, year):
                 ("How should the year be written?", "Does the year go at the end?"),
                 (
                     Option("Give the year in full at the end.", {}),
-                    Option("Give only the last 2 digits of the year.", {"year": "parts[2] = parts[2][-2:]"}),
-                    Option("Leave the year out.", {"year": "parts = parts[:2]"}),
+                    Option(
+                        "At the end give only the last 2 digits of the year, like 15 for 1815.",
+                        {"year": "parts[2] = parts[2][-2:]"},
+                    ),
+                    Option("Leave out the year, together with the comma before it.", {"year": "parts = parts[:2]"}),
                 ),
                 ("year", "digits", "end", "date"),
             ),
-            letter_case("label", ("upper",)),
+            letter_case("the whole label", "At the very end", "label", ("upper",)),
         ),
         calls=(
             'catalogue_label("Dracula", "Bram Stoker", 1897)',

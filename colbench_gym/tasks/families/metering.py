@@ -10,7 +10,9 @@ FAMILIES = (
     Family(
         name="usage_bill",
         area="metering",
-        request="Add up what a household pays for its meters. Each has an old reading, a new reading and a price per unit.",
+        request="Add up what a household pays for its meters. Each has an old reading, a new reading and a price "
+        "per unit, in this order. "
+        "A meter costs the new reading less the old one, times the price.",
         signature="def usage_bill(meters)",
         template="""
 def usage_bill(meters):
@@ -30,8 +32,14 @@ def usage_bill(meters):
                 ("What if the new reading is lower?", "Can a meter start again from zero?"),
                 (
                     Option("A lower new reading just counts against the bill.", {}),
-                    Option("Skip meters whose new reading is lower.", {"lower": "if new < old:\n    continue"}),
-                    Option("When the new reading is lower, take the old one as zero.", {"lower": "if new < old:\n    old = 0"}),
+                    Option(
+                        "Leave out a meter whose new reading is lower than its old one, and charge nothing at all for it.",
+                        {"lower": "if new < old:\n    continue"},
+                    ),
+                    Option(
+                        "When the new reading of a meter is lower than its old one, take the old one as zero.",
+                        {"lower": "if new < old:\n    old = 0"},
+                    ),
                 ),
                 ("lower", "reset", "negative", "again", "backwards"),
             ),
@@ -40,8 +48,11 @@ def usage_bill(meters):
                 ("Is there a fixed charge?", "Does having a meter cost extra?"),
                 (
                     Option("There is no fixed charge.", {"start": "0"}),
-                    Option("Add 2 for each meter.", {"start": "0", "rent": "bill += 2"}),
-                    Option("Start the bill at 10.", {"start": "10"}),
+                    Option(
+                        "Right after the cost of each meter, add a fixed 2 to the bill for that meter.",
+                        {"start": "0", "rent": "bill += 2"},
+                    ),
+                    Option("Start the bill of the household at a fixed 10 instead of zero.", {"start": "10"}),
                 ),
                 ("fixed", "charge", "base", "rent", "extra", "standing"),
             ),
@@ -50,8 +61,14 @@ def usage_bill(meters):
                 ("Do large bills change?", "Is heavy use cheaper or dearer?"),
                 (
                     Option("Large bills stay the same.", {}),
-                    Option("Ten percent more from 100 upwards.", {"large": "if bill >= 100:\n    bill = bill * 1.1"}),
-                    Option("Five percent off above 200.", {"large": "if bill > 200:\n    bill = bill * 0.95"}),
+                    Option(
+                        "When the bill, with all meters and before any rounding, is 100 or more, multiply it by 1.1.",
+                        {"large": "if bill >= 100:\n    bill = bill * 1.1"},
+                    ),
+                    Option(
+                        "When the bill, with all meters and before any rounding, is more than 200, multiply it by 0.95.",
+                        {"large": "if bill > 200:\n    bill = bill * 0.95"},
+                    ),
                 ),
                 ("large", "heavy", "discount", "percent", "surcharge"),
             ),
@@ -98,8 +115,11 @@ def sensor_average(values):
                 ("What about values that are far too high?", "How do I treat spikes?"),
                 (
                     Option("High values count as they are.", {}),
-                    Option("Skip values above 100.", {"spikes": "if value > 100:\n    continue"}),
-                    Option("Count values above 50 as 50.", {"spikes": "value = min(value, 50)"}),
+                    Option(
+                        "Leave out values above 100 altogether, so that they do not count at all; exactly 100 still counts.",
+                        {"spikes": "if value > 100:\n    continue"},
+                    ),
+                    Option("Count every value above 50 as exactly 50.", {"spikes": "value = min(value, 50)"}),
                 ),
                 ("high", "spikes", "outliers", "large", "above"),
             ),
@@ -108,7 +128,10 @@ def sensor_average(values):
                 ("Do all values count, or only the latest?", "How far back should I go?"),
                 (
                     Option("Use all values.", {}),
-                    Option("Use only the last 5 values.", {"window": "values = values[-5:]"}),
+                    Option(
+                        "First take only the last 5 values of the list, before anything else is left out or changed.",
+                        {"window": "values = values[-5:]"},
+                    ),
                 ),
                 ("latest", "last", "recent", "all", "back"),
             ),
@@ -117,7 +140,10 @@ def sensor_average(values):
                 ("Does the sensor need a correction?", "Is the sensor off?"),
                 (
                     Option("The sensor needs no correction.", {}),
-                    Option("The sensor shows 2 too little, so add 2 at the end.", {"offset": "average += 2"}),
+                    Option(
+                        "The sensor shows 2 too little, so add 2 to the finished average, before any rounding.",
+                        {"offset": "average += 2"},
+                    ),
                 ),
                 ("correction", "sensor", "offset", "calibrate", "add"),
             ),
@@ -139,7 +165,9 @@ def sensor_average(values):
     Family(
         name="peak_load",
         area="metering",
-        request="From pairs of hour and load in kilowatts, find the pair with the highest load.",
+        request="From a list of pairs, each with first the hour and then the load in kilowatts, find the pair "
+        "with the highest load, "
+        "if there is any.",
         signature="def peak_load(readings)",
         template="""
 def peak_load(readings):
@@ -160,8 +188,11 @@ def peak_load(readings):
                 ("Should some hours be left out?", "Do all hours of the day count?"),
                 (
                     Option("All hours count.", {}),
-                    Option("Skip hours before 5.", {"hours": "if hour < 5:\n    continue"}),
-                    Option("Skip hours from 20 upwards.", {"hours": "if hour >= 20:\n    continue"}),
+                    Option(
+                        "Leave out all pairs whose hour is less than 5; hour 5 itself counts.",
+                        {"hours": "if hour < 5:\n    continue"},
+                    ),
+                    Option("Leave out all pairs whose hour is 20 or more.", {"hours": "if hour >= 20:\n    continue"}),
                 ),
                 ("hours", "night", "day", "early", "late"),
             ),
@@ -170,8 +201,8 @@ def peak_load(readings):
                 "tie",
                 ("What if two loads are equally high?", "Which one wins a tie?"),
                 (
-                    Option("With equal loads, the first one wins.", {"tie": ">"}),
-                    Option("With equal loads, the last one wins.", {"tie": ">="}),
+                    Option("With equally high loads, take the pair that comes first in the list.", {"tie": ">"}),
+                    Option("With equally high loads, take the pair that comes last in the list.", {"tie": ">="}),
                 ),
                 ("tie", "equal", "same", "equally", "wins"),
             ),
@@ -179,9 +210,15 @@ def peak_load(readings):
                 "answer",
                 ("What exactly should come back?", "In which form do you want the answer?"),
                 (
-                    Option("Give the hour and then the load.", {}),
-                    Option("Give only the hour.", {"answer": "if best:\n    best = best[0]"}),
-                    Option("Give the load and then the hour.", {"answer": "if best:\n    best = best[::-1]"}),
+                    Option("Give the pair of hour and load as it is.", {}),
+                    Option(
+                        "Give only the hour of the pair with the highest load, as a plain number.",
+                        {"answer": "if best:\n    best = best[0]"},
+                    ),
+                    Option(
+                        "Give the pair turned round, with the load first and the hour second.",
+                        {"answer": "if best:\n    best = best[::-1]"},
+                    ),
                 ),
                 ("answer", "form", "back", "give", "only"),
             ),
@@ -202,7 +239,9 @@ def peak_load(readings):
     Family(
         name="usage_steps",
         area="metering",
-        request="A water meter keeps counting up. From its readings, list how much was used between one and the next.",
+        request="A water meter keeps counting up. From the list of its readings, oldest first, list the steps: "
+        "how much was used between "
+        "each reading and the next.",
         signature="def usage_steps(readings)",
         template="""
 def usage_steps(readings):
@@ -223,9 +262,13 @@ def usage_steps(readings):
                 ("What if a reading is lower than before?", "Can the meter jump back?"),
                 (
                     Option("A lower reading gives a negative step.", {}),
-                    Option("When the reading is lower, count zero.", {"reset": "if step < 0:\n    step = 0"}),
                     Option(
-                        "When the reading is lower, count the new reading alone.", {"reset": "if step < 0:\n    step = after"}
+                        "When a reading is lower than the one before it, the step is zero.",
+                        {"reset": "if step < 0:\n    step = 0"},
+                    ),
+                    Option(
+                        "When a reading is lower than the one before it, the step is that lower reading itself.",
+                        {"reset": "if step < 0:\n    step = after"},
                     ),
                 ),
                 ("lower", "reset", "negative", "jump", "backwards"),
@@ -235,7 +278,10 @@ def usage_steps(readings):
                 ("Should steps without use stay in?", "What if nothing was used?"),
                 (
                     Option("Steps of zero stay in.", {}),
-                    Option("Skip steps of zero.", {"still": "if step == 0:\n    continue"}),
+                    Option(
+                        "Leave out every step that comes to zero, whatever the reason.",
+                        {"still": "if step == 0:\n    continue"},
+                    ),
                 ),
                 ("zero", "nothing", "same", "unchanged"),
             ),
@@ -244,8 +290,8 @@ def usage_steps(readings):
                 ("What about very large steps?", "Is there a limit per step?"),
                 (
                     Option("Large steps count in full.", {}),
-                    Option("Count at most 100 per step.", {"leak": "step = min(step, 100)"}),
-                    Option("Count at most 50 per step.", {"leak": "step = min(step, 50)"}),
+                    Option("Count a step of more than 100 as 100.", {"leak": "step = min(step, 100)"}),
+                    Option("Count a step of more than 50 as 50.", {"leak": "step = min(step, 50)"}),
                 ),
                 ("large", "limit", "most", "leak", "huge"),
             ),
@@ -254,7 +300,11 @@ def usage_steps(readings):
                 ("What about the first reading?", "Is the first reading in the list?"),
                 (
                     Option("The first reading is not in the list.", {}),
-                    Option("Put the first reading in front of the steps.", {"opening": "steps = readings[:1] + steps"}),
+                    Option(
+                        "Put the first reading, unchanged, in front of the steps, before the order of the "
+                        "list is changed in any way.",
+                        {"opening": "steps = readings[:1] + steps"},
+                    ),
                 ),
                 ("first", "start", "opening", "initial"),
             ),
@@ -262,9 +312,11 @@ def usage_steps(readings):
                 "order",
                 ("In which order do you want the list?", "Should the list be sorted?"),
                 (
-                    Option("Keep the order of the readings.", {}),
-                    Option("Turn the list round, newest first.", {"order": "steps.reverse()"}),
-                    Option("Sort the list, largest first.", {"order": "steps.sort(reverse=True)"}),
+                    Option("Keep the steps in the order of the readings.", {}),
+                    Option("Turn the finished list round, so that its last number comes first.", {"order": "steps.reverse()"}),
+                    Option(
+                        "Sort the finished list by size, with the largest number first.", {"order": "steps.sort(reverse=True)"}
+                    ),
                 ),
                 ("order", "sorted", "newest", "largest", "reverse"),
             ),

@@ -12,14 +12,17 @@ from colbench_gym.tasks.families.topics import cap, floor
 def ties(kinds: Sequence[str]) -> Topic:
     """Sort key of rows of a name and a number, inline; `kinds` picks from name, lowest and alphabet."""
     wishes = {
-        "name": Option("Sort rows with equal numbers by name.", {"ties": "(-row[1], row[0])"}),
-        "lowest": Option("Put the lowest number first.", {"ties": "row[1]"}),
-        "alphabet": Option("Sort by name only.", {"ties": "row[0]"}),
+        "name": Option("Highest number first, and rows with equal numbers by name from A to Z.", {"ties": "(-row[1], row[0])"}),
+        "lowest": Option("Lowest number first, and equal ones stay in the order in which they first came.", {"ties": "row[1]"}),
+        "alphabet": Option("Sort the rows by name from A to Z and pay no attention to the numbers.", {"ties": "row[0]"}),
     }
     return Topic(
         "ties",
         ("In which order are rows with equal numbers?", "How should I sort the rows?"),
-        (Option("Highest number first, equal ones stay as they come.", {"ties": "-row[1]"}), *(wishes[kind] for kind in kinds)),
+        (
+            Option("Highest number first, and equal ones stay in the order in which they first came.", {"ties": "-row[1]"}),
+            *(wishes[kind] for kind in kinds),
+        ),
         ("ties", "tie", "equal", "same", "order", "sort", "sorted", "name", "highest", "lowest"),
     )
 
@@ -28,7 +31,7 @@ FAMILIES = (
     Family(
         name="leaderboard",
         area="ranking",
-        request="Make the leaderboard of our game night out of pairs of player and points, best result on top.",
+        request="Make the leaderboard of our game night out of a list of results, pairs of player and points. Best result on top.",
         signature="def leaderboard(results)",
         template="""
 def leaderboard(results):
@@ -47,9 +50,15 @@ def leaderboard(results):
                 "minimum",
                 ("Should weak results be left out?", "Do you want players with few points on the list?"),
                 (
-                    Option("All results are shown.", {}),
-                    Option("Skip points under 10.", {"minimum": "if points < 10:\n    continue"}),
-                    Option("Skip negative points.", {"minimum": "if points < 0:\n    continue"}),
+                    Option("Weak results are shown like all others.", {}),
+                    Option(
+                        "First of all drop results under 10 points; exactly 10 stays.",
+                        {"minimum": "if points < 10:\n    continue"},
+                    ),
+                    Option(
+                        "First of all drop results with negative points; zero stays.",
+                        {"minimum": "if points < 0:\n    continue"},
+                    ),
                 ),
                 ("minimum", "weak", "few", "under", "negative", "leave", "low"),
             ),
@@ -57,21 +66,27 @@ def leaderboard(results):
                 "again",
                 ("What about a player with several results?", "Can a player be listed twice?"),
                 (
-                    Option("A player may be listed several times.", {}),
-                    Option("Only the last result of a player counts.", {"again": "rows = list(dict(rows).items())"}),
+                    Option("A player is listed once for each result.", {}),
+                    Option(
+                        "List each player once, with the last of the results in the list, not the best.",
+                        {"again": "rows = list(dict(rows).items())"},
+                    ),
                 ),
                 ("several", "twice", "again", "same", "last", "duplicate", "once"),
             ),
             ties(("name",)),
-            keep_first("rows", (3,), "rows"),
+            keep_first("rows", (3,), "rows", ", after sorting them"),
             Topic(
                 "show",
                 ("What should each row show?", "Do you want points and places in the list?"),
                 (
-                    Option("Show pairs of player and points.", {}),
-                    Option("Show only the names.", {"show": "rows = [row[0] for row in rows]"}),
+                    Option("Each row is a pair of player and points.", {}),
                     Option(
-                        "Put the place in front of every row, from 1.",
+                        "Each row is only the name of the player, without the points.",
+                        {"show": "rows = [row[0] for row in rows]"},
+                    ),
+                    Option(
+                        "Each row is place, player and points; places are 1, 2, 3 and so on, also for equal points.",
                         {"show": "rows = [(place, *row) for place, row in enumerate(rows, 1)]"},
                     ),
                 ),
@@ -94,7 +109,8 @@ def leaderboard(results):
     Family(
         name="medal_table",
         area="ranking",
-        request="I need the medal table of our games as sorted pairs of team and count. Medals are pairs of team and kind.",
+        request="I need the medal table of our games as sorted pairs of team and count. "
+        "The list of medals has pairs of team and kind, which is gold, silver or bronze.",
         signature="def medal_table(medals)",
         template="""
 def medal_table(medals):
@@ -112,9 +128,9 @@ def medal_table(medals):
                 "points",
                 ("Does gold count more than other medals?", "Are all medals worth the same?"),
                 (
-                    Option("Every medal counts 1.", {"points": "1"}),
-                    Option("Gold counts 3, all other medals count 1.", {"points": '(3 if kind == "gold" else 1)'}),
-                    Option("Gold counts 5, all other medals count 2.", {"points": '(5 if kind == "gold" else 2)'}),
+                    Option("Every medal counts 1, whatever its kind.", {"points": "1"}),
+                    Option("A gold medal counts 3, every other medal counts 1.", {"points": '(3 if kind == "gold" else 1)'}),
+                    Option("A gold medal counts 5, every other medal counts 2.", {"points": '(5 if kind == "gold" else 2)'}),
                 ),
                 ("gold", "worth", "more", "count", "points"),
             ),
@@ -122,14 +138,17 @@ def medal_table(medals):
                 "skip",
                 ("Do all medals count?", "Should any medals be left out?"),
                 (
-                    Option("All medals count.", {}),
-                    Option("Skip bronze medals.", {"skip": 'if kind == "bronze":\n    continue'}),
+                    Option("No medals are left out of the table.", {}),
+                    Option(
+                        "Skip bronze medals, so a team with nothing but bronze is not in the table.",
+                        {"skip": 'if kind == "bronze":\n    continue'},
+                    ),
                 ),
                 ("skip", "bronze", "leave", "all"),
             ),
             letter_case("team", "the team", ("upper",)),
             ties(("name", "alphabet")),
-            keep_first("rows", (3,), "rows"),
+            keep_first("rows", (3,), "rows", ", after sorting them"),
         ),
         calls=(
             "medal_table([('red', 'gold'), ('blue', 'silver'), ('red', 'bronze')])",
@@ -147,7 +166,7 @@ def medal_table(medals):
     Family(
         name="penalty_points",
         area="ranking",
-        request="Add up the penalty points of a driver. Every offence comes as points and how many months ago it was.",
+        request="Add up the penalty points of a driver. The list of offences has pairs of points and how many months ago it was.",
         signature="def penalty_points(offences)",
         template="""
 def penalty_points(offences):
@@ -167,8 +186,14 @@ def penalty_points(offences):
                 ("Do old offences still count?", "Does it matter how long ago it was?"),
                 (
                     Option("Old offences count like new ones.", {}),
-                    Option("Skip offences from more than 20 months ago.", {"old": "if months > 20:\n    continue"}),
-                    Option("Beyond 20 months count only half the points.", {"old": "if months > 20:\n    points = points / 2"}),
+                    Option(
+                        "Offences from more than 20 months ago give no points; exactly 20 still counts.",
+                        {"old": "if months > 20:\n    continue"},
+                    ),
+                    Option(
+                        "First of all halve the points of offences from more than 20 months ago; exactly 20 counts in full.",
+                        {"old": "if months > 20:\n    points = points / 2"},
+                    ),
                 ),
                 ("old", "months", "ago", "long", "half", "expire"),
             ),
@@ -176,9 +201,15 @@ def penalty_points(offences):
                 "heavy",
                 ("Do heavy offences count more?", "Are many points in one offence treated differently?"),
                 (
-                    Option("Heavy offences count as they are.", {}),
-                    Option("From 5 points upwards count double.", {"heavy": "if points >= 5:\n    points = points * 2"}),
-                    Option("Count at most 3 points for one offence.", {"heavy": "points = min(points, 3)"}),
+                    Option("Heavy offences count with their points as they are.", {}),
+                    Option(
+                        "An offence that still has 5 points or more after any change for its age counts double.",
+                        {"heavy": "if points >= 5:\n    points = points * 2"},
+                    ),
+                    Option(
+                        "After any change for its age, no single offence counts more than 3 points.",
+                        {"heavy": "points = min(points, 3)"},
+                    ),
                 ),
                 ("heavy", "more", "double", "single", "one"),
             ),
@@ -187,7 +218,10 @@ def penalty_points(offences):
                 ("Is there extra for many offences?", "Does the number of offences matter?"),
                 (
                     Option("The number of offences does not matter.", {}),
-                    Option("Add 5 points for more than 3 offences.", {"many": "if len(offences) > 3:\n    total += 5"}),
+                    Option(
+                        "Add 5 points to the sum for more than 3 offences in the list, old ones included.",
+                        {"many": "if len(offences) > 3:\n    total += 5"},
+                    ),
                 ),
                 ("many", "number", "extra", "more", "add"),
             ),
@@ -210,7 +244,8 @@ def penalty_points(offences):
     Family(
         name="class_grades",
         area="ranking",
-        request="Turn a table from student to points into a table of grades. From 50 points it is A, from 20 it is B, else C.",
+        request="Turn a table from student to points into a table from student to grade. "
+        "From 50 points upwards it is A, from 20 upwards it is B, else C.",
         signature="def class_grades(results)",
         template="""
 def class_grades(results):
@@ -230,8 +265,11 @@ def class_grades(results):
                 "absent",
                 ("What do negative points mean?", "What about students who were absent?"),
                 (
-                    Option("Negative points count as they are.", {}),
-                    Option("Skip negative points.", {"absent": "if points < 0:\n    continue"}),
+                    Option("Negative points are points like all others.", {}),
+                    Option(
+                        "Leave out students with negative points, looked at before any points are added.",
+                        {"absent": "if points < 0:\n    continue"},
+                    ),
                 ),
                 ("negative", "absent", "zero", "below", "skip"),
             ),
@@ -239,9 +277,9 @@ def class_grades(results):
                 "extra",
                 ("Does everybody get extra points?", "Should I change the points first?"),
                 (
-                    Option("Points stay as they are.", {}),
-                    Option("Add 2 points for everybody.", {"extra": "points += 2"}),
-                    Option("Add 5 points for everybody.", {"extra": "points += 5"}),
+                    Option("Nobody gets extra points.", {}),
+                    Option("Add 2 points for everybody before looking for the grade.", {"extra": "points += 2"}),
+                    Option("Add 5 points for everybody before looking for the grade.", {"extra": "points += 5"}),
                 ),
                 ("extra", "add", "bonus", "everybody", "change"),
             ),
@@ -249,9 +287,10 @@ def class_grades(results):
                 "top",
                 ("Is there a grade better than A?", "How do you mark very good students?"),
                 (
-                    Option("The best grade is A.", {}),
+                    Option("There is no grade better than A.", {}),
                     Option(
-                        "From 100 upwards put a plus behind the grade.", {"top": 'if points >= 100:\n    grade = grade + "+"'}
+                        "From 100 points upwards, any extra points included, put a plus sign right behind the letter A.",
+                        {"top": 'if points >= 100:\n    grade = grade + "+"'},
                     ),
                 ),
                 ("better", "best", "plus", "top", "good"),
@@ -260,8 +299,11 @@ def class_grades(results):
                 "low",
                 ("Is there a grade worse than C?", "How do you mark very weak students?"),
                 (
-                    Option("The worst grade is C.", {}),
-                    Option("Under 10 points the grade is D.", {"low": 'if points < 10:\n    grade = "D"'}),
+                    Option("There is no grade worse than C.", {}),
+                    Option(
+                        "Under 10 points, any extra points included, the grade is D; exactly 10 is not.",
+                        {"low": 'if points < 10:\n    grade = "D"'},
+                    ),
                 ),
                 ("worse", "worst", "weak", "low", "fail"),
             ),

@@ -9,7 +9,8 @@ FAMILIES = (
     Family(
         name="clean_customers",
         area="records",
-        request="Our old shop left us a messy list of customers, pairs of name and email. Trim the blanks and give me a clean list.",
+        request="Our old shop left us a messy list of customers, pairs of name and email. "
+        "Trim the blanks at both ends of every name and email and give me the clean list of pairs.",
         signature="def clean_customers(customers)",
         template="""
 def clean_customers(customers):
@@ -29,9 +30,12 @@ def clean_customers(customers):
                 "missing",
                 ("What if the email is missing?", "Do you want customers without an email?"),
                 (
-                    Option("Customers without an email stay in.", {}),
-                    Option("Skip customers without an email.", {"missing": "if not email:\n    continue"}),
-                    Option("For a missing email write unknown.", {"missing": 'email = email or "unknown"'}),
+                    Option("Customers without an email stay in, with the email left empty.", {}),
+                    Option("Skip customers whose email is empty after trimming.", {"missing": "if not email:\n    continue"}),
+                    Option(
+                        "Where the email is empty after trimming, write the word unknown in its place.",
+                        {"missing": 'email = email or "unknown"'},
+                    ),
                 ),
                 ("missing", "without", "email", "skip", "unknown"),
             ),
@@ -40,8 +44,11 @@ def clean_customers(customers):
                 "staff",
                 ("Are there addresses to leave out?", "Should test customers be skipped?"),
                 (
-                    Option("No address is left out.", {}),
-                    Option("Skip emails with test in them.", {"staff": 'if "test" in email:\n    continue'}),
+                    Option("No email address is left out.", {}),
+                    Option(
+                        "Skip customers whose email contains test, in small letters, anywhere before or after the at sign.",
+                        {"staff": 'if "test" in email:\n    continue'},
+                    ),
                 ),
                 ("address", "addresses", "leave", "skip", "skipped", "test"),
             ),
@@ -49,14 +56,15 @@ def clean_customers(customers):
                 "again",
                 ("What about the same customer listed twice?", "Can the same name come again?"),
                 (
-                    Option("The same name may come again.", {}),
+                    Option("The same name may come again, every customer stays in.", {}),
                     Option(
-                        "Skip a name that was there before.", {"again": "if name in [row[0] for row in clean]:\n    continue"}
+                        "Skip a customer whose name, written as in the clean list, is already in it.",
+                        {"again": "if name in [row[0] for row in clean]:\n    continue"},
                     ),
                 ),
                 ("again", "twice", "same", "duplicate", "duplicates", "repeated", "before"),
             ),
-            order("clean", ("sorted",)),
+            order("clean", ("sorted",), "by name and then email, capital letters before small ones"),
         ),
         calls=(
             "clean_customers([('tom hill ', 'tom@hill.com'), ('ann', '')])",
@@ -74,7 +82,8 @@ def clean_customers(customers):
     Family(
         name="merge_gifts",
         area="records",
-        request="The same donor shows up several times in our list of gifts, pairs of name and amount. Make it a table with one number each.",
+        request="The same donor shows up several times in our list of gifts, pairs of name and amount. "
+        "Make it a table from each name to one number.",
         signature="def merge_gifts(gifts)",
         template="""
 def merge_gifts(gifts):
@@ -92,9 +101,14 @@ def merge_gifts(gifts):
                 "combine",
                 ("How do I combine gifts of the same donor?", "Should all gifts of a donor be added up?"),
                 (
-                    Option("Add up the gifts of a donor.", {"combine": "totals.get(name, 0) + amount"}),
-                    Option("Show only the last gift of a donor.", {"combine": "amount"}),
-                    Option("Show only the largest gift of a donor.", {"combine": "max(totals.get(name, amount), amount)"}),
+                    Option("Add up the amounts of all gifts of a donor.", {"combine": "totals.get(name, 0) + amount"}),
+                    Option(
+                        "Do not add up: for each donor show the amount of the last gift in the list.", {"combine": "amount"}
+                    ),
+                    Option(
+                        "Do not add up: for each donor show the amount of the largest gift.",
+                        {"combine": "max(totals.get(name, amount), amount)"},
+                    ),
                 ),
                 ("combine", "add", "sum", "last", "largest", "same"),
             ),
@@ -104,7 +118,10 @@ def merge_gifts(gifts):
                 ("What about negative amounts?", "Can an amount be below zero?"),
                 (
                     Option("Negative amounts count as they are.", {}),
-                    Option("A minus is a typing mistake, drop it.", {"negative": "amount = abs(amount)"}),
+                    Option(
+                        "A minus sign is a typing mistake: first of all turn negative amounts into positive ones.",
+                        {"negative": "amount = abs(amount)"},
+                    ),
                 ),
                 ("negative", "zero", "below", "minus", "returned"),
             ),
@@ -112,8 +129,11 @@ def merge_gifts(gifts):
                 "unnamed",
                 ("What if there is no name?", "How do I treat gifts without a donor?"),
                 (
-                    Option("Gifts without a name are treated the same.", {}),
-                    Option("Skip gifts without a name.", {"unnamed": "if not name:\n    continue"}),
+                    Option("Gifts without a name go into the table under the empty name.", {}),
+                    Option(
+                        "Skip gifts whose name is empty, so that they are not in the table.",
+                        {"unnamed": "if not name:\n    continue"},
+                    ),
                 ),
                 ("name", "without", "missing", "skip", "anonymous"),
             ),
@@ -121,9 +141,9 @@ def merge_gifts(gifts):
                 "little",
                 ("Should small totals be left out?", "Is there a smallest total to show?"),
                 (
-                    Option("Show all totals.", {}),
+                    Option("Show every donor, however little the number.", {}),
                     Option(
-                        "Leave out totals under 10.",
+                        "At the end leave out donors whose number in the table is under 10; exactly 10 stays.",
                         {"little": "totals = {name: totals[name] for name in totals if totals[name] >= 10}"},
                     ),
                 ),
@@ -146,7 +166,9 @@ def merge_gifts(gifts):
     Family(
         name="parse_settings",
         area="records",
-        request="Our settings come as one line such as size=10; color=red. Turn the line into a table.",
+        request="Our settings come as one line such as size=10; color=red. "
+        "Turn the line into a table from name to value, cut at the semicolons and at the first equals sign of each part. "
+        "Trim the blanks around names and values.",
         signature="def parse_settings(line)",
         template="""
 def parse_settings(line):
@@ -169,7 +191,10 @@ def parse_settings(line):
                 ("What about parts without an equals sign?", "What if a setting is only a word?"),
                 (
                     Option("Skip parts without an equals sign.", {"bare": "continue"}),
-                    Option("A part without an equals sign has the value yes.", {"bare": 'part = part + "=yes"'}),
+                    Option(
+                        "A part without an equals sign is the name of a setting whose value is the word yes.",
+                        {"bare": 'part = part + "=yes"'},
+                    ),
                 ),
                 ("equals", "sign", "without", "word", "only", "yes"),
             ),
@@ -178,9 +203,15 @@ def parse_settings(line):
                 "blank",
                 ("What if the value is missing?", "Do you want settings without a value?"),
                 (
-                    Option("Settings without a value stay in.", {}),
-                    Option("Skip settings without a value.", {"blank": "if not value:\n    continue"}),
-                    Option("For a missing value write unknown.", {"blank": 'value = value or "unknown"'}),
+                    Option("Settings without a value stay in, with an empty text as their value.", {}),
+                    Option(
+                        "Skip a setting with nothing after the equals sign, as if it were not in the line.",
+                        {"blank": "if not value:\n    continue"},
+                    ),
+                    Option(
+                        "With nothing after the equals sign the value is the word unknown, which then counts like any value.",
+                        {"blank": 'value = value or "unknown"'},
+                    ),
                 ),
                 ("missing", "value", "blank", "empty", "skip", "unknown"),
             ),
@@ -188,8 +219,11 @@ def parse_settings(line):
                 "again",
                 ("What about the same setting given twice?", "Which value counts when a setting comes again?"),
                 (
-                    Option("The last value of a setting counts.", {}),
-                    Option("The first value of a setting counts.", {"again": "if key in settings:\n    continue"}),
+                    Option("When the same name comes again, its last value counts.", {}),
+                    Option(
+                        "When the same name, as written in the table, comes again, its first value counts.",
+                        {"again": "if key in settings:\n    continue"},
+                    ),
                 ),
                 ("again", "twice", "same", "first", "last", "repeated", "duplicate"),
             ),
@@ -197,9 +231,10 @@ def parse_settings(line):
                 "numbers",
                 ("Should values be turned into numbers?", "Are all values texts?"),
                 (
-                    Option("All values stay texts.", {}),
+                    Option("All values stay texts, even those that look like numbers.", {}),
                     Option(
-                        "Turn values of only digits into numbers.", {"numbers": "if value.isdigit():\n    value = int(value)"}
+                        "Turn values made up of nothing but digits into whole numbers; all other values stay texts.",
+                        {"numbers": "if value.isdigit():\n    value = int(value)"},
                     ),
                 ),
                 ("number", "numbers", "digits", "text", "texts", "type"),

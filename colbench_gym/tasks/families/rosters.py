@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from colbench_gym.tasks.families.billing import letters
+from colbench_gym.tasks.families.billing import letters, reworded
 from colbench_gym.tasks.families.family import Family, Option, Topic
 
 FAMILIES = (
     Family(
         name="choose_room",
         area="scheduling",
-        request="Find the right meeting room for a number of people: the smallest one that fits. "
+        request="Give me the name of the right meeting room for a number of people: the smallest one that fits. "
         "Rooms are pairs of name and seats.",
         signature="def choose_room(rooms, people)",
         template="""
@@ -29,9 +29,13 @@ def choose_room(rooms, people):
                 "spare",
                 ("Should some seats stay free?", "Do we need more seats than people?"),
                 (
-                    Option("No seats need to stay free.", {}),
-                    Option("Keep 2 seats free.", {"spare": "people += 2"}),
-                    Option("Keep 5 seats free.", {"spare": "people += 5"}),
+                    Option("No seats need to stay free, one seat for each person is enough.", {}),
+                    Option(
+                        "Keep 2 seats free: a room fits only with at least 2 more seats than people.", {"spare": "people += 2"}
+                    ),
+                    Option(
+                        "Keep 5 seats free: a room fits only with at least 5 more seats than people.", {"spare": "people += 5"}
+                    ),
                 ),
                 ("spare", "free", "more", "extra"),
             ),
@@ -39,9 +43,15 @@ def choose_room(rooms, people):
                 "none",
                 ("What if no room is big enough?", "What do you want when nothing fits?"),
                 (
-                    Option("When nothing fits return nothing at all.", {"none": "if not fitting:\n    return None"}),
-                    Option("When nothing fits write none.", {"none": 'if not fitting:\n    return "none"'}),
-                    Option("When nothing fits take the last room.", {"none": "if not fitting:\n    fitting = rooms[-1:]"}),
+                    Option("When no room fits, return nothing at all.", {"none": "if not fitting:\n    return None"}),
+                    Option(
+                        "When no room fits, give just the word none in small letters, whatever else is wanted.",
+                        {"none": 'if not fitting:\n    return "none"'},
+                    ),
+                    Option(
+                        "When no room fits, take the last room on the list and treat it as if it fitted.",
+                        {"none": "if not fitting:\n    fitting = rooms[-1:]"},
+                    ),
                 ),
                 ("none", "nothing", "enough", "fits"),
             ),
@@ -49,18 +59,30 @@ def choose_room(rooms, people):
                 "ties",
                 ("What if two rooms are the same size?", "Which room wins on a tie?"),
                 (
-                    Option("On a tie take the first one.", {"ties": "0"}),
-                    Option("On a tie take the last one.", {"ties": "-1"}),
+                    Option(
+                        "When several smallest rooms have the same size, take the first of them on the list.", {"ties": "0"}
+                    ),
+                    Option(
+                        "When several smallest rooms have the same size, take the last of them on the list.", {"ties": "-1"}
+                    ),
                 ),
                 ("tie", "same", "size", "equal"),
             ),
-            letters("name"),
+            reworded(
+                letters("name"),
+                "Leave the letters of the name of the room as they are.",
+                "Write the name of the room in small letters.",
+                "Write the name of the room in capital letters.",
+            ),
             Topic(
                 "seats",
                 ("Do you want the seats as well?", "Is the name enough, or more about the room?"),
                 (
-                    Option("The name is enough.", {}),
-                    Option("Add a space and the seats to the name.", {"seats": 'name += " " + str(smallest)'}),
+                    Option("The name of the room is enough.", {}),
+                    Option(
+                        "After the name add a space and the number of seats the room has.",
+                        {"seats": 'name += " " + str(smallest)'},
+                    ),
                 ),
                 ("seats", "number", "more", "only"),
             ),
@@ -81,8 +103,8 @@ def choose_room(rooms, people):
     Family(
         name="reminder_texts",
         area="scheduling",
-        request="Write reminders like tax in 3 days for a list of events that are still to come. "
-        "Each event is a name and a day number, and I give you today.",
+        request='Write a list of reminders like "tax in 3 days" for events that are still to come. '
+        "Each event is a pair of name and day number, and I give you the day number of today.",
         signature="def reminder_texts(events, today)",
         template="""
 def reminder_texts(events, today):
@@ -103,9 +125,10 @@ def reminder_texts(events, today):
                 "soonest",
                 ("In which order do you want the reminders?", "Should the soonest event come first?"),
                 (
-                    Option("Keep the order as it is.", {}),
+                    Option("Keep the events in the order given.", {}),
                     Option(
-                        "The soonest event comes first.", {"soonest": "events = sorted(events, key=lambda event: event[1])"}
+                        "Sort the events by day, the smallest day number first.",
+                        {"soonest": "events = sorted(events, key=lambda event: event[1])"},
                     ),
                 ),
                 ("order", "sort", "soonest", "first"),
@@ -114,8 +137,11 @@ def reminder_texts(events, today):
                 "past",
                 ("What about events that are over?", "How do I treat events in the past?"),
                 (
-                    Option("Leave out events that are over.", {"past": "if left < 0:\n    continue"}),
-                    Option("Write the word over for events in the past.", {"past": 'if left < 0:\n    when = "over"'}),
+                    Option("Leave out events whose day is before today.", {"past": "if left < 0:\n    continue"}),
+                    Option(
+                        "For an event before today do not leave it out but write its name, a space and the word over.",
+                        {"past": 'if left < 0:\n    when = "over"'},
+                    ),
                 ),
                 ("past", "over", "gone", "missed"),
             ),
@@ -123,9 +149,15 @@ def reminder_texts(events, today):
                 "near",
                 ("How many days ahead should I remind you?", "Do you want events that are far away?"),
                 (
-                    Option("Remind me of all coming events.", {}),
-                    Option("Leave out events more than 10 days away.", {"near": "if left > 10:\n    continue"}),
-                    Option("Leave out events more than 50 days away.", {"near": "if left > 50:\n    continue"}),
+                    Option("Remind me of all coming events, however far away.", {}),
+                    Option(
+                        "Leave out events more than 10 days after today; exactly 10 days stays in.",
+                        {"near": "if left > 10:\n    continue"},
+                    ),
+                    Option(
+                        "Leave out events more than 50 days after today; exactly 50 days stays in.",
+                        {"near": "if left > 50:\n    continue"},
+                    ),
                 ),
                 ("ahead", "far", "away", "near"),
             ),
@@ -133,12 +165,20 @@ def reminder_texts(events, today):
                 "today",
                 ("What should it say for events of today?", "How do I write zero days?"),
                 (
-                    Option("Write zero days like any other number.", {}),
-                    Option("Write today instead of zero days.", {"today": 'if left == 0:\n    when = "today"'}),
+                    Option('An event of today gets "in 0 days", like any other number.', {}),
+                    Option(
+                        "For an event of today write its name, a space and the word today.",
+                        {"today": 'if left == 0:\n    when = "today"'},
+                    ),
                 ),
                 ("today", "zero", "same"),
             ),
-            letters("name"),
+            reworded(
+                letters("name"),
+                "Leave the letters of the names of the events as they are.",
+                "Write the names of the events in small letters; the other words stay as they are.",
+                "Write the names of the events in capital letters; the other words stay as they are.",
+            ),
         ),
         calls=(
             "reminder_texts([('tax', 65), ('doctor', 134), ('Trip', 50), ('bills', 42)], 50)",
@@ -156,7 +196,8 @@ def reminder_texts(events, today):
     Family(
         name="duty_roster",
         area="scheduling",
-        request="The people on a list take turns at being on duty. Tell me who is on for each of a number of days.",
+        request="The people on a list take turns at being on duty, and when all had their turn it begins again. "
+        "List who is on duty on each of a number of days.",
         signature="def duty_roster(names, days)",
         template="""
 def duty_roster(names, days):
@@ -174,9 +215,12 @@ def duty_roster(names, days):
                 "sequence",
                 ("In what sequence do the names come?", "In which order do people take turns?"),
                 (
-                    Option("Go through the list as it is.", {}),
-                    Option("Sort by name.", {"sequence": "names = sorted(names)"}),
-                    Option("Start at the end of the list and go backwards.", {"sequence": "names = names[::-1]"}),
+                    Option("People take turns as they stand on the list.", {}),
+                    Option(
+                        "Sort the names as they are written, capital letters before small ones, then go through that list.",
+                        {"sequence": "names = sorted(names)"},
+                    ),
+                    Option("Start with the last person on the list and go backwards.", {"sequence": "names = names[::-1]"}),
                 ),
                 ("order", "start", "starts", "sort", "sequence"),
             ),
@@ -184,19 +228,30 @@ def duty_roster(names, days):
                 "turns",
                 ("How long is one turn?", "Does someone stay on for several days in a row?"),
                 (
-                    Option("Each turn is one day.", {"turns": "day"}),
-                    Option("Each turn is 2 days in a row.", {"turns": "day // 2"}),
+                    Option("Each turn is a single day.", {"turns": "day"}),
+                    Option("Each turn is 2 days in a row for the same person.", {"turns": "day // 2"}),
                 ),
                 ("turn", "long", "row", "several"),
             ),
-            letters("name"),
+            reworded(
+                letters("name"),
+                "Leave the letters of the names of the people as they are.",
+                "Write the names of the people in small letters; any other word stays as it is.",
+                "Write the names of the people in capital letters; any other word stays as it is.",
+            ),
             Topic(
                 "rest",
                 ("Are there days with nobody on duty?", "Are some days free?"),
                 (
                     Option("Someone is on duty every day.", {}),
-                    Option("Every third day write free.", {"rest": 'if day % 3 == 2:\n    name = "free"'}),
-                    Option("Every fifth day write free.", {"rest": 'if day % 5 == 4:\n    name = "free"'}),
+                    Option(
+                        "On days 3, 6, 9 and so on write the word free instead of the name; that turn is lost, not moved.",
+                        {"rest": 'if day % 3 == 2:\n    name = "free"'},
+                    ),
+                    Option(
+                        "On days 5, 10, 15 and so on write the word free instead of the name; that turn is lost, not moved.",
+                        {"rest": 'if day % 5 == 4:\n    name = "free"'},
+                    ),
                 ),
                 ("free", "nobody", "rest", "every"),
             ),
@@ -204,8 +259,11 @@ def duty_roster(names, days):
                 "number",
                 ("Do you want the day with each name?", "Are the names alone enough?"),
                 (
-                    Option("The names alone are enough.", {"number": "name"}),
-                    Option("Give pairs of day and name, from day 1.", {"number": "(day + 1, name)"}),
+                    Option("The names alone are enough, without the days.", {"number": "name"}),
+                    Option(
+                        "For each day give a pair of its number and the name; the first day has number 1.",
+                        {"number": "(day + 1, name)"},
+                    ),
                 ),
                 ("pairs", "number", "alone", "day"),
             ),

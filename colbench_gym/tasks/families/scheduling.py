@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colbench_gym.tasks.families.billing import first, order
+from colbench_gym.tasks.families.billing import first, order, reworded
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, empty, rounding
 
@@ -10,8 +10,8 @@ FAMILIES = (
     Family(
         name="free_slots",
         area="scheduling",
-        request="Find the free times in someone's day. There are the busy times as pairs, "
-        "and the start and end of the day, all in minutes.",
+        request="Find the free times in someone's day. There are the busy times as pairs of start and end, "
+        "not always sorted, then the start of the day and the end of the day, all in minutes.",
         signature="def free_slots(busy, start, end)",
         template="""
 def free_slots(busy, start, end):
@@ -32,9 +32,15 @@ def free_slots(busy, start, end):
                 "pause",
                 ("Is a pause needed after a busy time?", "Can the free time begin right after a meeting?"),
                 (
-                    Option("No pause is needed.", {}),
-                    Option("Keep a pause of 5 after each busy time.", {"pause": "finish += 5"}),
-                    Option("Keep a pause of 10 after each busy time.", {"pause": "finish += 10"}),
+                    Option("No pause is needed, free time can begin as soon as a busy time ends.", {}),
+                    Option(
+                        "The 5 minutes after each busy time are a pause and not free; no pause is needed before a busy time.",
+                        {"pause": "finish += 5"},
+                    ),
+                    Option(
+                        "The 10 minutes after each busy time are a pause and not free; no pause is needed before a busy time.",
+                        {"pause": "finish += 10"},
+                    ),
                 ),
                 ("pause", "break", "buffer", "right"),
             ),
@@ -42,20 +48,37 @@ def free_slots(busy, start, end):
                 "least",
                 ("Do very short gaps count?", "How long must a free time be at least?"),
                 (
-                    Option("Short gaps count as well.", {}),
-                    Option("Skip gaps under 20.", {"least": "slots = [slot for slot in slots if slot[1] - slot[0] >= 20]"}),
-                    Option("Skip gaps under 50.", {"least": "slots = [slot for slot in slots if slot[1] - slot[0] >= 50]"}),
+                    Option("Free times count however short they are.", {}),
+                    Option(
+                        "Leave out free times shorter than 20 minutes, measured after any pause; exactly 20 minutes stays in.",
+                        {"least": "slots = [slot for slot in slots if slot[1] - slot[0] >= 20]"},
+                    ),
+                    Option(
+                        "Leave out free times shorter than 50 minutes, measured after any pause; exactly 50 minutes stays in.",
+                        {"least": "slots = [slot for slot in slots if slot[1] - slot[0] >= 50]"},
+                    ),
                 ),
                 ("short", "gaps", "long", "least", "minimum"),
             ),
-            order("slots", ("last",)),
-            first("slots", (2,)),
+            reworded(
+                order("slots", ("last",)),
+                "List the free times from the earliest to the latest.",
+                "List the free times the other way around, from the latest to the earliest.",
+            ),
+            reworded(
+                first("slots", (2,)),
+                "Give all the free times.",
+                "Give only the first 2 free times, as they stand in the final order.",
+            ),
             Topic(
                 "show",
                 ("Do you want start and end or the length?", "What should I show for each free time?"),
                 (
-                    Option("Show start and end of each.", {}),
-                    Option("Show only the length of each.", {"show": "slots = [slot[1] - slot[0] for slot in slots]"}),
+                    Option("Show each free time as a pair of start and end.", {}),
+                    Option(
+                        "Show only the length of each free time, in minutes.",
+                        {"show": "slots = [slot[1] - slot[0] for slot in slots]"},
+                    ),
                 ),
                 ("show", "length", "start", "each"),
             ),
@@ -76,7 +99,8 @@ def free_slots(busy, start, end):
     Family(
         name="shift_hours",
         area="scheduling",
-        request="Add up the hours someone worked. Each shift is a pair of start and end in minutes since midnight.",
+        request="Add up the time someone worked and give it in hours. "
+        "Each shift is a pair of start and end in minutes since midnight.",
         signature="def shift_hours(shifts)",
         template="""
 def shift_hours(shifts):
@@ -97,9 +121,12 @@ def shift_hours(shifts):
                 "night",
                 ("What if a shift ends before it starts?", "Are there night shifts over midnight?"),
                 (
-                    Option("Nothing special for shifts over midnight.", {}),
-                    Option("Skip shifts that end before they start.", {"night": "if end < start:\n    continue"}),
-                    Option("An end before the start is on the next day.", {"night": "if end < start:\n    end += 1440"}),
+                    Option("Nothing special for shifts over midnight, simply take end minus start.", {}),
+                    Option("Leave out shifts whose end is before their start.", {"night": "if end < start:\n    continue"}),
+                    Option(
+                        "When the end is before the start, the shift goes over midnight and ends on the next day.",
+                        {"night": "if end < start:\n    end += 1440"},
+                    ),
                 ),
                 ("night", "midnight", "before", "over"),
             ),
@@ -107,15 +134,35 @@ def shift_hours(shifts):
                 "pause",
                 ("Is a break taken off?", "Do I subtract a pause from a shift?"),
                 (
-                    Option("No break is taken off.", {}),
-                    Option("Take 20 minutes off shifts above 200 minutes.", {"pause": "if length > 200:\n    length -= 20"}),
-                    Option("Take 50 minutes off shifts above 500 minutes.", {"pause": "if length > 500:\n    length -= 50"}),
+                    Option("No break is taken off a shift.", {}),
+                    Option(
+                        "Take 20 minutes off each shift that is longer than 200 minutes; exactly 200 minutes stays whole.",
+                        {"pause": "if length > 200:\n    length -= 20"},
+                    ),
+                    Option(
+                        "Take 50 minutes off each shift that is longer than 500 minutes; exactly 500 minutes stays whole.",
+                        {"pause": "if length > 500:\n    length -= 50"},
+                    ),
                 ),
                 ("break", "pause", "off", "subtract", "lunch"),
             ),
-            empty(("None", "-1"), "not shifts"),
-            rounding("hours", ("tenths", "down")),
-            cap("hours", (20,)),
+            reworded(
+                empty(("None", "-1"), "not shifts"),
+                "Nothing special: without shifts the total is zero.",
+                "When there are no shifts at all, return nothing, that is None.",
+                "When there are no shifts at all, return minus one.",
+            ),
+            reworded(
+                rounding("hours", ("tenths", "down")),
+                "No rounding, give the exact hours.",
+                "Round the total hours to one decimal.",
+                "Round the total hours down to a whole number, so that minus 1.5 becomes minus 2.",
+            ),
+            reworded(
+                cap("hours", (20,)),
+                "There is no upper limit on the hours.",
+                "The total is never above 20 hours; a higher one becomes 20.",
+            ),
         ),
         calls=(
             "shift_hours([(1275, 33), (15, 567), (1380, 1416), (675, 823)])",
@@ -133,7 +180,8 @@ def shift_hours(shifts):
     Family(
         name="overtime_minutes",
         area="scheduling",
-        request="A normal day has 480 minutes of work. From the minutes worked on each day I want the overtime, summed up.",
+        request="A normal day has 480 minutes of work, what is above that is overtime. "
+        "From the minutes worked on each day I want the overtime of all days, summed up in minutes.",
         signature="def overtime_minutes(worked)",
         template="""
 def overtime_minutes(worked):
@@ -153,8 +201,8 @@ def overtime_minutes(worked):
                 "short",
                 ("What about days that are too short?", "Do short days reduce the overtime?"),
                 (
-                    Option("Days that are too short count as zero.", {"short": "extra = max(extra, 0)"}),
-                    Option("Days that are too short are taken off.", {}),
+                    Option("Days under 480 minutes count as zero and take nothing off.", {"short": "extra = max(extra, 0)"}),
+                    Option("On days under 480 minutes, take the missing minutes off the sum, which may go below zero.", {}),
                 ),
                 ("short", "reduce", "less", "under", "negative"),
             ),
@@ -162,12 +210,14 @@ def overtime_minutes(worked):
                 "small",
                 ("Do a few minutes count?", "Should I leave out very little overtime?"),
                 (
-                    Option("Every minute counts.", {}),
+                    Option("Even a single minute of difference counts.", {}),
                     Option(
-                        "Leave out days with less than 10 minutes difference.", {"small": "if abs(extra) < 10:\n    continue"}
+                        "Leave out days less than 10 minutes above or below 480; a difference of exactly 10 counts in full.",
+                        {"small": "if abs(extra) < 10:\n    continue"},
                     ),
                     Option(
-                        "Leave out days with less than 20 minutes difference.", {"small": "if abs(extra) < 20:\n    continue"}
+                        "Leave out days less than 20 minutes above or below 480; a difference of exactly 20 counts in full.",
+                        {"small": "if abs(extra) < 20:\n    continue"},
                     ),
                 ),
                 ("few", "little", "every", "leave"),
@@ -176,9 +226,15 @@ def overtime_minutes(worked):
                 "long",
                 ("Do very long days count more?", "Is there a rule for very long days?"),
                 (
-                    Option("Long days count like others.", {}),
-                    Option("Overtime above 100 on one day counts double.", {"long": "if extra > 100:\n    extra = extra * 2"}),
-                    Option("One day counts 100 minutes at most.", {"long": "extra = min(extra, 100)"}),
+                    Option("Long days count like all others.", {}),
+                    Option(
+                        "On a day with more than 100 minutes of overtime, all overtime of that day counts double.",
+                        {"long": "if extra > 100:\n    extra = extra * 2"},
+                    ),
+                    Option(
+                        "No day counts for more than 100 minutes of overtime, what is above that is lost.",
+                        {"long": "extra = min(extra, 100)"},
+                    ),
                 ),
                 ("long", "rule", "double", "day"),
             ),
@@ -186,13 +242,23 @@ def overtime_minutes(worked):
                 "steps",
                 ("Should the sum be rounded to full steps?", "Do you want the exact minutes?"),
                 (
-                    Option("Give the exact minutes.", {}),
-                    Option("Round the sum down to full 10 minutes.", {"steps": "total = total // 10 * 10"}),
-                    Option("Round the sum up to full 10 minutes.", {"steps": "total = -(-total // 10) * 10"}),
+                    Option("Give the exact sum of minutes.", {}),
+                    Option(
+                        "Round the sum down to a multiple of 10; minus 12 becomes minus 20.",
+                        {"steps": "total = total // 10 * 10"},
+                    ),
+                    Option(
+                        "Round the sum up to a multiple of 10; minus 12 becomes minus 10.",
+                        {"steps": "total = -(-total // 10) * 10"},
+                    ),
                 ),
                 ("round", "exact", "steps", "full"),
             ),
-            empty(("-1",), "not worked"),
+            reworded(
+                empty(("-1",), "not worked"),
+                "Nothing special: without any days the sum is zero.",
+                "When there are no days at all, return minus one.",
+            ),
         ),
         calls=(
             "overtime_minutes([472, 383, 493, 489, 658])",
@@ -210,8 +276,8 @@ def overtime_minutes(worked):
     Family(
         name="next_due_days",
         area="scheduling",
-        request="A machine needs a check every so many days. From the last day, the gap and a count, list the next due days; "
-        "days are numbers and day 0 is a Monday.",
+        request="A machine needs a check every so many days. From the day of the last check, the gap in days and a count, "
+        "list that many next due days. Days are numbers and day 0 is a Monday.",
         signature="def next_due_days(last, gap, count)",
         template="""
 def next_due_days(last, gap, count):
@@ -231,9 +297,15 @@ def next_due_days(last, gap, count):
                 "weekend",
                 ("What if a day falls on a weekend?", "May a check be on Saturday or Sunday?"),
                 (
-                    Option("Weekends are like other days.", {}),
-                    Option("Move weekend days to the next Monday.", {"weekend": "while day % 7 > 4:\n    day += 1"}),
-                    Option("Move weekend days to the Friday before.", {"weekend": "while day % 7 > 4:\n    day -= 1"}),
+                    Option("Saturdays and Sundays are like other days.", {}),
+                    Option(
+                        "A due day on Saturday or Sunday moves to the next Monday; later due days do not shift with it.",
+                        {"weekend": "while day % 7 > 4:\n    day += 1"},
+                    ),
+                    Option(
+                        "A due day on Saturday or Sunday moves to the Friday before; later due days do not shift with it.",
+                        {"weekend": "while day % 7 > 4:\n    day -= 1"},
+                    ),
                 ),
                 ("weekend", "saturday", "sunday"),
             ),
@@ -241,9 +313,15 @@ def next_due_days(last, gap, count):
                 "early",
                 ("Do you want to be told ahead of time?", "Should I give the due day or an earlier day?"),
                 (
-                    Option("Give the due day as such.", {}),
-                    Option("Give the day 2 days earlier.", {"early": "day -= 2"}),
-                    Option("Give the day 5 days earlier.", {"early": "day -= 5"}),
+                    Option("Give the due day itself, not an earlier one.", {}),
+                    Option(
+                        "Give the day 2 days before each due day, after any move off a weekend, even if it is a weekend day.",
+                        {"early": "day -= 2"},
+                    ),
+                    Option(
+                        "Give the day 5 days before each due day, after any move off a weekend, even if it is a weekend day.",
+                        {"early": "day -= 5"},
+                    ),
                 ),
                 ("early", "earlier", "ahead", "warning"),
             ),
@@ -251,9 +329,15 @@ def next_due_days(last, gap, count):
                 "until",
                 ("Is there a last day for the plan?", "How far ahead should the list go?"),
                 (
-                    Option("The list has no last day.", {}),
-                    Option("Leave out days above 100.", {"until": "if day > 100:\n    continue"}),
-                    Option("Leave out days above 200.", {"until": "if day > 200:\n    continue"}),
+                    Option("The plan has no last day.", {}),
+                    Option(
+                        "Leave out days that would be listed with a number above 100; 100 stays in, nothing is added instead.",
+                        {"until": "if day > 100:\n    continue"},
+                    ),
+                    Option(
+                        "Leave out days that would be listed with a number above 200; 200 stays in, nothing is added instead.",
+                        {"until": "if day > 200:\n    continue"},
+                    ),
                 ),
                 ("until", "far", "above", "end"),
             ),
@@ -261,12 +345,19 @@ def next_due_days(last, gap, count):
                 "include",
                 ("Should the last check be in the list?", "Do I list only the coming days?"),
                 (
-                    Option("List only the coming days.", {}),
-                    Option("Put the last day in front of the list.", {"include": "days.insert(0, last)"}),
+                    Option("List only the coming days, not the last check.", {}),
+                    Option(
+                        "Put the day of the last check, unchanged, in front of the coming days, before any change of order.",
+                        {"include": "days.insert(0, last)"},
+                    ),
                 ),
                 ("include", "only", "coming", "front"),
             ),
-            order("days", ("last",)),
+            reworded(
+                order("days", ("last",)),
+                "Keep the days in the order in which they come.",
+                "Turn the finished list around, so that its last day comes first.",
+            ),
         ),
         calls=(
             "next_due_days(11, 50, 4)",

@@ -12,7 +12,8 @@ def few(variable: str, things: str, options: Sequence[tuple[int, str]]) -> Topic
     """Too few `things` in the list `variable`; one special wish for each limit and value to return (None or a number)."""
     wishes = (
         Option(
-            f"With fewer than {limit} {things} return {'nothing at all' if value == 'None' else value}.",
+            f"With fewer than {limit} {things} return {'nothing at all' if value == 'None' else value}; "
+            "count them after skipping any but before leaving any out.",
             {"few": f"if len({variable}) < {limit}:\n    return {value}"},
         )
         for limit, value in options
@@ -29,7 +30,8 @@ FAMILIES = (
     Family(
         name="weighted_score",
         area="scoring",
-        request="Work out the overall score of a supplier. I have pairs of points and weight, and heavier points count more.",
+        request="Work out the overall score of a supplier from pairs of points and weight. "
+        "It is the weighted average, points times weight added up and divided by the sum of the weights.",
         signature="def weighted_score(marks)",
         template="""
 def weighted_score(marks):
@@ -49,7 +51,10 @@ def weighted_score(marks):
                 ("What about negative points?", "Can points be below zero?"),
                 (
                     Option("Negative points count as they are.", {}),
-                    Option("Skip negative points.", {"negative": "marks = [row for row in marks if row[0] >= 0]"}),
+                    Option(
+                        "First of all skip every pair with negative points, along with its weight.",
+                        {"negative": "marks = [row for row in marks if row[0] >= 0]"},
+                    ),
                 ),
                 ("negative", "zero", "below", "minus"),
             ),
@@ -57,9 +62,15 @@ def weighted_score(marks):
                 "lowest",
                 ("Do all points count?", "Should the lowest or highest points be left out?"),
                 (
-                    Option("All points count.", {}),
-                    Option("Leave out the lowest points.", {"lowest": "marks = sorted(marks)[1:]"}),
-                    Option("Leave out the highest points.", {"lowest": "marks = sorted(marks)[:-1]"}),
+                    Option("All pairs count, the lowest and the highest too.", {}),
+                    Option(
+                        "Leave out the one pair with the lowest points, along with its weight.",
+                        {"lowest": "marks = sorted(marks)[1:]"},
+                    ),
+                    Option(
+                        "Leave out the one pair with the highest points, along with its weight.",
+                        {"lowest": "marks = sorted(marks)[:-1]"},
+                    ),
                 ),
                 ("lowest", "highest", "worst", "best", "drop", "leave"),
             ),
@@ -83,7 +94,7 @@ def weighted_score(marks):
     Family(
         name="star_rating",
         area="scoring",
-        request="Show how many stars a product has, from the list of stars that customers gave.",
+        request="Show how many stars a product has, the average of the list of stars that customers gave.",
         signature="def star_rating(stars)",
         template="""
 def star_rating(stars):
@@ -102,7 +113,10 @@ def star_rating(stars):
                 ("What do zero stars mean?", "Should zeros count?"),
                 (
                     Option("Zero stars count like all others.", {}),
-                    Option("Skip zeros.", {"zeros": "stars = [star for star in stars if star > 0]"}),
+                    Option(
+                        "First of all skip zeros, as if nobody had given them.",
+                        {"zeros": "stars = [star for star in stars if star > 0]"},
+                    ),
                 ),
                 ("zero", "zeros", "count", "skip"),
             ),
@@ -111,9 +125,15 @@ def star_rating(stars):
                 "trim",
                 ("Do all ratings count?", "Should some ratings be left out?"),
                 (
-                    Option("All ratings count.", {}),
-                    Option("Leave out the best and the worst rating.", {"trim": "stars = sorted(stars)[1:-1]"}),
-                    Option("Only the last 3 ratings count.", {"trim": "stars = stars[-3:]"}),
+                    Option("No rating is left out for being the best, the worst or an early one.", {}),
+                    Option(
+                        "Leave out one best and one worst rating before taking the average.",
+                        {"trim": "stars = sorted(stars)[1:-1]"},
+                    ),
+                    Option(
+                        "Leave out all ratings but the last 3 in the list before taking the average.",
+                        {"trim": "stars = stars[-3:]"},
+                    ),
                 ),
                 ("all", "best", "worst", "last", "old", "recent", "leave"),
             ),
@@ -136,7 +156,8 @@ def star_rating(stars):
     Family(
         name="quiz_score",
         area="scoring",
-        request="Count the points of a quiz. Answers and solution are texts with one letter for each question.",
+        request="Count the points of a quiz. Answers and solution are texts with one letter for each question, in the same order. "
+        "An answer is right when it is the letter of the solution.",
         signature="def quiz_score(answers, solution)",
         template="""
 def quiz_score(answers, solution):
@@ -155,9 +176,9 @@ def quiz_score(answers, solution):
                 "points",
                 ("How many points does a right answer give?", "Is a right answer worth just one point?"),
                 (
-                    Option("A right answer gives 1 point.", {"points": "1"}),
-                    Option("A right answer gives 2 points.", {"points": "2"}),
-                    Option("A right answer gives 5 points.", {"points": "5"}),
+                    Option("Each right answer gives 1 point.", {"points": "1"}),
+                    Option("Each right answer gives 2 points.", {"points": "2"}),
+                    Option("Each right answer gives 5 points.", {"points": "5"}),
                 ),
                 ("points", "right", "correct", "worth"),
             ),
@@ -166,9 +187,12 @@ def quiz_score(answers, solution):
                 ("Do wrong answers cost anything?", "Is there a penalty for wrong answers?"),
                 (
                     Option("Wrong answers cost nothing.", {}),
-                    Option("An answer that is not right costs 1 point.", {"wrong": "else:\n    score -= 1"}),
                     Option(
-                        "A wrong answer costs 1 point, a dash costs nothing.",
+                        "Everything that is not right, a dash too, takes off 1 point, and the score may go below zero.",
+                        {"wrong": "else:\n    score -= 1"},
+                    ),
+                    Option(
+                        "A wrong answer takes off 1 point, even below zero, but a dash means no answer and costs nothing.",
                         {"wrong": 'elif given != "-":\n    score -= 1'},
                     ),
                 ),
@@ -178,8 +202,11 @@ def quiz_score(answers, solution):
                 "case",
                 ("Do small letters count as well?", "What about capital and small letters in the answers?"),
                 (
-                    Option("Only the same letter in the same size is right.", {}),
-                    Option("Small letters in the answers count as capital letters.", {"case": "answers = answers.upper()"}),
+                    Option("Only the very same letter is right, a small letter is not its capital.", {}),
+                    Option(
+                        "Turn small letters in the answers into capital letters before comparing them with the solution.",
+                        {"case": "answers = answers.upper()"},
+                    ),
                 ),
                 ("small", "capital", "letters", "lower", "upper"),
             ),
@@ -188,7 +215,10 @@ def quiz_score(answers, solution):
                 ("Is there a bonus when all is right?", "Do you give extra points?"),
                 (
                     Option("There is no bonus.", {}),
-                    Option("Add 5 points when all answers are right.", {"bonus": "if answers == solution:\n    score += 5"}),
+                    Option(
+                        "Add 5 points to the score when all answers are right.",
+                        {"bonus": "if answers == solution:\n    score += 5"},
+                    ),
                 ),
                 ("bonus", "extra", "all", "perfect"),
             ),
@@ -210,7 +240,8 @@ def quiz_score(answers, solution):
     Family(
         name="loyalty_points",
         area="scoring",
-        request="Tell me how many loyalty points a customer earns with a list of purchases. One euro is one point.",
+        request="Tell me how many loyalty points a customer earns with a list of purchases, each an amount in euros. "
+        "One euro is one point.",
         signature="def loyalty_points(purchases)",
         template="""
 def loyalty_points(purchases):
@@ -229,9 +260,14 @@ def loyalty_points(purchases):
                 "small",
                 ("Do small purchases earn points?", "What about returns with a negative amount?"),
                 (
-                    Option("Every amount counts.", {}),
-                    Option("Skip amounts under 5.", {"small": "if amount < 5:\n    continue"}),
-                    Option("Skip negative amounts.", {"small": "if amount < 0:\n    continue"}),
+                    Option("Every amount counts, and a negative one lowers the points.", {}),
+                    Option(
+                        "Amounts under 5, negative ones too, earn and cost nothing; exactly 5 counts.",
+                        {"small": "if amount < 5:\n    continue"},
+                    ),
+                    Option(
+                        "Negative amounts earn and cost nothing; all others count.", {"small": "if amount < 0:\n    continue"}
+                    ),
                 ),
                 ("small", "negative", "returns", "returned", "minimum", "under"),
             ),
@@ -239,9 +275,15 @@ def loyalty_points(purchases):
                 "double",
                 ("Do large purchases earn more?", "Is every euro worth the same?"),
                 (
-                    Option("Every euro earns the same.", {}),
-                    Option("Amounts from 100 upwards count double.", {"double": "if amount >= 100:\n    amount = amount * 2"}),
-                    Option("Amounts above 50 count double.", {"double": "if amount > 50:\n    amount = amount * 2"}),
+                    Option("Every euro earns one point, however large the purchase.", {}),
+                    Option(
+                        "The whole amount of a purchase of 100 or more counts double.",
+                        {"double": "if amount >= 100:\n    amount = amount * 2"},
+                    ),
+                    Option(
+                        "The whole amount of a purchase above 50, not exactly 50, counts double.",
+                        {"double": "if amount > 50:\n    amount = amount * 2"},
+                    ),
                 ),
                 ("large", "more", "double", "same", "high"),
             ),
@@ -250,7 +292,10 @@ def loyalty_points(purchases):
                 ("Is there a bonus for many purchases?", "Do you give extra points?"),
                 (
                     Option("There is no bonus.", {}),
-                    Option("Add 20 points for 3 or more purchases.", {"bonus": "if len(purchases) >= 3:\n    points += 20"}),
+                    Option(
+                        "Add 20 points once when the list holds 3 or more purchases, whatever their amounts.",
+                        {"bonus": "if len(purchases) >= 3:\n    points += 20"},
+                    ),
                 ),
                 ("bonus", "extra", "many", "add"),
             ),

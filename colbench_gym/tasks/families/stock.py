@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colbench_gym.tasks.families.billing import first, letters, order, zeros
+from colbench_gym.tasks.families.billing import first, letters, order, reworded, zeros
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap
 
@@ -10,8 +10,8 @@ FAMILIES = (
     Family(
         name="pick_list",
         area="inventory",
-        request="For an order, given as pairs of item and wanted pieces, list how many of each we can fetch. "
-        "The stock is a table of item and pieces.",
+        request="For an order, given as pairs of item and wanted pieces, list pairs of item and the pieces we can fetch. "
+        "The stock is a table of item and pieces on the shelf; an item that is not in it we do not have.",
         signature="def pick_list(order, stock)",
         template="""
 def pick_list(order, stock):
@@ -32,9 +32,15 @@ def pick_list(order, stock):
                 "reserve",
                 ("May I empty the shelf?", "Should some pieces stay on the shelf?"),
                 (
-                    Option("You may take everything we have.", {}),
-                    Option("Always leave 2 pieces on the shelf.", {"reserve": "left = max(left - 2, 0)"}),
-                    Option("Always leave 5 pieces on the shelf.", {"reserve": "left = max(left - 5, 0)"}),
+                    Option("You may take every piece that is on the shelf.", {}),
+                    Option(
+                        "Always leave 2 pieces of each item on the shelf; only the rest counts as available.",
+                        {"reserve": "left = max(left - 2, 0)"},
+                    ),
+                    Option(
+                        "Always leave 5 pieces of each item on the shelf; only the rest counts as available.",
+                        {"reserve": "left = max(left - 5, 0)"},
+                    ),
                 ),
                 ("shelf", "stay", "empty", "reserve", "leave"),
             ),
@@ -42,14 +48,30 @@ def pick_list(order, stock):
                 "partly",
                 ("What if there are not enough pieces?", "May I pick only a part of what is wanted?"),
                 (
-                    Option("When there are not enough, take what is there.", {}),
-                    Option("When there are not enough, take none.", {"partly": "if left < wanted:\n    left = 0"}),
+                    Option("When there are not enough pieces of an item, take what is available.", {}),
+                    Option(
+                        "When an item has fewer available pieces than wanted, take none of it; any upper limit comes later.",
+                        {"partly": "if left < wanted:\n    left = 0"},
+                    ),
                 ),
                 ("enough", "part", "partly", "short", "fewer"),
             ),
-            cap("amount", (10,)),
-            zeros("amount"),
-            order("picks"),
+            reworded(
+                cap("amount", (10,)),
+                "There is no upper limit on the pieces of an item.",
+                "Fetch at most 10 pieces of any one item.",
+            ),
+            reworded(
+                zeros("amount"),
+                "Items of which we fetch zero pieces stay on the list.",
+                "Leave out items of which we fetch zero pieces.",
+            ),
+            reworded(
+                order("picks"),
+                "Keep the items in the order in which they were wanted.",
+                "Sort the list by item, capital letters before small ones.",
+                "Put the item with the most fetched pieces first; items with equal numbers keep their order.",
+            ),
         ),
         calls=(
             "pick_list([('rope', 7), ('Nails', 8), ('Lamp', 5), ('soap', 11)], {'rope': 9, 'Nails': 5, 'soap': 36})",
@@ -67,8 +89,8 @@ def pick_list(order, stock):
     Family(
         name="pack_boxes",
         area="inventory",
-        request="We pack things into boxes one after the other, a box holds up to 20 kilos. From the weights, "
-        "list what goes in each box.",
+        request="We pack things into boxes, and a box holds up to 20 kilos. When the next thing does not fit in the box, "
+        "we close that box for good and start a new one. From the weights in kilos, list what goes in each box.",
         signature="def pack_boxes(weights)",
         template="""
 def pack_boxes(weights):
@@ -88,9 +110,12 @@ def pack_boxes(weights):
                 "sequence",
                 ("Which things are packed first?", "In which order should I pack?"),
                 (
-                    Option("Pack them in the order given.", {}),
-                    Option("Pack the heaviest first.", {"sequence": "weights = sorted(weights, reverse=True)"}),
-                    Option("Pack the lightest first.", {"sequence": "weights = sorted(weights)"}),
+                    Option("Pack the things in the order given.", {}),
+                    Option(
+                        "Sort the things before packing, the heaviest first.",
+                        {"sequence": "weights = sorted(weights, reverse=True)"},
+                    ),
+                    Option("Sort the things before packing, the lightest first.", {"sequence": "weights = sorted(weights)"}),
                 ),
                 ("order", "first", "sequence", "heaviest", "lightest"),
             ),
@@ -98,8 +123,11 @@ def pack_boxes(weights):
                 "heavy",
                 ("What if one thing is too heavy for a box?", "How do I treat things above 20 kilos?"),
                 (
-                    Option("A thing that is too heavy gets its own box.", {}),
-                    Option("Skip things above 20.", {"heavy": "if weight > 20:\n    continue"}),
+                    Option("A thing of more than 20 kilos gets a box of its own.", {}),
+                    Option(
+                        "Leave out things of more than 20 kilos; exactly 20 kilos is still packed.",
+                        {"heavy": "if weight > 20:\n    continue"},
+                    ),
                 ),
                 ("heavy", "above", "big", "own"),
             ),
@@ -107,9 +135,15 @@ def pack_boxes(weights):
                 "most",
                 ("How many things may be in one box?", "Is there a limit on pieces per box?"),
                 (
-                    Option("Only the weight matters, not the number.", {}),
-                    Option("At most 2 things in a box.", {"most": " or len(boxes[-1]) == 2"}),
-                    Option("At most 3 things in a box.", {"most": " or len(boxes[-1]) == 3"}),
+                    Option("Any number of things may be in a box, only the weight matters.", {}),
+                    Option(
+                        "Put at most 2 things in a box; the third goes in a new box even if it is light.",
+                        {"most": " or len(boxes[-1]) == 2"},
+                    ),
+                    Option(
+                        "Put at most 3 things in a box; the fourth goes in a new box even if it is light.",
+                        {"most": " or len(boxes[-1]) == 3"},
+                    ),
                 ),
                 ("many", "number", "pieces", "limit"),
             ),
@@ -117,12 +151,19 @@ def pack_boxes(weights):
                 "show",
                 ("Do you want all weights of a box or one number?", "What should I show for each box?"),
                 (
-                    Option("Show all the weights in a box.", {}),
-                    Option("Show only the total weight of each box.", {"show": "boxes = [sum(box) for box in boxes]"}),
+                    Option("For each box show the list of the weights in it.", {}),
+                    Option(
+                        "For each box show only one number, the total weight in it.",
+                        {"show": "boxes = [sum(box) for box in boxes]"},
+                    ),
                 ),
                 ("show", "total", "weights", "each"),
             ),
-            first("boxes", (3,)),
+            reworded(
+                first("boxes", (3,)),
+                "List all the boxes.",
+                "List only the first 3 boxes; things in later boxes are dropped.",
+            ),
         ),
         calls=(
             "pack_boxes([9, 2, 2, 20, 5, 18, 27])",
@@ -140,7 +181,8 @@ def pack_boxes(weights):
     Family(
         name="shelf_sign",
         area="inventory",
-        request="Make the text for a shelf sign from an item and the pieces left: the name, a colon, a space and the number.",
+        request="Make the text for a shelf sign from the name of an item and the number of pieces left: "
+        "the name, a colon, a space and the number.",
         signature="def shelf_sign(item, left)",
         template="""
 def shelf_sign(item, left):
@@ -159,18 +201,32 @@ def shelf_sign(item, left):
                 ("How long may the name be?", "Should I shorten long names?"),
                 (
                     Option("Use the whole name.", {}),
-                    Option("Use only the first 5 letters of the name.", {"length": "item = item[:5]"}),
-                    Option("Use only the first 10 letters of the name.", {"length": "item = item[:10]"}),
+                    Option(
+                        "Use only the first 5 characters of the name; spaces count, and a space at the end stays.",
+                        {"length": "item = item[:5]"},
+                    ),
+                    Option(
+                        "Use only the first 10 characters of the name; spaces count, and a space at the end stays.",
+                        {"length": "item = item[:10]"},
+                    ),
                 ),
                 ("long", "short", "shorten", "length", "whole"),
             ),
-            letters("item"),
+            reworded(
+                letters("item"),
+                "Leave the letters of the name as they are.",
+                "Write the name in small letters.",
+                "Write the name in capital letters.",
+            ),
             Topic(
                 "none",
                 ("What should it say when none are left?", "How do I write zero pieces?"),
                 (
-                    Option("Write zero as a number.", {}),
-                    Option("Write none instead of zero.", {"none": 'if left == 0:\n    amount = "none"'}),
+                    Option("Write zero as the number 0.", {}),
+                    Option(
+                        "When no pieces are left, write the word none in small letters instead of the number.",
+                        {"none": 'if left == 0:\n    amount = "none"'},
+                    ),
                 ),
                 ("none", "zero", "sold", "out", "gone"),
             ),
@@ -178,9 +234,15 @@ def shelf_sign(item, left):
                 "many",
                 ("Do you want the exact number when there are many?", "How should large numbers look?"),
                 (
-                    Option("Always give the exact number.", {}),
-                    Option("Write many for more than 50.", {"many": 'if left > 50:\n    amount = "many"'}),
-                    Option("Write many for more than 100.", {"many": 'if left > 100:\n    amount = "many"'}),
+                    Option("Give the exact number however large it is.", {}),
+                    Option(
+                        "Above 50 pieces write the word many in small letters instead of the number; 50 stays a number.",
+                        {"many": 'if left > 50:\n    amount = "many"'},
+                    ),
+                    Option(
+                        "Above 100 pieces write the word many in small letters instead of the number; 100 stays a number.",
+                        {"many": 'if left > 100:\n    amount = "many"'},
+                    ),
                 ),
                 ("many", "large", "exact", "big"),
             ),
@@ -188,8 +250,11 @@ def shelf_sign(item, left):
                 "low",
                 ("Should the sign warn when few are left?", "Do you want a hint on low stock?"),
                 (
-                    Option("No warning when few are left.", {}),
-                    Option("Under 10 add an exclamation mark at the end.", {"low": 'if left < 10:\n    text += "!"'}),
+                    Option("The sign has no warning when few are left.", {}),
+                    Option(
+                        "With fewer than 10 pieces left, zero included, add an exclamation mark at the end, without a space.",
+                        {"low": 'if left < 10:\n    text += "!"'},
+                    ),
                 ),
                 ("warn", "low", "few", "hint"),
             ),

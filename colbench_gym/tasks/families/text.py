@@ -11,9 +11,9 @@ from colbench_gym.tasks.families.topics import empty
 def letter_case(variable: str, what: str, kinds: Sequence[str]) -> Topic:
     """Capital or small letters in `what`; `kinds` picks from upper, lower and title."""
     says = {
-        "upper": f"Put {what} in capital letters.",
-        "lower": f"Put {what} in small letters.",
-        "title": f"Start every word of {what} with a capital letter.",
+        "upper": f"Write {what} all in capital letters.",
+        "lower": f"Write {what} all in small letters.",
+        "title": f"Start every word of {what} with a capital letter and write the rest of it in small ones.",
     }
     wishes = (Option(says[kind], {"case": f"{variable} = {variable}.{kind}()"}) for kind in kinds)
     return Topic(
@@ -24,10 +24,11 @@ def letter_case(variable: str, what: str, kinds: Sequence[str]) -> Topic:
     )
 
 
-def keep_first(variable: str, limits: Sequence[int], things: str) -> Topic:
-    """Cut a list or text after so many `things`; one special wish per limit."""
+def keep_first(variable: str, limits: Sequence[int], things: str, note: str = "") -> Topic:
+    """Cut a list or text after so many `things`; one special wish per limit. `note` ends its sentence."""
     wishes = (
-        Option(f"Keep only the first {limit} {things}.", {"length": f"{variable} = {variable}[:{limit}]"}) for limit in limits
+        Option(f"Keep only the first {limit} {things}{note}.", {"length": f"{variable} = {variable}[:{limit}]"})
+        for limit in limits
     )
     return Topic(
         "length",
@@ -37,24 +38,29 @@ def keep_first(variable: str, limits: Sequence[int], things: str) -> Topic:
     )
 
 
-def duplicates(variable: str) -> Topic:
-    """Repeated entries of a list."""
+def duplicates(variable: str, what: str) -> Topic:
+    """Repeated entries of a list, which the person calls `what`."""
     return Topic(
         "duplicates",
         ("What about repeated entries?", "Can the same entry appear twice?"),
         (
             Option("Repeated entries stay in.", {}),
-            Option("Show repeated entries only once.", {"duplicates": f"{variable} = list(dict.fromkeys({variable}))"}),
+            Option(
+                f"Of {what} that are the same, keep only the first one, before any change of the order.",
+                {"duplicates": f"{variable} = list(dict.fromkeys({variable}))"},
+            ),
         ),
         ("duplicate", "duplicates", "repeated", "double", "same", "once", "unique"),
     )
 
 
-def order(variable: str, kinds: Sequence[str]) -> Topic:
-    """Order of a list; `kinds` picks from sorted and reverse."""
+def order(variable: str, kinds: Sequence[str], ties: str = "capital letters before small ones") -> Topic:
+    """Order of a list; `kinds` picks from sorted and reverse, `ties` says what the alphabet leaves open."""
     wishes = {
-        "sorted": Option("Sort the result by the alphabet.", {"order": f"{variable} = sorted({variable})"}),
-        "reverse": Option("Turn the order around.", {"order": f"{variable} = {variable}[::-1]"}),
+        "sorted": Option(f"Sort the result by the alphabet, {ties}.", {"order": f"{variable} = sorted({variable})"}),
+        "reverse": Option(
+            "Turn the order around, so that the last one comes first.", {"order": f"{variable} = {variable}[::-1]"}
+        ),
     }
     return Topic(
         "order",
@@ -70,7 +76,10 @@ def separator(things: str, signs: Sequence[str]) -> Topic:
     return Topic(
         "separator",
         (f"What goes between the {things}?", f"How should the {things} be separated?"),
-        tuple(Option(f"Put {names[sign]} between the {things}.", {"separator": sign}) for sign in signs),
+        tuple(
+            Option(f"Put {names[sign]} between the {things}{', but not at the ends' if sign else ''}.", {"separator": sign})
+            for sign in signs
+        ),
         ("between", "separator", "separated", "dash", "sign", "join"),
     )
 
@@ -79,7 +88,7 @@ def short_words(limits: Sequence[int]) -> Topic:
     """Short words in a list called words; one special wish per limit."""
     wishes = (
         Option(
-            f"Skip words of less than {limit} letters.",
+            f"Leave out words of fewer than {limit} letters, counting digits and signs that are still in a word as letters.",
             {"short": f"words = [word for word in words if len(word) >= {limit}]"},
         )
         for limit in limits
@@ -96,7 +105,8 @@ FAMILIES = (
     Family(
         name="clean_name",
         area="text",
-        request="People type their names carelessly into our sign-up form. Can you tidy up a name for me? There are far too many blanks.",
+        request="People type their names carelessly into our sign-up form. Can you tidy up a name for me? "
+        "I want no blanks around it and exactly one blank between two words.",
         signature="def clean_name(name)",
         template="""
 def clean_name(name):
@@ -116,11 +126,11 @@ def clean_name(name):
                 (
                     Option("Titles stay in.", {}),
                     Option(
-                        "Drop the words Mr and Mrs.",
+                        "Before anything else, drop every word that is exactly Mr or Mrs, with a capital M and no dot.",
                         {"titles": 'words = [word for word in words if word not in ("Mr", "Mrs")]'},
                     ),
                     Option(
-                        "Drop words that end with a dot.",
+                        "Before anything else, drop every word that ends with a dot, wherever it stands.",
                         {"titles": 'words = [word for word in words if not word.endswith(".")]'},
                     ),
                 ),
@@ -131,12 +141,15 @@ def clean_name(name):
                 ("Which part of the name comes first?", "Should the last name be in front?"),
                 (
                     Option("Keep all parts of the name as they come.", {}),
-                    Option("Put the last word first.", {"turn": "words = words[-1:] + words[:-1]"}),
+                    Option(
+                        "Put the last word in front of the others, which keep their order, and add no comma.",
+                        {"turn": "words = words[-1:] + words[:-1]"},
+                    ),
                 ),
                 ("last", "first", "front", "parts", "surname", "family"),
             ),
             letter_case("name", "the name", ("title", "upper")),
-            keep_first("name", (20, 10), "letters"),
+            keep_first("name", (20, 10), "letters", " of the tidy name, counting blanks, even a blank at the end"),
             empty(("None",), "not name"),
         ),
         calls=(
@@ -155,7 +168,8 @@ def clean_name(name):
     Family(
         name="make_slug",
         area="text",
-        request="Turn the title of an article into the last part of its web address, in small letters.",
+        request="Turn the title of an article into the last part of its web address: "
+        "its words, joined together and all in small letters.",
         signature="def make_slug(title)",
         template="""
 def make_slug(title):
@@ -172,14 +186,20 @@ def make_slug(title):
                 "signs",
                 ("What about signs such as commas?", "Do signs and digits stay in the title?"),
                 (
-                    Option("All signs become gaps, digits stay.", {"signs": 'letter if letter.isalnum() else " "'}),
-                    Option("Signs and digits both become gaps.", {"signs": 'letter if letter.isalpha() else " "'}),
-                    Option("Signs stay as they are.", {"signs": "letter"}),
+                    Option(
+                        "Every sign that is neither a letter nor a digit becomes a gap between words.",
+                        {"signs": 'letter if letter.isalnum() else " "'},
+                    ),
+                    Option(
+                        "Everything that is not a letter, digits included, becomes a gap between words.",
+                        {"signs": 'letter if letter.isalpha() else " "'},
+                    ),
+                    Option("Signs and digits all stay where they stand, and only blanks divide words.", {"signs": "letter"}),
                 ),
                 ("signs", "commas", "digits", "punctuation", "characters", "special"),
             ),
             short_words((3,)),
-            keep_first("words", (5, 3), "words"),
+            keep_first("words", (5, 3), "words", " that remain after all others were left out"),
             separator("words", ("-", "_")),
             empty(("None",), "not title"),
         ),
@@ -199,7 +219,8 @@ def make_slug(title):
     Family(
         name="initials",
         area="text",
-        request="I need the initials of a customer for the round badge in our app.",
+        request="I need the initials of a customer for the round badge in our app, "
+        "that is the first letter of each word of the name, as a capital.",
         signature="def initials(name)",
         template="""
 def initials(name):
@@ -218,7 +239,10 @@ def initials(name):
                 ("How do I treat double names with a dash?", "Is a name with a dash one word or two?"),
                 (
                     Option("A name with a dash is one word.", {}),
-                    Option("A dash splits a name into two words.", {"double": 'name = name.replace("-", " ")'}),
+                    Option(
+                        "A dash counts as a blank, so it splits a name into two words.",
+                        {"double": 'name = name.replace("-", " ")'},
+                    ),
                 ),
                 ("dash", "hyphen", "double", "two"),
             ),
@@ -228,24 +252,24 @@ def initials(name):
                 (
                     Option("Every word counts.", {}),
                     Option(
-                        "Leave out the words van and de.",
+                        "Leave out the words van and de where they are all in small letters.",
                         {"skipped": 'words = [word for word in words if word not in ("van", "de")]'},
                     ),
                     Option(
-                        "Leave out words that end with a dot.",
+                        "Leave out every word that ends with a dot, wherever it stands.",
                         {"skipped": 'words = [word for word in words if not word.endswith(".")]'},
                     ),
                 ),
                 ("leave", "skip", "van", "little", "dot", "every"),
             ),
-            keep_first("words", (2, 3), "words"),
+            keep_first("words", (2, 3), "words", ", not counting words that are left out"),
             Topic(
                 "single",
                 ("What if there is only one word?", "How many letters for a single word?"),
                 (
                     Option("A single word gives one letter.", {}),
                     Option(
-                        "A single word gives its first 2 letters.",
+                        "If only one word remains, give its first 2 letters as capitals, with nothing between them.",
                         {"single": "if len(words) == 1:\n    return words[0][:2].upper()"},
                     ),
                 ),
@@ -269,7 +293,8 @@ def initials(name):
     Family(
         name="mask_number",
         area="text",
-        request="Hide an account number before we print it on a receipt. Only the last 4 signs stay readable.",
+        request="Hide an account number, which is a text, before we print it on a receipt. "
+        "Only the last 4 signs stay readable, and in place of each other sign stands a mark that hides it.",
         signature="def mask_number(number)",
         template="""
 def mask_number(number):
@@ -288,8 +313,14 @@ def mask_number(number):
                 ("What about blanks and dashes in the number?", "Do gaps in the number stay?"),
                 (
                     Option("Blanks and dashes count like digits.", {}),
-                    Option("Take out all blanks first.", {"gaps": 'number = number.replace(" ", "")'}),
-                    Option("Take out all dashes first.", {"gaps": 'number = number.replace("-", "")'}),
+                    Option(
+                        "Take out all blanks before counting any signs, but leave dashes in.",
+                        {"gaps": 'number = number.replace(" ", "")'},
+                    ),
+                    Option(
+                        "Take out all dashes before counting any signs, but leave blanks in.",
+                        {"gaps": 'number = number.replace("-", "")'},
+                    ),
                 ),
                 ("blanks", "dashes", "gaps", "spaces", "hyphens"),
             ),
@@ -298,7 +329,10 @@ def mask_number(number):
                 ("What about very short numbers?", "Should short numbers be hidden too?"),
                 (
                     Option("Short numbers are treated the same.", {}),
-                    Option("Numbers under 10 signs are not hidden at all.", {"brief": "if len(number) < 10:\n    hidden = 0"}),
+                    Option(
+                        "If the number to be printed has fewer than 10 signs, hide none of them.",
+                        {"brief": "if len(number) < 10:\n    hidden = 0"},
+                    ),
                 ),
                 ("short", "hidden", "under", "length"),
             ),
@@ -306,9 +340,9 @@ def mask_number(number):
                 "sign",
                 ("Which sign hides the digits?", "Stars or some other sign?"),
                 (
-                    Option("Use stars.", {"sign": "*"}),
-                    Option("Use the letter x instead of stars.", {"sign": "x"}),
-                    Option("Use a dot instead of stars.", {"sign": "."}),
+                    Option("Each hidden sign becomes a star.", {"sign": "*"}),
+                    Option("Each hidden sign becomes a small letter x.", {"sign": "x"}),
+                    Option("Each hidden sign becomes a dot.", {"sign": "."}),
                 ),
                 ("sign", "stars", "star", "symbol", "character"),
             ),
@@ -317,7 +351,10 @@ def mask_number(number):
                 ("Is the start of the number hidden too?", "Should the first digits stay readable?"),
                 (
                     Option("The start is hidden.", {}),
-                    Option("The first 2 signs stay readable too.", {"start": "text = number[:2] + text[2:]"}),
+                    Option(
+                        "The first 2 signs of the number to be printed stay readable too.",
+                        {"start": "text = number[:2] + text[2:]"},
+                    ),
                 ),
                 ("start", "first", "beginning", "front"),
             ),
@@ -326,7 +363,10 @@ def mask_number(number):
                 ("Should anything be added to the hidden number?", "Do you want the number of signs shown as well?"),
                 (
                     Option("Add nothing to the number.", {}),
-                    Option("Add a blank and the number of signs.", {"tail": 'text = text + " " + str(len(number))'}),
+                    Option(
+                        "At the end add a blank and the count of all printed signs, hidden and readable together.",
+                        {"tail": 'text = text + " " + str(len(number))'},
+                    ),
                 ),
                 ("add", "added", "behind", "count", "shown"),
             ),

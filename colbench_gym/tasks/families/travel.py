@@ -11,9 +11,18 @@ from colbench_gym.tasks.families.topics import cap, floor, rounding
 def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
     """What happens to negative values inside a loop; `kinds` picks from skip, zero and abs."""
     wishes = {
-        "skip": Option(f"Skip negative {things}.", {"negative": f"if {variable} < 0:\n    continue"}),
-        "zero": Option(f"Count negative {things} as zero.", {"negative": f"if {variable} < 0:\n    {variable} = 0"}),
-        "abs": Option(f"Drop the minus sign of negative {things}.", {"negative": f"{variable} = abs({variable})"}),
+        "skip": Option(
+            f"Leave out negative {things} altogether, so that they do not count in any way.",
+            {"negative": f"if {variable} < 0:\n    continue"},
+        ),
+        "zero": Option(
+            f"Take zero in place of negative {things}; they still count.",
+            {"negative": f"if {variable} < 0:\n    {variable} = 0"},
+        ),
+        "abs": Option(
+            f"First turn negative {things} into positive ones, so that minus 3 becomes 3.",
+            {"negative": f"{variable} = abs({variable})"},
+        ),
     }
     return Topic(
         "negative",
@@ -23,12 +32,12 @@ def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
     )
 
 
-def letter_case(variable: str, kinds: Sequence[str]) -> Topic:
-    """How `variable` is spelled; `kinds` picks from upper, lower and title."""
+def letter_case(thing: str, when: str, variable: str, kinds: Sequence[str]) -> Topic:
+    """How `variable`, called `thing`, is spelled and `when` that is done; `kinds` picks from upper, lower and title."""
     wishes = {
-        "upper": "Put everything in capital letters.",
-        "lower": "Put everything in small letters.",
-        "title": "Start every word with a capital letter and continue in small letters.",
+        "upper": f"{when}, put {thing} in capital letters throughout.",
+        "lower": f"{when}, put {thing} in small letters throughout.",
+        "title": f"{when}, write {thing} with a capital letter at the start of every word and small letters after it.",
     }
     return Topic(
         "case",
@@ -41,22 +50,27 @@ def letter_case(variable: str, kinds: Sequence[str]) -> Topic:
     )
 
 
-def blanks(things: str, skip: str, fallback: str = "") -> Topic:
-    """What happens to blank entries; `skip` is code that leaves them out, `fallback` code that calls them unknown."""
-    wishes = [Option(f"Skip blank {things}.", {"blanks": skip})]
+def blanks(things: str, skip: str, fallback: str = "", entries: str = "") -> Topic:
+    """What happens to blank things; `skip` is code that leaves out them or their `entries`, `fallback` calls them unknown."""
+    left_out = f"{entries} with {things}" if entries else things
+    wishes = [Option(f"Leave out {left_out} that are empty or only spaces.", {"blanks": skip})]
     if fallback:
-        wishes.append(Option(f"Write unknown for blank {things}.", {"blanks": fallback}))
+        says = f"In place of {things} that are empty or only spaces, use the word unknown, always in small letters."
+        wishes.append(Option(says, {"blanks": fallback}))
     return Topic(
         "blanks",
         (f"What about blank {things}?", f"How do I treat {things} that are only spaces?"),
-        (Option(f"Blank {things} are treated like all others.", {}), *wishes),
+        (Option(f"Treat blank {things} like all others.", {}), *wishes),
         ("blank", "empty", "missing", "spaces"),
     )
 
 
-def first_few(variable: str, counts: Sequence[int]) -> Topic:
-    """How many entries of a list are given back; one special wish per count."""
-    wishes = (Option(f"Give only the first {count}.", {"first": f"{variable} = {variable}[:{count}]"}) for count in counts)
+def first_few(things: str, when: str, variable: str, counts: Sequence[int]) -> Topic:
+    """How many entries of a list are kept, and `when` they are counted; one special wish per count."""
+    wishes = (
+        Option(f"{when}, keep only the first {count} {things}.", {"first": f"{variable} = {variable}[:{count}]"})
+        for count in counts
+    )
     return Topic(
         "first",
         ("How many entries do you want at most?", "Should I shorten the list?"),
@@ -69,7 +83,9 @@ FAMILIES = (
     Family(
         name="trip_fare",
         area="travel",
-        request="Work out the fare of a journey. I have the legs, each with its kilometres and the price per kilometre.",
+        request="Work out the fare of a journey. I have its legs, each with first the kilometres and then the "
+        "price per kilometre. "
+        "The fare is kilometres times price, added up over the legs.",
         signature="def trip_fare(legs)",
         template="""
 def trip_fare(legs):
@@ -89,8 +105,13 @@ def trip_fare(legs):
                 ("What about very short legs?", "Is there a shortest distance per leg?"),
                 (
                     Option("Short legs count like all others.", {}),
-                    Option("Skip legs under 5 kilometres.", {"short": "if distance < 5:\n    continue"}),
-                    Option("Count every leg as at least 10 kilometres.", {"short": "distance = max(distance, 10)"}),
+                    Option(
+                        "Leave out legs of less than 5 kilometres; a leg of exactly 5 kilometres counts.",
+                        {"short": "if distance < 5:\n    continue"},
+                    ),
+                    Option(
+                        "Count a leg of less than 10 kilometres as 10 kilometres.", {"short": "distance = max(distance, 10)"}
+                    ),
                 ),
                 ("short", "least", "minimum", "shortest"),
             ),
@@ -100,10 +121,13 @@ def trip_fare(legs):
                 (
                     Option("Long legs are not cheaper.", {}),
                     Option(
-                        "Ten percent off for legs from 100 kilometres upwards.",
+                        "Ten percent off for a leg of 100 kilometres or more: multiply its price per kilometre by 0.9.",
                         {"long": "if distance >= 100:\n    price = price * 0.9"},
                     ),
-                    Option("Half price for legs above 200 kilometres.", {"long": "if distance > 200:\n    price = price / 2"}),
+                    Option(
+                        "For a leg of more than 200 kilometres, charge only half its price per kilometre.",
+                        {"long": "if distance > 200:\n    price = price / 2"},
+                    ),
                 ),
                 ("long", "discount", "cheaper", "percent", "off"),
             ),
@@ -112,7 +136,11 @@ def trip_fare(legs):
                 ("Is there a booking fee?", "Does booking cost extra?"),
                 (
                     Option("Booking is free.", {}),
-                    Option("Add 10 for booking when the fare is under 50.", {"booking": "if fare < 50:\n    fare += 10"}),
+                    Option(
+                        "Add 10 for booking when the fare of all legs together, before any rounding, is "
+                        "less than 50; otherwise add nothing.",
+                        {"booking": "if fare < 50:\n    fare += 10"},
+                    ),
                 ),
                 ("booking", "fee", "extra", "add"),
             ),
@@ -135,7 +163,9 @@ def trip_fare(legs):
     Family(
         name="luggage_fee",
         area="travel",
-        request="I need the luggage fee of a passenger. We charge 5 for each kilo by which a bag is over the allowance.",
+        request="I need the luggage fee of a passenger, from the weights of the bags and the allowance, which "
+        "holds for each bag by itself. "
+        "We charge 5 for each kilo by which a bag is over the allowance.",
         signature="def luggage_fee(weights, allowance)",
         template="""
 def luggage_fee(weights, allowance):
@@ -156,8 +186,14 @@ def luggage_fee(weights, allowance):
                 ("Is any bag free?", "Does every bag have to be paid for?"),
                 (
                     Option("No bag is free.", {}),
-                    Option("The first bag is free.", {"free": "weights = weights[1:]"}),
-                    Option("The heaviest bag is free.", {"free": "weights = sorted(weights)[:-1]"}),
+                    Option(
+                        "The first bag in the list is free, so charge nothing at all for it.", {"free": "weights = weights[1:]"}
+                    ),
+                    Option(
+                        "The heaviest bag is free, so charge nothing at all for it; if several weigh the "
+                        "same, only one is free.",
+                        {"free": "weights = sorted(weights)[:-1]"},
+                    ),
                 ),
                 ("free", "first", "heaviest", "paid"),
             ),
@@ -165,9 +201,15 @@ def luggage_fee(weights, allowance):
                 "part",
                 ("What about part of a kilo?", "Should weights be whole kilos?"),
                 (
-                    Option("Charge for part of a kilo as well.", {}),
-                    Option("Round each weight up to a whole kilo.", {"part": "weight = int(-(-weight // 1))"}),
-                    Option("Round each weight down to a whole kilo.", {"part": "weight = int(weight // 1)"}),
+                    Option("Charge for part of a kilo in proportion.", {}),
+                    Option(
+                        "First round the weight of each bag up to a whole kilo, and work only with that.",
+                        {"part": "weight = int(-(-weight // 1))"},
+                    ),
+                    Option(
+                        "First round the weight of each bag down to a whole kilo, and work only with that.",
+                        {"part": "weight = int(weight // 1)"},
+                    ),
                 ),
                 ("part", "whole", "kilo", "round", "weights"),
             ),
@@ -176,7 +218,10 @@ def luggage_fee(weights, allowance):
                 ("Do very heavy bags cost extra?", "Is there a surcharge for heavy bags?"),
                 (
                     Option("Heavy bags cost nothing extra.", {}),
-                    Option("Add 20 for each bag above 50 kilos.", {"heavy": "if weight > 50:\n    fee += 20"}),
+                    Option(
+                        "Add 20 for each bag of more than 50 kilos, whatever the allowance; a bag of exactly 50 adds nothing.",
+                        {"heavy": "if weight > 50:\n    fee += 20"},
+                    ),
                 ),
                 ("heavy", "extra", "surcharge", "add"),
             ),
@@ -199,7 +244,8 @@ def luggage_fee(weights, allowance):
     Family(
         name="mileage_claim",
         area="travel",
-        request="Staff send me trips with the driver's name and the kilometres. Show me how far each driver went in all.",
+        request="Staff send me trips, each with first the driver's name and then the kilometres. "
+        "Show me how far each driver went in all, as a dictionary from the name to the kilometres.",
         signature="def mileage_claim(trips)",
         template="""
 def mileage_claim(trips):
@@ -214,15 +260,23 @@ def mileage_claim(trips):
     return totals
 """,
         topics=(
-            letter_case("driver", ("lower", "title")),
-            blanks("names", "if not driver.strip():\n    continue", 'if not driver.strip():\n    driver = "unknown"'),
+            letter_case("each driver's name", "Before adding up", "driver", ("lower", "title")),
+            blanks(
+                "names",
+                "if not driver.strip():\n    continue",
+                'if not driver.strip():\n    driver = "unknown"',
+                entries="trips",
+            ),
             negative("distances", "distance", ("skip", "abs")),
             Topic(
                 "longest",
                 ("Is there a limit per trip?", "What about very long trips?"),
                 (
                     Option("Every trip counts in full.", {}),
-                    Option("Count at most 200 kilometres per trip.", {"longest": "distance = min(distance, 200)"}),
+                    Option(
+                        "Count a single trip of more than 200 kilometres as 200 kilometres.",
+                        {"longest": "distance = min(distance, 200)"},
+                    ),
                 ),
                 ("limit", "long", "longest", "most", "trip"),
             ),
@@ -232,7 +286,7 @@ def mileage_claim(trips):
                 (
                     Option("Show every driver.", {}),
                     Option(
-                        "Skip drivers with under 10 kilometres in all.",
+                        "At the end, leave out drivers with less than 10 kilometres in all; a driver with exactly 10 stays in.",
                         {"small": "totals = {name: far for name, far in totals.items() if far >= 10}"},
                     ),
                 ),
@@ -255,7 +309,9 @@ def mileage_claim(trips):
     Family(
         name="itinerary_text",
         area="travel",
-        request="Give me one line of text with the places of a journey in their order, like Rome - Oslo - Paris.",
+        request="I have the places of a journey in their order. Give me one line of text with a hyphen between "
+        "two spaces to part them, "
+        "like Rome - Oslo - Paris.",
         signature="def itinerary_text(places)",
         template="""
 def itinerary_text(places):
@@ -278,23 +334,28 @@ def itinerary_text(places):
                 (
                     Option("Repeated places stay in.", {}),
                     Option(
-                        "Skip places that are already in the list.",
+                        "Keep each place only the first time it comes up, comparing places exactly as "
+                        "they are spelled in the input.",
                         {"repeats": "if place in route:\n    continue"},
                     ),
                 ),
                 ("repeated", "twice", "duplicate", "same", "once"),
             ),
-            first_few("route", (3, 5)),
+            first_few("places", "After anything else has been left out", "route", (3, 5)),
             Topic(
                 "back",
                 ("Does the journey go back to the start?", "Is it a round trip?"),
                 (
                     Option("The journey ends at the last place.", {}),
-                    Option("Add the first place again at the end.", {"back": "route = route + route[:1]"}),
+                    Option(
+                        "After any leaving out or shortening, add the first place of the list once more "
+                        "at the end, even if it is the only one.",
+                        {"back": "route = route + route[:1]"},
+                    ),
                 ),
                 ("back", "round", "return", "end", "start"),
             ),
-            letter_case("text", ("upper", "title")),
+            letter_case("the whole line", "At the very end", "text", ("upper", "title")),
         ),
         calls=(
             'itinerary_text(["Rome"])',

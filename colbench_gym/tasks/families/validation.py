@@ -10,7 +10,8 @@ FAMILIES = (
     Family(
         name="form_problems",
         area="validation",
-        request="List what is wrong with a sign-up form, a table with name, email and age. Just say no name or bad email.",
+        request="List what is wrong with a sign-up form, a table with name, email and age. "
+        'Say "no name" where the name is empty and then "bad email" where the email cannot be right.',
         signature="def form_problems(form)",
         template="""
 def form_problems(form):
@@ -32,7 +33,7 @@ def form_problems(form):
                 (
                     Option("Names can be as long as they like.", {}),
                     Option(
-                        "Above 20 letters say long name.",
+                        'If the name has more than 20 letters, counting blanks, say "long name" ahead of "bad email".',
                         {"long": 'if len(form["name"]) > 20:\n    problems.append("long name")'},
                     ),
                 ),
@@ -43,8 +44,14 @@ def form_problems(form):
                 ("What makes an email bad?", "Is a missing at sign the only thing that makes an email wrong?"),
                 (
                     Option("Only a missing at sign makes an email bad.", {"email": ""}),
-                    Option("An email without a dot is bad too.", {"email": ' or "." not in form["email"]'}),
-                    Option("An email with a blank inside is bad too.", {"email": ' or " " in form["email"]'}),
+                    Option(
+                        "An email without a dot anywhere in it is bad too, and is listed once only.",
+                        {"email": ' or "." not in form["email"]'},
+                    ),
+                    Option(
+                        "An email with a blank anywhere in it is bad too, and is listed once only.",
+                        {"email": ' or " " in form["email"]'},
+                    ),
                 ),
                 ("email", "mail", "address", "bad", "dot", "blank"),
             ),
@@ -53,18 +60,27 @@ def form_problems(form):
                 ("Is there a minimum age?", "Should I check the age?"),
                 (
                     Option("Any age is fine.", {}),
-                    Option("Under 20 say too young.", {"age": 'if form["age"] < 20:\n    problems.append("too young")'}),
-                    Option("Above 100 say check age.", {"age": 'if form["age"] > 100:\n    problems.append("check age")'}),
+                    Option(
+                        'If the age is under 20, say "too young" behind all other problems.',
+                        {"age": 'if form["age"] < 20:\n    problems.append("too young")'},
+                    ),
+                    Option(
+                        'If the age is above 100, say "check age" behind all other problems.',
+                        {"age": 'if form["age"] > 100:\n    problems.append("check age")'},
+                    ),
                 ),
                 ("age", "young", "old", "years", "minimum"),
             ),
-            order("problems", ("sorted",)),
+            order("problems", ("sorted",), "not by the fields of the form"),
             Topic(
                 "fine",
                 ("What do you want when nothing is wrong?", "What comes back for a good form?"),
                 (
                     Option("A good form gives an empty list.", {}),
-                    Option("A good form gives the one word ok.", {"fine": 'if not problems:\n    return "ok"'}),
+                    Option(
+                        'For a good form give just the text "ok" instead of a list.',
+                        {"fine": 'if not problems:\n    return "ok"'},
+                    ),
                 ),
                 ("good", "fine", "nothing", "ok", "correct", "empty"),
             ),
@@ -85,7 +101,8 @@ def form_problems(form):
     Family(
         name="wrong_items",
         area="validation",
-        request="List the items of an order that cannot be right. Lines are item, quantity and price; a quantity under 1 is wrong.",
+        request="List the items of an order that cannot be right. "
+        "Each line of it is item, quantity and price, and a quantity under 1 is wrong.",
         signature="def wrong_items(lines)",
         template="""
 def wrong_items(lines):
@@ -103,8 +120,8 @@ def wrong_items(lines):
                 ("Can a quantity be too large?", "Is there a highest quantity?"),
                 (
                     Option("Large quantities are fine.", {"many": ""}),
-                    Option("A quantity above 100 is wrong too.", {"many": " or quantity > 100"}),
-                    Option("A quantity above 20 is wrong too.", {"many": " or quantity > 20"}),
+                    Option("A quantity above 100 makes a line wrong too.", {"many": " or quantity > 100"}),
+                    Option("A quantity above 20 makes a line wrong too.", {"many": " or quantity > 20"}),
                 ),
                 ("large", "high", "highest", "quantity", "above", "most"),
             ),
@@ -113,8 +130,8 @@ def wrong_items(lines):
                 ("Can a price be wrong as well?", "Should I look at the price?"),
                 (
                     Option("Any price is fine.", {"price": ""}),
-                    Option("A price of zero or less is wrong too.", {"price": " or price <= 0"}),
-                    Option("A price above 500 is wrong too.", {"price": " or price > 500"}),
+                    Option("A price of zero or less makes a line wrong too.", {"price": " or price <= 0"}),
+                    Option("A price above 500 makes a line wrong too.", {"price": " or price > 500"}),
                 ),
                 ("price", "zero", "free", "expensive"),
             ),
@@ -123,12 +140,12 @@ def wrong_items(lines):
                 ("Do you want more than the item?", "Should the quantity be shown with the item?"),
                 (
                     Option("Show only the item.", {"show": "item"}),
-                    Option("Show pairs of item and quantity.", {"show": "(item, quantity)"}),
+                    Option("For each wrong line give a pair of item and quantity.", {"show": "(item, quantity)"}),
                 ),
                 ("show", "pair", "quantity", "more"),
             ),
-            duplicates("wrong"),
-            order("wrong", ("sorted",)),
+            duplicates("wrong", "entries in the result"),
+            order("wrong", ("sorted",), "and the same item by its quantity if that is given"),
         ),
         calls=(
             "wrong_items([('pen', 0, 2.5), ('cup', 2, 4), ('bag', -1, 20)])",
@@ -146,7 +163,8 @@ def wrong_items(lines):
     Family(
         name="clean_phone",
         area="validation",
-        request="Bring the phone numbers that customers type in into one form. I think of digits only, as a text.",
+        request="Bring a phone number that a customer typed in into the form that we use everywhere. "
+        "I think of its digits only, as a text.",
         signature="def clean_phone(number)",
         template="""
 def clean_phone(number):
@@ -165,8 +183,8 @@ def clean_phone(number):
                 ("Are there extra numbers that do not belong?", "Should any part of the text be ignored?"),
                 (
                     Option("All digits in the text count.", {}),
-                    Option("Ignore everything from a letter x on.", {"cutoff": 'number = number.split("x")[0]'}),
-                    Option("Ignore everything from a slash on.", {"cutoff": 'number = number.split("/")[0]'}),
+                    Option("Ignore everything from the first small letter x on.", {"cutoff": 'number = number.split("x")[0]'}),
+                    Option("Ignore everything from the first slash on.", {"cutoff": 'number = number.split("/")[0]'}),
                 ),
                 ("extra", "extension", "ignore", "ignored", "part", "slash"),
             ),
@@ -175,9 +193,9 @@ def clean_phone(number):
                 ("What about a zero at the start?", "Do you want the country code?"),
                 (
                     Option("Zeros at the start stay.", {}),
-                    Option("Drop all zeros at the start.", {"country": 'digits = digits.lstrip("0")'}),
+                    Option("Drop all zeros at the start of the digits.", {"country": 'digits = digits.lstrip("0")'}),
                     Option(
-                        "A zero at the start becomes 50, our country code.",
+                        "If the digits start with a zero, that one zero becomes 50, our country code.",
                         {"country": 'if digits.startswith("0"):\n    digits = "50" + digits[1:]'},
                     ),
                 ),
@@ -188,7 +206,10 @@ def clean_phone(number):
                 ("What about numbers with too few digits?", "Is there a smallest length for a number?"),
                 (
                     Option("Short numbers are fine.", {}),
-                    Option("With fewer than 5 digits return nothing at all.", {"few": "if len(digits) < 5:\n    return None"}),
+                    Option(
+                        "If in the end there are fewer than 5 digits, return nothing at all, not even an empty text.",
+                        {"few": "if len(digits) < 5:\n    return None"},
+                    ),
                 ),
                 ("few", "short", "length", "smallest", "invalid"),
             ),
@@ -197,7 +218,10 @@ def clean_phone(number):
                 ("Should the digits be grouped?", "Do you want dashes between the digits?"),
                 (
                     Option("All digits stay together.", {}),
-                    Option("Put a dash after the first 3 digits.", {"group": 'digits = digits[:3] + "-" + digits[3:]'}),
+                    Option(
+                        "Put a dash after the first 3 digits of the finished number.",
+                        {"group": 'digits = digits[:3] + "-" + digits[3:]'},
+                    ),
                 ),
                 ("group", "grouped", "dash", "dashes", "together"),
             ),
@@ -206,7 +230,7 @@ def clean_phone(number):
                 ("Does a plus go in front?", "Should the number start with a sign?"),
                 (
                     Option("Put nothing in front.", {}),
-                    Option("Put a plus in front.", {"plus": 'digits = "+" + digits'}),
+                    Option("Put a plus in front of every finished number.", {"plus": 'digits = "+" + digits'}),
                 ),
                 ("plus", "front", "sign", "prefix"),
             ),
@@ -227,7 +251,8 @@ def clean_phone(number):
     Family(
         name="parse_amount",
         area="validation",
-        request="People type amounts such as $ 50 or 20 EUR into a text field. Read the amount and give it to me as a number.",
+        request="People type amounts such as $ 50 or 20 EUR into a text field. "
+        "Find the amount in such a text and give it to me as a number.",
         signature="def parse_amount(text)",
         template="""
 def parse_amount(text):
@@ -245,9 +270,9 @@ def parse_amount(text):
                 "comma",
                 ("What does a comma mean?", "Is the comma or the dot the decimal sign?"),
                 (
-                    Option("Commas mean nothing.", {}),
+                    Option("Commas mean nothing, and a dot starts the decimals.", {}),
                     Option(
-                        "A comma starts the decimals, and dots mean nothing.",
+                        "A comma starts the decimals, while dots mean nothing.",
                         {"comma": 'text = text.replace(".", "").replace(",", ".")'},
                     ),
                 ),
@@ -257,8 +282,11 @@ def parse_amount(text):
                 "thousand",
                 ("What about a letter k behind the number?", "Are there short forms for large amounts?"),
                 (
-                    Option("Letters mean nothing.", {}),
-                    Option("A letter k means thousand.", {"thousand": 'if "k" in text:\n    amount = amount * 1000'}),
+                    Option("Letters in the text mean nothing.", {}),
+                    Option(
+                        "A small letter k anywhere in the text means thousand, so 2k is 2000.",
+                        {"thousand": 'if "k" in text:\n    amount = amount * 1000'},
+                    ),
                 ),
                 ("letter", "k", "thousand", "short", "large"),
             ),
@@ -266,9 +294,15 @@ def parse_amount(text):
                 "brackets",
                 ("How do people write negative amounts?", "What about brackets or a minus?"),
                 (
-                    Option("No amount is negative.", {}),
-                    Option("Amounts in brackets are negative.", {"brackets": 'if "(" in text:\n    amount = -amount'}),
-                    Option("Amounts with a minus are negative.", {"brackets": 'if "-" in text:\n    amount = -amount'}),
+                    Option("Brackets and minus signs mean nothing, so no amount is negative.", {}),
+                    Option(
+                        "An amount in brackets is negative, and that comes before any rounding or limit.",
+                        {"brackets": 'if "(" in text:\n    amount = -amount'},
+                    ),
+                    Option(
+                        "An amount with a minus in the text is negative, and that comes before any rounding or limit.",
+                        {"brackets": 'if "-" in text:\n    amount = -amount'},
+                    ),
                 ),
                 ("negative", "brackets", "minus", "debit", "below"),
             ),

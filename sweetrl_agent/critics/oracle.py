@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
 from sweetrl_agent.chat import Messages
-from sweetrl_agent.exact_credit import exact_advantages
+from sweetrl_agent.exact_credit import task_advantages
+
+Advantages = Callable[[Task, Messages, Sequence[str], UnitTests, int], list[float]]
 
 
-class ExactCritic:
-    """Ranks by `exact_credit`. It knows the tasks; what it is told is how it finds the one that is meant."""
+class Oracle:
+    """Ranks by `exact_credit`. It knows the tasks; the hidden information is how it finds the one that is meant.
 
-    def __init__(self, tasks: Sequence[Task], unit_tests: UnitTests, max_turns: int = 10) -> None:
-        """Know these embedded tasks; `unit_tests` grades candidates that are answers."""
+    Args:
+        tasks: Embedded tasks.
+        unit_tests: Grades candidates that are answers.
+        advantages: What it knows: `task_advantages` or `marginal_advantages`.
+        max_turns: Turns of a dialogue; 0 for each task's own budget.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], unit_tests: UnitTests, advantages: Advantages = task_advantages, max_turns: int = 0
+    ) -> None:
         self.tasks = {(task.description, task.hidden.reference): task for task in tasks}
-        self.unit_tests, self.max_turns = unit_tests, max_turns
+        self.unit_tests, self.advantages, self.max_turns = unit_tests, advantages, max_turns
 
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """Exact advantages of candidates for the next agent turn; see `Critic`."""
-        return exact_advantages(self._task(messages, hidden), messages, texts, self.unit_tests, self.max_turns)
+        return self.advantages(self._task(messages, hidden), messages, texts, self.unit_tests, self.max_turns)
 
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Exact advantage of every agent turn of a dialogue, in order."""
-        task = self._task(messages, hidden)
         turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        return [
-            exact_advantages(task, messages[:i], [messages[i]["content"]], self.unit_tests, self.max_turns)[0] for i in turns
-        ]
+        return [self.rank(messages[:i], hidden, [messages[i]["content"]])[0] for i in turns]
 
     def _task(self, messages: Messages, hidden: str) -> Task:
         try:

@@ -1,0 +1,377 @@
+"""Composed families over a list of (name, amount) tuples that give a list of (name, number) rows.
+
+All amounts of the calls are multiples of a quarter, and all factors are powers of two or whole numbers: results are exact in binary,
+so that two right programs never differ in a last digit.
+"""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.composed.shape import Base, Shape, Step, wish_topic
+
+_CALLS = (
+    '[("ann", 12.5), ("Ann", 4), ("bob", -8), ("", 8.25), ("dan", 20), ("bob", 2), ("ann", 9)]',
+    '[("test", 5), ("eve", 30.25), (" ann", 7), ("ann", 14), ("eve", 30.25), ("kim", -10), ("rob", 3)]',
+    '[("bob", 1.5), ("rob", 16), ("demo", 40), ("", -8), ("zoe", 6), ("zoe", 6), ("EVE", 11.75)]',
+    '[("#1", 9), ("joe", 22), ("bob ", 5.25), ("bob", 18), ("liz", 0.5), ("eve", 13), ("test2", 4)]',
+    '[("tom", 50), ("", 2.5), ("ann", -14.5), ("ann", -14.5), ("tony", 10), ("max", 28), ("Ann", 6)]',
+    '[("dan", 3), ("ann lee", 24), ("demo", 8), ("ann", 61.5), ("dan", 15), ("ann lee", 1)]',
+    '[("eve", -12), ("Eve", 35), ("liz", 19.25), ("test", 26), ("", 5), ("annie", 7.5), ("ann", 44)]',
+    '[("kim", 17), ("bob", 2.25), ("kim", 17), ("ann ", 33), ("joe", -20), ("bob", 2.25), ("", 12), ("#2", 6.5)]',
+    '[("zoe", 4.75), ("tony", -9), ("tom", 21), ("Max", 38), ("test2", 10), ("rob", 55), ("bob", 0)]',
+    '[("ann", 10), ("annie", 15.5), ("joe", 3), ("", 27), (" eve", -16), ("eve", 70.5), ("demo", 2), ("ann", 10)]',
+)
+
+
+def _base(name: str, request: str, core: str) -> Base:
+    example = f'{name}([("cleo", 10.5), ("ben", 20), ("cleo", 7.25)])'
+    return Base(name, request, f"def {name}(entries)", core, tuple(f"{name}({call})" for call in _CALLS), example)
+
+
+def _only(condition: str) -> str:
+    """Code that keeps the entries with a condition."""
+    return f"entries = [(name, amount) for name, amount in entries if {condition}]"
+
+
+def _named(name: str) -> str:
+    """Code that gives every entry a new name."""
+    return f"entries = [({name}, amount) for name, amount in entries]"
+
+
+def _counted(amount: str) -> str:
+    """Code that gives every entry a new amount."""
+    return f"entries = [(name, {amount}) for name, amount in entries]"
+
+
+def _numbered(number: str) -> str:
+    """Code that gives every row a new number."""
+    return f"rows = [(name, {number}) for name, number in rows]"
+
+
+def _listed(name: str) -> str:
+    """Code that gives every row a new name, by its place from 1 on."""
+    return f"rows = [({name}, number) for place, (name, number) in enumerate(rows, 1)]"
+
+
+def _with_row(name: str) -> str:
+    """Code that adds a row for a name that has none."""
+    return f'if "{name}" not in [name for name, number in rows]:\n    rows = rows + [("{name}", 0)]'
+
+
+_BEFORE = (
+    Step(
+        wish_topic(
+            "header",
+            ("Is there a header entry in the list?", "Are the first and the last entry real ones?"),
+            "Every place in the list counts alike, the first and the last one too.",
+            ("First of all, drop the first entry of the list: it is a header.", "entries = entries[1:]"),
+            ("First of all, drop the last entry of the list: it is a footer.", "entries = entries[:-1]"),
+            ("First of all, drop the first and the last entry of the list.", "entries = entries[1:-1]"),
+            ("First of all, drop the first two entries of the list: they are headers.", "entries = entries[2:]"),
+        ),
+        order=-1,
+    ),
+    Step(
+        wish_topic(
+            "window",
+            ("Do all entries count, old ones too?", "How far back should I go?"),
+            "All entries count, old and new.",
+            ("Before anything else, take only the last three entries of the list.", "entries = entries[-3:]"),
+            ("Before anything else, take only the last four entries of the list.", "entries = entries[-4:]"),
+            ("Before anything else, take only the last five entries of the list.", "entries = entries[-5:]"),
+            ("Before anything else, take only the last two entries of the list.", "entries = entries[-2:]"),
+        ),
+        order=-1,
+    ),
+    Step(
+        wish_topic(
+            "trial",
+            ("Are there test entries in the list?", "Could some entries be made up, just for trying things out?"),
+            "There are no test entries, all of them are real.",
+            ('Leave out every entry whose name is exactly "test", since it is only a trial.', _only('name != "test"')),
+            ('Leave out every entry whose name is exactly "demo", since it is only a trial.', _only('name != "demo"')),
+            ('Leave out every entry whose name begins with "test", since it is only a trial.', _only('not name.startswith("test")')),
+            ('Leave out every entry whose name begins with "#", since it is only a trial.', _only('not name.startswith("#")')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "closed",
+            ("Are there closed accounts?", "Is everybody on the list still with us?"),
+            "Nobody has left, all accounts are open.",
+            ('The account "dan" is closed: leave out every entry with exactly this name.', _only('name != "dan"')),
+            ('The account "kim" is closed: leave out every entry with exactly this name.', _only('name != "kim"')),
+            ('The account "joe" is closed: leave out every entry with exactly this name.', _only('name != "joe"')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "nameless",
+            ("What about an entry with an empty name?", "What if nobody's name is given?"),
+            "An empty name is a name like any other.",
+            ("Leave out every entry whose name is the empty text.", _only('name != ""')),
+            ('Where the name of an entry is the empty text, count it as "other".', _named('name or "other"')),
+            ('Where the name of an entry is the empty text, count it as "guest".', _named('name or "guest"')),
+            ('Where the name of an entry is the empty text, count it as "ann".', _named('name or "ann"')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "alias",
+            ("Does anybody have two names?", "Do different names stand for the same person?"),
+            "Different names are different people.",
+            ('The name "rob" means "bob": count every entry of "rob" as one of "bob".', _named('"bob" if name == "rob" else name')),
+            ('The name "liz" means "eve": count every entry of "liz" as one of "eve".', _named('"eve" if name == "liz" else name')),
+            ('The name "tony" means "tom": count every entry of "tony" as one of "tom".', _named('"tom" if name == "tony" else name')),
+            ('The name "annie" means "ann": count every entry of "annie" as one of "ann".', _named('"ann" if name == "annie" else name')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "blanks",
+            ("What about blanks in the names?", "Do spaces around a name matter?"),
+            "Blanks are part of the name.",
+            ("Remove the blanks at the start and at the end of every name.", _named("name.strip()")),
+            ("Remove all blanks from every name, inside it too.", _named('name.replace(" ", "")')),
+            ("Write an underscore in place of every blank in a name.", _named('name.replace(" ", "_")')),
+            ("Leave out every entry whose name begins or ends with a blank.", _only("name == name.strip()")),
+        )
+    ),
+    Step(
+        wish_topic(
+            "duplicate",
+            ("What about duplicate entries?", "Does an entry count twice if it is there twice?"),
+            "Repeated entries count every time.",
+            ("Of entries with the same name and the same amount, count only the first one.", "entries = list(dict.fromkeys(entries))"),
+            (
+                "Leave out every entry that is in the list more than once, with the same name and amount: all of its copies.",
+                "entries = [entry for entry in entries if entries.count(entry) == 1]",
+            ),
+            (
+                "Leave out an entry if the one right before it in the list has the same name and the same amount.",
+                "entries = [entry for place, entry in enumerate(entries) if place == 0 or entry != entries[place - 1]]",
+            ),
+        )
+    ),
+    Step(
+        wish_topic(
+            "negative",
+            ("What about negative amounts?", "Can an amount be below zero, and what then?"),
+            "Negative amounts count as they are.",
+            ("Leave out every entry whose amount is below zero.", _only("amount >= 0")),
+            ("Count an amount below zero without its minus, so -3 counts as 3.", _counted("abs(amount)")),
+            ("Count an amount below zero twice, so -3 counts as -6.", _counted("amount * 2 if amount < 0 else amount")),
+            ("Count an amount below zero by half, so -3 counts as -1.5.", _counted("amount / 2 if amount < 0 else amount")),
+        )
+    ),
+    Step(
+        wish_topic(
+            "small",
+            ("Do very small amounts matter?", "Is there an amount under which I can ignore an entry?"),
+            "Small amounts count like all others.",
+            ("Leave out every entry whose amount is from 0 to 3, 0 and 3 themselves too.", _only("not 0 <= amount <= 3")),
+            ("Leave out every entry whose amount is from 0 to 7, 0 and 7 themselves too.", _only("not 0 <= amount <= 7")),
+            ("An amount from 0 to 3 counts as exactly 3.", _counted("3 if 0 <= amount <= 3 else amount")),
+            ("An amount from 0 to 7 counts as exactly 7.", _counted("7 if 0 <= amount <= 7 else amount")),
+        )
+    ),
+    Step(
+        wish_topic(
+            "unit",
+            ("In which unit are the amounts?", "Do I have to convert the amounts?"),
+            "The unit stays as it is.",
+            ("The amounts count dozens: as the last step before you make the rows, multiply every amount by 12.", _counted("amount * 12")),
+            ("The amounts count weeks: as the last step before you make the rows, multiply every amount by 7.", _counted("amount * 7")),
+            ("The amounts count halves: as the last step before you make the rows, divide every amount by 2.", _counted("amount / 2")),
+            ("The amounts count quarters: as the last step before you make the rows, divide every amount by 4.", _counted("amount / 4")),
+        ),
+        order=1,
+    ),
+    Step(
+        wish_topic(
+            "case",
+            ("Do upper and lower case matter in the names?", "Are Cleo and cleo the same name?"),
+            "Upper and lower case stay as they are and make different names.",
+            ("As the last step before you make the rows, write every name in lower case.", _named("name.lower()")),
+            ("As the last step before you make the rows, write every name in upper case.", _named("name.upper()")),
+            (
+                "As the last step before you make the rows, write every name as Python's capitalize does.",
+                _named("name.capitalize()"),
+            ),
+            (
+                "As the last step before you make the rows, leave out every entry whose name holds an upper-case letter.",
+                _only("name == name.lower()"),
+            ),
+        ),
+        order=1,
+    ),
+)
+_AFTER = (
+    Step(
+        wish_topic(
+            "fee",
+            ("Is there a fee?", "Does anything come on top of the numbers?"),
+            "No fee comes on top.",
+            ("A fee of 3 comes on top of the number of every row.", _numbered("number + 3")),
+            ("A fee of 7 comes on top of the number of every row.", _numbered("number + 7")),
+            ("A fee of 5 comes on top of the number of a row if that number is under 20.", _numbered("number + 5 if number < 20 else number")),
+            ("A fee of 4 comes on top of the number of a row if that number is above 20.", _numbered("number + 4 if number > 20 else number")),
+        )
+    ),
+    Step(
+        wish_topic(
+            "rounding",
+            ("How should the numbers be rounded?", "How many decimals do you want?"),
+            "No rounding, give the exact numbers.",
+            ("When the number of a row is complete, round it as Python's round does, to a whole number.", _numbered("round(number)")),
+            ("When the number of a row is complete, round it as Python's round does, to one decimal.", _numbered("round(number, 1)")),
+            ("When the number of a row is complete, round it down to a whole number.", _numbered("int(number // 1)")),
+            ("When the number of a row is complete, round it up to a whole number.", _numbered("int(-(-number // 1))")),
+        ),
+        order=1,
+    ),
+    Step(
+        wish_topic(
+            "threshold",
+            ("Does every row have to be shown, whatever its number?", "Is there a number from which on a row is shown?"),
+            "A row is shown whatever its number is.",
+            ("Leave out every row whose final number is under 10.", "rows = [row for row in rows if row[1] >= 10]"),
+            ("Leave out every row whose final number is under 20.", "rows = [row for row in rows if row[1] >= 20]"),
+            ("Leave out every row whose final number is above 25.", "rows = [row for row in rows if row[1] <= 25]"),
+            ("Leave out every row whose final number is above 40.", "rows = [row for row in rows if row[1] <= 40]"),
+        ),
+        order=2,
+    ),
+    Step(
+        wish_topic(
+            "absent",
+            ("Do people without entries get a row?", "Must certain names always be in the result?"),
+            "Only names with entries get rows.",
+            ('If none of the remaining rows has exactly the name "zoe", add the finished row ("zoe", 0) behind them.', _with_row("zoe")),
+            ('If none of the remaining rows has exactly the name "max", add the finished row ("max", 0) behind them.', _with_row("max")),
+            ('If none of the remaining rows has exactly the name "bob", add the finished row ("bob", 0) behind them.', _with_row("bob")),
+        ),
+        order=3,
+    ),
+    Step(
+        wish_topic(
+            "order",
+            ("In which order do you want the rows?", "Should the result be sorted?"),
+            "The rows stay in the order described.",
+            (
+                "Sort the complete rows by name, as Python sorts texts; rows with equal names keep their order.",
+                "rows = sorted(rows, key=lambda row: row[0])",
+            ),
+            (
+                "Sort the complete rows by number, the smallest first; rows with equal numbers keep their order.",
+                "rows = sorted(rows, key=lambda row: row[1])",
+            ),
+            (
+                "Sort the complete rows by number, the largest first; rows with equal numbers keep their order.",
+                "rows = sorted(rows, key=lambda row: -row[1])",
+            ),
+            ("Turn the complete rows around: the last row comes first, the first row last.", "rows = rows[::-1]"),
+        ),
+        order=4,
+    ),
+    Step(
+        wish_topic(
+            "limit",
+            ("How many rows do you want at most?", "Is the length of the result limited?"),
+            "Give all rows, however many there are.",
+            ("Of the rows in their final order, give only the first two.", "rows = rows[:2]"),
+            ("Of the rows in their final order, give only the first three.", "rows = rows[:3]"),
+            ("Of the rows in their final order, give only the last two.", "rows = rows[-2:]"),
+            ("Of the rows in their final order, give only the last three.", "rows = rows[-3:]"),
+        ),
+        order=5,
+    ),
+    Step(
+        wish_topic(
+            "numbering",
+            ("Should the rows be numbered?", "Do you want the place of each row written to it?"),
+            "The rows are not numbered.",
+            ('Number the names of the rows that you give: "1. cleo" in the first row, "2. ben" in the second.', _listed('f"{place}. {name}"')),
+            ('Number the names of the rows that you give: "0. cleo" in the first row, "1. ben" in the second.', _listed('f"{place - 1}. {name}"')),
+            ('Number the names of the rows that you give: "#1 cleo" in the first row, "#2 ben" in the second.', _listed('f"#{place} {name}"')),
+            ('Number the names of the rows that you give: "cleo (1)" in the first row, "ben (2)" in the second.', _listed('f"{name} ({place})"')),
+        ),
+        order=6,
+    ),
+    Step(
+        wish_topic(
+            "total",
+            ("Do you want a total row?", "Should there be a summary row as well?"),
+            "No total row, only the rows described.",
+            (
+                'When all other rows are done, add the row ("total", sum of their numbers) behind them.',
+                'rows = rows + [("total", sum(number for name, number in rows))]',
+            ),
+            (
+                'When all other rows are done, put the row ("total", sum of their numbers) in front of them.',
+                'rows = [("total", sum(number for name, number in rows))] + rows',
+            ),
+            (
+                'When all other rows are done, add the row ("rows", how many of them there are) behind them.',
+                'rows = rows + [("rows", len(rows))]',
+            ),
+            (
+                'When all other rows are done, put the row ("rows", how many of them there are) in front of them.',
+                'rows = [("rows", len(rows))] + rows',
+            ),
+        ),
+        order=7,
+    ),
+    Step(
+        wish_topic(
+            "form",
+            ("Do you want a list of tuples back, or something else?", "Which type should the result have?"),
+            "Give a list of tuples.",
+            (
+                "Give the finished rows as a dictionary from name to number; of several rows with the same name, the last one counts.",
+                "rows = dict(rows)",
+            ),
+            ("Give the finished rows as tuples the other way round: the number first, then the name.", "rows = [(number, name) for name, number in rows]"),
+            ("Give only the names of the finished rows, as a list without the numbers.", "rows = [name for name, number in rows]"),
+            ("Give only the numbers of the finished rows, as a list without the names.", "rows = [number for name, number in rows]"),
+        ),
+        order=8,
+    ),
+)
+ENTRIES = Shape(
+    name="entries",
+    bases=(
+        _base(
+            "totals",
+            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, total) tuples: "
+            "one row for each name, with the sum of its amounts, in the order in which the names first appear.",
+            "sums = {}\nfor name, amount in entries:\n    sums[name] = sums.get(name, 0) + amount\nrows = list(sums.items())",
+        ),
+        _base(
+            "what_is_left",
+            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, rest) tuples: "
+            "one row for each name, with 40 minus the sum of its amounts, in the order in which the names first appear.",
+            "rest = {}\nfor name, amount in entries:\n    rest[name] = rest.get(name, 40) - amount\nrows = list(rest.items())",
+        ),
+        _base(
+            "bills",
+            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, bill) tuples: "
+            "one row for each name, with the sum of its amounts plus 2 for each of its entries, in the order in which the names first appear.",
+            "bill = {}\nfor name, amount in entries:\n    bill[name] = bill.get(name, 0) + amount + 2\nrows = list(bill.items())",
+        ),
+        _base(
+            "running_totals",
+            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, running total) tuples: "
+            "one row for each entry, in the same order, with its name and the sum of all amounts up to it, its own included.",
+            "rows = []\nrunning = 0\nfor name, amount in entries:\n    running += amount\n    rows.append((name, running))",
+        ),
+        _base(
+            "largest_amounts",
+            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, largest amount) tuples: "
+            "one row for each name, with the largest of its amounts, in the order in which the names first appear.",
+            "largest = {}\nfor name, amount in entries:\n    largest[name] = max(largest.get(name, amount), amount)\nrows = list(largest.items())",
+        ),
+    ),
+    before=_BEFORE,
+    after=_AFTER,
+    result="rows",
+)

@@ -1,0 +1,321 @@
+"""Composed families over a text that give a line made of its words.
+
+A word is what stands between blanks. The steps before the core work on the list of words, those after it on the line.
+"""
+
+from __future__ import annotations
+
+from colbench_gym.tasks.composed.shape import Base, Shape, Step, wish_topic
+
+_CALLS = (
+    '"the North Street e-mail, of @anna 42 #now"',
+    '"#sale of B2 shoes, yes! and a a T-shirt"',
+    '"Doctor Who, or Company X? 12 the e-book"',
+    '"@bob and @eve go South, for x-ray x-ray"',
+    '"7 7 road or #fun #fun the B-side!"',
+    '"Oh! 3 Doctor a co-op, and @tim #go on"',
+    '"for up-to-date, now! call 555 @desk and doctor"',
+    '"Street or road the the #map, of North 9th!"',
+    '"so so many of x-mas, trips a South @guide"',
+    '"#one @two 3 re-do! and last and last No."',
+)
+_WORDS = "A word is whatever stands between blanks."
+
+
+def _base(name: str, request: str, core: str) -> Base:
+    return Base(name, f"{request} {_WORDS}", f"def {name}(text)", core, tuple(f"{name}({call})" for call in _CALLS), f'{name}("Three small, red houses")')
+
+
+def _only(condition: str) -> str:
+    """Code that keeps the words with a condition."""
+    return f"words = [w for w in words if {condition}]"
+
+
+def _each(word: str) -> str:
+    """Code that writes every word in another way."""
+    return f"words = [{word} for w in words]"
+
+
+def _last(condition: str) -> str:
+    """Code that moves the words with a condition to the end."""
+    return f"words = [w for w in words if not {condition}] + [w for w in words if {condition}]"
+
+
+def _short(table: dict[str, str]) -> str:
+    """Code that replaces words by others."""
+    pairs = ", ".join(f'"{long}": "{short}"' for long, short in table.items())
+    return _each(f"{{{pairs}}}.get(w.lower(), w)")
+
+
+_BEFORE = (
+    Step(
+        wish_topic(
+            "portion",
+            ("Do I use the whole text?", "How many of the words do you want?"),
+            "Use all of the text.",
+            ("First of all, cut the text off behind its fourth word.", "words = words[:4]"),
+            ("First of all, cut the text off behind its fifth word.", "words = words[:5]"),
+            ("First of all, cut the text off behind its sixth word.", "words = words[:6]"),
+            ("First of all, drop all of the text but its last four words.", "words = words[-4:]"),
+        ),
+        order=-2,
+    ),
+    Step(
+        wish_topic(
+            "brevity",
+            ("What about very short words?", "Is there a least length of a word?"),
+            "Words of every length are used alike.",
+            ("Before you do anything with the single words, leave out those that have only one character.", _only("len(w) > 1")),
+            ("Before you do anything with the single words, leave out those that have one or two characters.", _only("len(w) > 2")),
+            ("Before you do anything with the single words, leave out those that have one to three characters.", _only("len(w) > 3")),
+            ("Before you do anything with the single words, leave out those that have one to four characters.", _only("len(w) > 4")),
+        ),
+        order=-1,
+    ),
+    Step(
+        wish_topic(
+            "capitals",
+            ("Do I change capital and small letters?", "What about upper and lower case?"),
+            "Letters stay as large or small as they are.",
+            ("Write all letters of the words as small letters.", _each("w.lower()")),
+            ("Write all letters of the words as capital letters.", _each("w.upper()")),
+            ("Write every word with a capital first and small letters behind it, as Python's capitalize does.", _each("w.capitalize()")),
+            ("In the words, turn capital letters into small ones and small ones into capitals.", _each("w.swapcase()")),
+        )
+    ),
+    Step(
+        wish_topic(
+            "punctuation",
+            ("What about commas and other marks?", "Does punctuation stay in?"),
+            "Punctuation stays where it is.",
+            ("Take dots, commas, exclamation marks and question marks off the end of every word.", _each('w.rstrip(".,!?")')),
+            ("Delete all commas from the words.", _each('w.replace(",", "")')),
+            ("Leave out every word with an exclamation mark or a question mark in it.", _only('"!" not in w and "?" not in w')),
+            ("Leave out every word that ends with a comma.", _only('not w.endswith(",")')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "filler",
+            ("Do words such as articles count?", "Are there words without meaning to leave out?"),
+            "Every kind of word is used.",
+            ('Leave out the words "the" and "a", in capital or small letters.', _only('w.lower() not in ("the", "a")')),
+            ('Leave out the words "and" and "or", in capital or small letters.', _only('w.lower() not in ("and", "or")')),
+            ('Leave out the words "of" and "for", in capital or small letters.', _only('w.lower() not in ("of", "for")')),
+            ('Leave out the words "the", "of" and "and", in capital or small letters.', _only('w.lower() not in ("the", "of", "and")')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "repeats",
+            ("What if a word comes again?", "Do I use a word twice if it is there twice?"),
+            "A word that comes again is used again.",
+            ("Use a word that comes several times only once, at its first place.", "words = list(dict.fromkeys(words))"),
+            ("Leave out every word that comes more than once, all of its copies.", _only("words.count(w) == 1")),
+            ("Leave out a word that is equal to the word right before it.", "words = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]"),
+        )
+    ),
+    Step(
+        wish_topic(
+            "numerals",
+            ("What about numbers in the text?", "Do digits stay in?"),
+            "Digits are characters like all others.",
+            ("Leave out words that consist of digits only.", _only("not w.isdigit()")),
+            ("Leave out every word that has a digit anywhere in it.", _only("not any(c.isdigit() for c in w)")),
+            ("Move words that consist of digits only behind all other words.", _last("w.isdigit()")),
+            ("Write the letter N for each word that consists of digits only.", _each('"N" if w.isdigit() else w')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "hyphens",
+            ("Is a word with a hyphen one word or two?", "What about hyphens?"),
+            "A hyphen is a character like all others.",
+            ('Split words at their hyphens: "e-mail" becomes the two words "e" and "mail".', 'words = [part for w in words for part in w.split("-")]'),
+            ('Delete all hyphens inside the words: "e-mail" becomes "email".', _each('w.replace("-", "")')),
+            ('Of a word with hyphens use only what stands before the first one: "e-mail" becomes "e".', _each('w.split("-")[0]')),
+            ("Leave out every word that has a hyphen in it.", _only('"-" not in w')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "shorthand",
+            ("Are there abbreviations to use?", "Is any word replaced by a shorter form?"),
+            "Every word is written out as it is.",
+            ('Write St for the word "street" and Rd for the word "road", however they are capitalised.', _short({"street": "St", "road": "Rd"})),
+            ('Write N for the word "north" and S for the word "south", however they are capitalised.', _short({"north": "N", "south": "S"})),
+            ('Write Dr for the word "doctor" and Co for the word "company", however they are capitalised.', _short({"doctor": "Dr", "company": "Co"})),
+            ('Write & for the word "and" and | for the word "or", however they are capitalised.', _short({"and": "&", "or": "|"})),
+        )
+    ),
+    Step(
+        wish_topic(
+            "hashtags",
+            ("What about hash tags?", "How do I treat words that start with #?"),
+            "Hash tags are words like all others.",
+            ("Leave out words that start with #.", _only('not w.startswith("#")')),
+            ("Take the # off words that start with it, and use the rest of the word.", _each('w.lstrip("#")')),
+            ("Move words that start with # behind all other words.", _last('w.startswith("#")')),
+            ("Write TAG for each word that starts with #.", _each('"TAG" if w.startswith("#") else w')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "mentions",
+            ("What about names with an @?", "How do I treat mentions of users?"),
+            "Mentions are words like all others.",
+            ("Leave out words that start with @.", _only('not w.startswith("@")')),
+            ("Take the @ off words that start with it, and use the rest of the word.", _each('w.lstrip("@")')),
+            ("Write YOU for each word that starts with @.", _each('"YOU" if w.startswith("@") else w')),
+            ("Move words that start with @ behind all other words.", _last('w.startswith("@")')),
+        )
+    ),
+    Step(
+        wish_topic(
+            "arrangement",
+            ("In which order do the words come?", "Should the words be sorted?"),
+            "The words keep their order.",
+            ("When all other changes to the words are made, sort them by the alphabet, as Python's sorted does.", "words = sorted(words)"),
+            ("When all other changes to the words are made, turn their order around: the last word comes first.", "words = words[::-1]"),
+            (
+                "When all other changes to the words are made, put the shortest first; words of the same length keep their order.",
+                "words = sorted(words, key=len)",
+            ),
+            (
+                "When all other changes to the words are made, put the longest first; words of the same length keep their order.",
+                "words = sorted(words, key=lambda w: -len(w))",
+            ),
+        ),
+        order=1,
+    ),
+)
+_AFTER = (
+    Step(
+        wish_topic(
+            "counter",
+            ("Should the words be numbered?", "Do you want a counter at each word?"),
+            "The words have no numbers.",
+            (
+                'Number the parts of the line, one for each word, with a number from 1 on and a colon directly before each: "1:red 2:car".',
+                'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" "), 1))',
+            ),
+            (
+                'Number the parts of the line, one for each word, with a number from 0 on and a colon directly before each: "0:red 1:car".',
+                'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" ")))',
+            ),
+            (
+                'Number the parts of the line, one for each word, with a number from 1 on in round brackets directly behind each: "red(1) car(2)".',
+                'line = " ".join(f"{part}({i})" for i, part in enumerate(line.split(" "), 1))',
+            ),
+        )
+    ),
+    Step(
+        wish_topic(
+            "glue",
+            ("What stands between the words?", "Are the words joined with blanks?"),
+            "One blank stands between two words.",
+            ("In the line, put a hyphen instead of each blank.", 'line = line.replace(" ", "-")'),
+            ("In the line, put an underscore instead of each blank.", 'line = line.replace(" ", "_")'),
+            ("In the line, put a slash instead of each blank.", 'line = line.replace(" ", "/")'),
+            ("In the line, put nothing instead of each blank.", 'line = line.replace(" ", "")'),
+        ),
+        order=1,
+    ),
+    Step(
+        wish_topic(
+            "width",
+            ("How long may the line be?", "Is there a longest allowed length?"),
+            "The line may have any length.",
+            ("When all inside the line is done, keep only its first 12 characters; only then add anything at its two ends.", "line = line[:12]"),
+            ("When all inside the line is done, keep only its first 20 characters; only then add anything at its two ends.", "line = line[:20]"),
+            ("When all inside the line is done, keep only its first 25 characters; only then add anything at its two ends.", "line = line[:25]"),
+            ("When all inside the line is done, keep only its last 15 characters; only then add anything at its two ends.", "line = line[-15:]"),
+        ),
+        order=2,
+    ),
+    Step(
+        wish_topic(
+            "prefix",
+            ("Does anything come in front of the line?", "What does the line start with?"),
+            "Nothing comes in front.",
+            ('Put "NEW:" directly in front of the line, without a blank.', 'line = "NEW:" + line'),
+            ('Put "id_" directly in front of the line, without a blank.', 'line = "id_" + line'),
+            ('Put ">>" directly in front of the line, without a blank.', 'line = ">>" + line'),
+            ("Put one star directly in front of the line, without a blank.", 'line = "*" + line'),
+        ),
+        order=3,
+    ),
+    Step(
+        wish_topic(
+            "closing",
+            ("Does anything come behind the line?", "Does the line end with a dot?"),
+            "Nothing comes behind the line.",
+            ("Put one dot directly behind the line, even where another mark ends it.", 'line = line + "."'),
+            ("Put three dots directly behind the line, even where another mark ends it.", 'line = line + "..."'),
+            ("Put an exclamation mark directly behind the line, even where another mark ends it.", 'line = line + "!"'),
+            ('Put "_end" directly behind the line, even where another mark ends it.', 'line = line + "_end"'),
+        ),
+        order=3,
+    ),
+    Step(
+        wish_topic(
+            "quotes",
+            ("Do you want quotes or brackets around the line?", "Is the line enclosed in anything?"),
+            "Nothing stands around the line.",
+            ("Put double quotes around the line, outside of any prefix or ending.", "line = '\"' + line + '\"'"),
+            ("Put single quotes around the line, outside of any prefix or ending.", 'line = "\'" + line + "\'"'),
+            ("Put round brackets around the line, outside of any prefix or ending.", 'line = "(" + line + ")"'),
+            ("Put square brackets around the line, outside of any prefix or ending.", 'line = "[" + line + "]"'),
+        ),
+        order=4,
+    ),
+    Step(
+        wish_topic(
+            "padding",
+            ("Should the line be padded?", "Is a short line filled up?"),
+            "A short line stays short.",
+            ("Last of all, quotes and brackets included, fill the line up with dots on the right until it has 60 characters.", 'line = line.ljust(60, ".")'),
+            ("Last of all, quotes and brackets included, fill the line up with dots on the left until it has 60 characters.", 'line = line.rjust(60, ".")'),
+            ("Last of all, quotes and brackets included, fill the line up with stars on the right until it has 70 characters.", 'line = line.ljust(70, "*")'),
+            ("Last of all, quotes and brackets included, fill the line up with stars on the left until it has 70 characters.", 'line = line.rjust(70, "*")'),
+        ),
+        order=5,
+    ),
+    Step(
+        wish_topic(
+            "package",
+            ("In which form do you want it back?", "Do you want only the line back, or more?"),
+            "Give the line alone.",
+            ("Return a tuple of two: the finished line, and how many characters it has.", "line = (line, len(line))"),
+            ("Return a list with a single entry, the finished line.", "line = [line]"),
+            ('Return a dict with a single key, "line", for the finished line.', 'line = {"line": line}'),
+            ("Return a tuple of two: the finished line, and the same line in capital letters.", "line = (line, line.upper())"),
+        ),
+        order=6,
+    ),
+)
+TEXTS = Shape(
+    name="texts",
+    bases=(
+        _base("make_label", "Write a function that makes a line of the words of a text, with one blank between two words.", 'line = " ".join(words)'),
+        _base(
+            "short_code",
+            "Write a function that makes a line of the first four characters of each word of a text, shorter words whole, with one blank between.",
+            'line = " ".join(w[:4] for w in words)',
+        ),
+        _base(
+            "sized_words",
+            'Write a function that makes a line of the words of a text, each with its number of characters directly behind it, with one blank between, such as "red3 house5".',
+            'line = " ".join(w + str(len(w)) for w in words)',
+        ),
+        _base(
+            "menu_line",
+            'Write a function that makes a line of the words of a text, each with a semicolon directly behind it, with one blank between, such as "red; house;".',
+            'line = " ".join(w + ";" for w in words)',
+        ),
+    ),
+    before=_BEFORE,
+    after=_AFTER,
+    result="line",
+    opening=("words = text.split()",),
+)
