@@ -1,10 +1,10 @@
 """Settings of the compared algorithms, searched alike: the same number of trials each, on tasks that no comparison measures on.
 
-    PYTHONPATH=. python benchmarks/search.py --trials 10 --steps 8 --output runs/search
+    PYTHONPATH=. python benchmarks/search.py --trials 6 --steps 4 --output runs/search
 
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
 steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
-candidates (training tasks without their last 300), and are measured on those 300. The result is appended to `search.jsonl` in the output
+candidates (the first 1,800 training tasks), and are measured on the others, some 300. The result is appended to `search.jsonl` in the output
 folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first.
 """
 
@@ -22,29 +22,32 @@ from typing import Any
 
 import numpy as np
 
+_CREDIT: dict[str, list[Any]] = {
+    "critic_learning_rate": [1e-4, 3e-4],
+    "critic_epochs": [1, 2, 4],
+    "pair_quantile": [0.2, 0.5],
+    "actor_learning_rate": [1e-4, 2e-4, 4e-4],
+    "actor_epochs": [1, 2, 4],
+    "actor_nll": [0.3, 1.0],
+}
 SPACES: dict[str, dict[str, list[Any]]] = {
     "rft": {
-        "rft_learning_rate": [1e-4, 3e-4, 1e-3],
-        "rft_epochs": [1, 2, 4, 8],
+        "rft_learning_rate": [3e-4, 1e-3, 2e-3],
+        "rft_epochs": [1, 2, 4, 6],
         "rft_batch": [8, 32],
     },
     "mtdpo": {
-        "mtdpo_learning_rate": [5e-5, 1e-4, 2e-4, 4e-4],
+        "mtdpo_learning_rate": [1e-4, 3e-4, 1e-3],
         "mtdpo_epochs": [1, 2, 4],
-        "mtdpo_nll": [0.01, 0.1, 0.3, 1.0],
+        "mtdpo_nll": [0.1, 0.3, 1.0],
         "mtdpo_beta": [0.1, 1.0],
     },
-    "sweet": {
-        "critic_learning_rate": [3e-5, 1e-4, 3e-4],
-        "critic_epochs": [1, 2],
-        "form": ["paper", "released"],
-        "pair_quantile": [0.1, 0.2, 0.5],
-        "actor_learning_rate": [5e-5, 1e-4, 2e-4],
-        "actor_epochs": [1, 2],
-        "actor_nll": [0.3, 1.0, 3.0],
-    },
+    "no_hidden": _CREDIT,
+    "sweet": {**_CREDIT, "reference_hidden": [False, True]},
 }
-HELD_OUT = ["--tasks", "embedded:train[:1850]", "--test_tasks", "embedded:train[1850:]", "--unseen_tasks", ""]
+#: Amounts that all algorithms share in a comparison.
+SHARED = ["--num_tasks", "600", "--num_states", "1200", "--pairs_per_turn", "2"]
+HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[1800:]", "--unseen_tasks", ""]
 
 
 def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
@@ -93,8 +96,8 @@ def default_of(name: str) -> Any:
 
 
 def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
-    """The command line of `compare` for one trial."""
-    given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT]
+    """The command line of `compare` for one trial; the shared part of its settings stands in `SHARED`."""
+    given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT, *SHARED]
     return given + [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
@@ -135,8 +138,8 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
 def main() -> None:
     """Run what is missing and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--trials", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--seed", type=int, default=100)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--algorithms", nargs="+", default=list(SPACES), choices=list(SPACES))
@@ -147,7 +150,7 @@ def main() -> None:
     from sweetrl_agent.run import Run
 
     _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
-    compare.run_steps(Run(config), [*compare.algorithm_steps(["rft"])[:3], ("candidates", sweet.sample_candidates)])
+    compare.run_steps(Run(config), [*compare.algorithm_steps(["zero_shot"]), *compare.algorithm_steps(["rft"])[:3], ("candidates", sweet.sample_candidates)])
     path = given.output / "search.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = [(row["algorithm"], row["settings"]) for row in rows]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sweetrl_agent.train import parse_parts, prepare_process, refuse
@@ -83,8 +84,35 @@ def check(given: CompareArguments, config: Config) -> None:
         simulator_spec(simulator, world)
     if given.baseline:
         recorded(given.baseline, world.grade)
+    own_settings(given)
     if given.against.upper() not in ("", "PAPER"):
         raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
+
+
+def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
+    """Settings that single algorithms have for themselves.
+
+    Raises:
+        ValueError: If it is no JSON of that form, an algorithm is not compared, or a setting is not one of its own critic's and actor's training.
+    """
+    import json
+
+    from sweetrl_agent.config import ActorArguments, CriticArguments, first_stage
+
+    try:
+        found = json.loads(given.own_settings or "{}")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings!r}: {error}.") from None
+    if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
+        raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
+    known = {setting.name for part in (CriticArguments, ActorArguments) for setting in fields(part)}
+    allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
+    for name, own in found.items():
+        if name not in given.algorithms:
+            raise ValueError(f"`own_settings` must be of algorithms that are compared, {given.algorithms}, got {name!r}.")
+        if wrong := sorted(own.keys() - set(allowed)):
+            raise ValueError(f"`own_settings` of {name!r} may be of {allowed}, got {wrong}.")
+    return found
 
 
 def _check_names(given: CompareArguments, config: Config) -> None:
@@ -138,7 +166,7 @@ def plan(given: CompareArguments, config: Config) -> int:
 
     from sweetrl_agent.algorithms.registry import scaled
 
-    steps = dict([*algorithm_steps(given.algorithms), *experiment_steps(given)])
+    steps = dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
     for one in _seeds(given, config):
         done = Path(one.run.output) / "seconds.json"
         known = json.loads(done.read_text()) if done.exists() else {}
@@ -262,11 +290,11 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
 
     torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
     run = Run(config)
-    run_steps(run, [*algorithm_steps(given.algorithms), *experiment_steps(given)], say)
+    run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:
         small = scaled_run(run, count)
         say(f"seed {run.seed}: the first {count} trajectories")
-        run_steps(small, algorithm_steps(scaled(given.algorithms)), say)
+        run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)), say)
 
 
 def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
@@ -278,8 +306,8 @@ def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = prin
         say(f"seed {run.seed}: {name}, {run.seconds[name]:.0f} s ({i} of {len(left)})")
 
 
-def algorithm_steps(algorithms: Sequence[str]) -> list[Step]:
-    """What is shared, then each algorithm's own stages, then its evaluation."""
+def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
+    """What is shared, then each algorithm's own stages, with its own settings if it has any, then its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.train import stages
 
@@ -287,8 +315,15 @@ def algorithm_steps(algorithms: Sequence[str]) -> list[Step]:
     for name in algorithms:
         algorithm = ALGORITHMS[name]
         steps += [(stage, stages()[stage]) for stage in algorithm.shared]
-        steps += [*algorithm.stages.items(), (f"evaluate {name}", partial(_evaluate, name=name))]
+        stages_of = algorithm.stages.items()
+        if changed := own.get(name):
+            stages_of = {stage: partial(_with_settings, function=function, changed=changed) for stage, function in stages_of}.items()
+        steps += [*stages_of, (f"evaluate {name}", partial(_evaluate, name=name))]
     return steps
+
+
+def _with_settings(run: Run, function: Callable[[Run], None], changed: Mapping[str, Any]) -> None:
+    function(run.with_settings(changed))
 
 
 def _evaluate(run: Run, name: str) -> None:

@@ -8,8 +8,8 @@ an equal search found for each (`benchmarks/search.py`, 10 trials, recorded in `
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -290,6 +290,9 @@ class CompareArguments:
     baseline: str = option(
         "", "evaluation.jsonl of a recorded run (FILE, or FILE:AGENT) for win rates against it; empty leaves it out."
     )
+    own_settings: str = option(
+        "", 'JSON of settings that single algorithms have for themselves, such as {"no_hidden": {"critic_epochs": 4}}; of critic and actor only.'
+    )
     against: str = option("", "'PAPER' puts the paper's tables beside ours in the report.")
 
 
@@ -365,6 +368,15 @@ class Config:
 
     def _flat(self) -> dict[str, Any]:
         return {name: value for part in asdict(self).values() for name, value in part.items()}
+
+    def with_settings(self, changed: Mapping[str, Any]) -> Config:
+        """The same with some settings changed, by their flat names."""
+        parts = {
+            part.name: replace(own, **{name: value for name, value in changed.items() if hasattr(own, name)})
+            for part in fields(self)
+            for own in [getattr(self, part.name)]
+        }
+        return Config(**parts)
 
     def settings(self) -> dict[str, Any]:
         """All settings that shape the results, flat: everything but where and how much of it is run."""

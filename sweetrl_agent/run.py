@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import gc
 import importlib.metadata
@@ -12,7 +13,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ class Run:
         write_json(self.folder / "peak_mib.json", self.peak_mib)
         self.seconds[name] = round(time.monotonic() - start, 1)
         write_json(self.folder / "seconds.json", self.seconds)
+
+    def with_settings(self, changed: Mapping[str, Any]) -> Run:
+        """The run with settings of its own for one algorithm's stages; files and records are the same."""
+        other = copy.copy(self)
+        other.config = self.config.with_settings(changed)
+        return other
 
     def path(self, name: str) -> Path:
         """A file or folder of the run."""

@@ -18,7 +18,15 @@ from colbench_gym.simulators.code_words import Speaker
 from colbench_gym.tasks.task import Task
 
 MAX_VALUE_CHARS = 120
-_KINDS: dict[type, str] = {bool: "flag", int: "number", float: "number", str: "text", list: "list", tuple: "tuple", dict: "dictionary"}
+_KINDS: dict[type, str] = {
+    bool: "flag",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    tuple: "tuple",
+    dict: "dictionary",
+}
 _NOUNS = {
     "flag": "true or false", "number": "a number", "text": "a text", "list": "a list", "tuple": "a pair", "dictionary": "a table (dict)",
     "set": "a set",
@@ -80,7 +88,11 @@ def _shape(value: object) -> str:
     if isinstance(value, dict) and value:
         kinds = {(_shape(key), _shape(element)) for key, element in value.items()}
         key, element = kinds.pop()
-        return f"a table (dict) with the keys {joined(list(map(str, value)))}" if kinds else f"a table (dict) from {key} to {element}"
+        return (
+            f"a table (dict) with the keys {joined(list(map(str, value)))}"
+            if kinds
+            else f"a table (dict) from {key} to {element}"
+        )
     return _NOUNS.get(_KINDS.get(type(value), ""), "a value")
 
 

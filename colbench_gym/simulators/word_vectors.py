@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 import numpy as np
@@ -20,6 +20,8 @@ _NOT = re.compile(r"n[’']t\b")
 _TOKEN = re.compile(r"[a-z]+|\d+|[%@$€#&]")
 #: Stands for every number but zero.
 NUMBER = "7"
+#: An unknown word may lose so many letters at its end, and must keep so many.
+MAX_ENDING, MIN_BEGINNING = 5, 5
 
 
 def tokens(text: str) -> list[str]:
@@ -30,14 +32,22 @@ def tokens(text: str) -> list[str]:
 
 def text_vectors(texts: Sequence[str]) -> Vectors:
     """Unit vectors of texts, shape (texts, size); zero for a text without a known word."""
-    rows, table = _table()
+    table = _table()[1]
     vectors = np.zeros((len(texts), table.shape[1]), np.float32)
     for number, text in enumerate(texts):
-        known = [rows[word] for word in tokens(text) if word in rows]
+        known = [row for word in tokens(text) if (row := _row(word)) >= 0]
         if known:
             vectors[number] = table[known].sum(axis=0)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-9), np.float32)
+
+
+@lru_cache(maxsize=65536)
+def _row(word: str) -> int:
+    """Row of a word, or of the longest known beginning of it ("capital" for "capitalizing"); -1 for an unknown word."""
+    rows = _table()[0]
+    endings = range(len(word), max(len(word) - MAX_ENDING, MIN_BEGINNING) - 1, -1)
+    return next((rows[word[:end]] for end in (len(word), *endings) if word[:end] in rows), -1)
 
 
 @cache

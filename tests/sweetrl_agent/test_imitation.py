@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
-from colbench_gym.tasks.embedded import family_of, reference_knowing
+from colbench_gym.tasks.embedded import family_of
 from sweetrl_agent.chat import hint_message
-from sweetrl_agent.imitation import LONGEST_TALK, Demonstrator, demonstrations
+from sweetrl_agent.imitation import MOST_PLAIN, Demonstrator, demonstrations
 
 TASKS = load_tasks("embedded:train[:20]")
 COUNT = 200
@@ -49,18 +50,34 @@ def test_a_blind_demonstrator_is_mediocre(blind):
     assert 0.02 < right < 0.8, "with nothing right or all right there is nothing to learn"
 
 
-def test_topics_are_worked_through_in_their_order():
-    demonstrator = Demonstrator(questions=(0, 0, 0, 0, 0, 1))
-    firsts = set()
-    for i in range(COUNT):
-        family, _ = family_of(TASKS[i % 20])
-        dialogue = demonstrator.dialogue(TASKS[i % 20], make("scripted"), i)
-        questions = [m["content"] for m in dialogue if m["role"] == "assistant"][:-1]
-        order = [next(j for j, topic in enumerate(family.topics) if question in topic.asks) for question in questions]
-        if dialogue[0]["role"] != "system":
-            assert order == [(order[0] + j) % 5 for j in range(5)]
-            firsts.add(order[0])
-    assert firsts == set(range(5))
+def _topics_asked(task, dialogue):
+    family, _ = family_of(task)
+    questions = [m["content"] for m in dialogue if m["role"] == "assistant"][:-1]
+    return [next(j for j, topic in enumerate(family.topics) if question in topic.asks) for question in questions]
+
+
+def test_every_turn_but_the_last_asks_about_another_topic_of_the_list_in_random_order(blind):
+    orders = [_topics_asked(task, dialogue) for task, dialogue in blind]
+    assert all(len(order) == len(set(order)) == 5 for order in orders)
+    asked = np.array([[topic in order for topic in range(12)] for order in orders])
+    assert asked.mean(axis=0) == pytest.approx(np.full(12, 5 / 12), abs=0.12)  # three standard errors and more
+    assert sum(order == sorted(order) for order in orders) < COUNT / 20
+
+
+def test_where_all_topics_could_be_asked_the_number_of_questions_varies():
+    tasks = load_tasks("embedded:train?preset=easy[:20]")
+    dialogues = demonstrations(tasks, make("scripted"), COUNT, 0, Demonstrator(hinted_fraction=0.0, exercise_fraction=0.0))
+    assert {(len(dialogue) - 2) // 2 for dialogue in dialogues} == set(range(6))
+
+
+def test_a_hinted_dialogue_covers_what_matters_among_as_many_others_as_usual():
+    positions = []
+    for i, dialogue in enumerate(_demonstrations(hinted_fraction=1.0, exercise_fraction=0.0)):
+        _, choice = family_of(TASKS[i % 20])
+        order = _topics_asked(TASKS[i % 20], dialogue)
+        assert len(order) == 5 and {j for j, option in enumerate(choice) if option} <= set(order)
+        positions += [order.index(j) for j, option in enumerate(choice) if option]
+    assert np.bincount(positions) / len(positions) == pytest.approx(np.full(5, 0.2), abs=0.08)  # anywhere in it
 
 
 def test_a_hinted_demonstrator_says_so_and_answers_rightly():
@@ -70,24 +87,19 @@ def test_a_hinted_demonstrator_says_so_and_answers_rightly():
         assert _answers_rightly(task, dialogue)
 
 
-def test_exercises_are_a_request_and_its_answer():
-    for dialogue in _demonstrations(exercise_fraction=1.0, talk_fraction=0.0):
-        assert [message["role"] for message in dialogue] == ["user", "assistant"]
-        assert dialogue[1]["content"].startswith(ANSWER_MARKER)
-
-
-def test_a_long_talk_is_read_and_only_its_right_answer_imitated():
-    lengths = set()
-    for i, dialogue in enumerate(_demonstrations(exercise_fraction=1.0, talk_fraction=1.0)):
-        *talk, answer = dialogue
-        assert all(message["weight"] == 0 for message in talk) and "weight" not in answer
-        assert [message["role"] for message in talk] == ["user", *["assistant", "user"] * (len(talk) // 2)]
-        family, choice = family_of(TASKS[i % 20])
-        heard = " ".join(message["content"] for message in talk[2::2])
-        known = {t.name for t, index in zip(family.topics, choice, strict=True) if t.options[index].says in heard}
-        assert answer["content"] == f"{ANSWER_MARKER}\n{reference_knowing(TASKS[i % 20], known)}"
-        lengths.add(len(talk) // 2 + 1)
-    assert max(lengths) == LONGEST_TALK and min(lengths) >= 5
+def test_an_exercise_says_wishes_in_the_request_and_answers_with_these_alone():
+    plain_answers = 0
+    for i, dialogue in enumerate(_demonstrations(exercise_fraction=1.0)):
+        task = TASKS[i % 20]
+        request, answer = dialogue
+        family, choice = family_of(task)
+        said = [fact for fact in task.hidden.facts if fact.sentence in request["content"].split("\n")[1:]]
+        assert sum(not fact.is_special for fact in said) <= MOST_PLAIN
+        known = {fact.topic for fact in said}
+        expected = family.reference(tuple(c if t.name in known else 0 for t, c in zip(family.topics, choice, strict=True)))
+        assert answer["content"] == f"{ANSWER_MARKER}\n{expected}"
+        plain_answers += expected == task.hidden.plain
+    assert 0 < plain_answers < COUNT / 5
 
 
 def test_the_shares_are_as_asked():

@@ -25,7 +25,7 @@ def make_run(tmp_path):
 
 def test_without_a_test_split_the_last_fifth_is_held_out(make_run):
     run = make_run("")
-    assert (len(run.train), len(run.test), len(run.unseen)) == (8, 2, 0)
+    assert (len(run.train), {split: len(tasks) for split, tasks in run.held_out.items()}) == (8, {"test": 2})
     assert run.tasks == run.train[:3]
     assert not {task.id for task in run.train} & {task.id for task in run.test}
 

@@ -89,7 +89,10 @@ _BEFORE = (
             "There are no test entries, all of them are real.",
             ('Leave out every entry whose name is exactly "test", since it is only a trial.', _only('name != "test"')),
             ('Leave out every entry whose name is exactly "demo", since it is only a trial.', _only('name != "demo"')),
-            ('Leave out every entry whose name begins with "test", since it is only a trial.', _only('not name.startswith("test")')),
+            (
+                'Leave out every entry whose name begins with "test", since it is only a trial.',
+                _only('not name.startswith("test")'),
+            ),
             ('Leave out every entry whose name begins with "#", since it is only a trial.', _only('not name.startswith("#")')),
         )
     ),
@@ -119,10 +122,22 @@ _BEFORE = (
             "alias",
             ("Does anybody have two names?", "Do different names stand for the same person?"),
             "Different names are different people.",
-            ('The name "rob" means "bob": count every entry of "rob" as one of "bob".', _named('"bob" if name == "rob" else name')),
-            ('The name "liz" means "eve": count every entry of "liz" as one of "eve".', _named('"eve" if name == "liz" else name')),
-            ('The name "tony" means "tom": count every entry of "tony" as one of "tom".', _named('"tom" if name == "tony" else name')),
-            ('The name "annie" means "ann": count every entry of "annie" as one of "ann".', _named('"ann" if name == "annie" else name')),
+            (
+                'The name "rob" means "bob": count every entry of "rob" as one of "bob".',
+                _named('"bob" if name == "rob" else name'),
+            ),
+            (
+                'The name "liz" means "eve": count every entry of "liz" as one of "eve".',
+                _named('"eve" if name == "liz" else name'),
+            ),
+            (
+                'The name "tony" means "tom": count every entry of "tony" as one of "tom".',
+                _named('"tom" if name == "tony" else name'),
+            ),
+            (
+                'The name "annie" means "ann": count every entry of "annie" as one of "ann".',
+                _named('"ann" if name == "annie" else name'),
+            ),
         )
     ),
     Step(
@@ -141,7 +156,10 @@ _BEFORE = (
             "duplicate",
             ("What about duplicate entries?", "Does an entry count twice if it is there twice?"),
             "Repeated entries count every time.",
-            ("Of entries with the same name and the same amount, count only the first one.", "entries = list(dict.fromkeys(entries))"),
+            (
+                "Of entries with the same name and the same amount, count only the first one.",
+                "entries = list(dict.fromkeys(entries))",
+            ),
             (
                 "Leave out every entry that is in the list more than once, with the same name and amount: all of its copies.",
                 "entries = [entry for entry in entries if entries.count(entry) == 1]",
@@ -179,10 +197,22 @@ _BEFORE = (
             "unit",
             ("In which unit are the amounts?", "Do I have to convert the amounts?"),
             "The unit stays as it is.",
-            ("The amounts count dozens: as the last step before you make the rows, multiply every amount by 12.", _counted("amount * 12")),
-            ("The amounts count weeks: as the last step before you make the rows, multiply every amount by 7.", _counted("amount * 7")),
-            ("The amounts count halves: as the last step before you make the rows, divide every amount by 2.", _counted("amount / 2")),
-            ("The amounts count quarters: as the last step before you make the rows, divide every amount by 4.", _counted("amount / 4")),
+            (
+                "The amounts count dozens: as the last step before you make the rows, multiply every amount by 12.",
+                _counted("amount * 12"),
+            ),
+            (
+                "The amounts count weeks: as the last step before you make the rows, multiply every amount by 7.",
+                _counted("amount * 7"),
+            ),
+            (
+                "The amounts count halves: as the last step before you make the rows, divide every amount by 2.",
+                _counted("amount / 2"),
+            ),
+            (
+                "The amounts count quarters: as the last step before you make the rows, divide every amount by 4.",
+                _counted("amount / 4"),
+            ),
         ),
         order=1,
     ),
@@ -213,8 +243,14 @@ _AFTER = (
             "No fee comes on top.",
             ("A fee of 3 comes on top of the number of every row.", _numbered("number + 3")),
             ("A fee of 7 comes on top of the number of every row.", _numbered("number + 7")),
-            ("A fee of 5 comes on top of the number of a row if that number is under 20.", _numbered("number + 5 if number < 20 else number")),
-            ("A fee of 4 comes on top of the number of a row if that number is above 20.", _numbered("number + 4 if number > 20 else number")),
+            (
+                "A fee of 5 comes on top of the number of a row if that number is under 20.",
+                _numbered("number + 5 if number < 20 else number"),
+            ),
+            (
+                "A fee of 4 comes on top of the number of a row if that number is above 20.",
+                _numbered("number + 4 if number > 20 else number"),
+            ),
         )
     ),
     Step(
@@ -222,8 +258,14 @@ _AFTER = (
             "rounding",
             ("How should the numbers be rounded?", "How many decimals do you want?"),
             "No rounding, give the exact numbers.",
-            ("When the number of a row is complete, round it as Python's round does, to a whole number.", _numbered("round(number)")),
-            ("When the number of a row is complete, round it as Python's round does, to one decimal.", _numbered("round(number, 1)")),
+            (
+                "When the number of a row is complete, round it as Python's round does, to a whole number.",
+                _numbered("round(number)"),
+            ),
+            (
+                "When the number of a row is complete, round it as Python's round does, to one decimal.",
+                _numbered("round(number, 1)"),
+            ),
             ("When the number of a row is complete, round it down to a whole number.", _numbered("int(number // 1)")),
             ("When the number of a row is complete, round it up to a whole number.", _numbered("int(-(-number // 1))")),
         ),
@@ -246,9 +288,18 @@ _AFTER = (
             "absent",
             ("Do people without entries get a row?", "Must certain names always be in the result?"),
             "Only names with entries get rows.",
-            ('If none of the remaining rows has exactly the name "zoe", add the finished row ("zoe", 0) behind them.', _with_row("zoe")),
-            ('If none of the remaining rows has exactly the name "max", add the finished row ("max", 0) behind them.', _with_row("max")),
-            ('If none of the remaining rows has exactly the name "bob", add the finished row ("bob", 0) behind them.', _with_row("bob")),
+            (
+                'If none of the remaining rows has exactly the name "zoe", add the finished row ("zoe", 0) behind them.',
+                _with_row("zoe"),
+            ),
+            (
+                'If none of the remaining rows has exactly the name "max", add the finished row ("max", 0) behind them.',
+                _with_row("max"),
+            ),
+            (
+                'If none of the remaining rows has exactly the name "bob", add the finished row ("bob", 0) behind them.',
+                _with_row("bob"),
+            ),
         ),
         order=3,
     ),
@@ -290,10 +341,22 @@ _AFTER = (
             "numbering",
             ("Should the rows be numbered?", "Do you want the place of each row written to it?"),
             "The rows are not numbered.",
-            ('Number the names of the rows that you give: "1. cleo" in the first row, "2. ben" in the second.', _listed('f"{place}. {name}"')),
-            ('Number the names of the rows that you give: "0. cleo" in the first row, "1. ben" in the second.', _listed('f"{place - 1}. {name}"')),
-            ('Number the names of the rows that you give: "#1 cleo" in the first row, "#2 ben" in the second.', _listed('f"#{place} {name}"')),
-            ('Number the names of the rows that you give: "cleo (1)" in the first row, "ben (2)" in the second.', _listed('f"{name} ({place})"')),
+            (
+                'Number the names of the rows that you give: "1. cleo" in the first row, "2. ben" in the second.',
+                _listed('f"{place}. {name}"'),
+            ),
+            (
+                'Number the names of the rows that you give: "0. cleo" in the first row, "1. ben" in the second.',
+                _listed('f"{place - 1}. {name}"'),
+            ),
+            (
+                'Number the names of the rows that you give: "#1 cleo" in the first row, "#2 ben" in the second.',
+                _listed('f"#{place} {name}"'),
+            ),
+            (
+                'Number the names of the rows that you give: "cleo (1)" in the first row, "ben (2)" in the second.',
+                _listed('f"{name} ({place})"'),
+            ),
         ),
         order=6,
     ),
@@ -330,9 +393,18 @@ _AFTER = (
                 "Give the finished rows as a dictionary from name to number; of several rows with the same name, the last one counts.",
                 "rows = dict(rows)",
             ),
-            ("Give the finished rows as tuples the other way round: the number first, then the name.", "rows = [(number, name) for name, number in rows]"),
-            ("Give only the names of the finished rows, as a list without the numbers.", "rows = [name for name, number in rows]"),
-            ("Give only the numbers of the finished rows, as a list without the names.", "rows = [number for name, number in rows]"),
+            (
+                "Give the finished rows as tuples the other way round: the number first, then the name.",
+                "rows = [(number, name) for name, number in rows]",
+            ),
+            (
+                "Give only the names of the finished rows, as a list without the numbers.",
+                "rows = [name for name, number in rows]",
+            ),
+            (
+                "Give only the numbers of the finished rows, as a list without the names.",
+                "rows = [number for name, number in rows]",
+            ),
         ),
         order=8,
     ),
@@ -347,7 +419,7 @@ ENTRIES = Shape(
             "sums = {}\nfor name, amount in entries:\n    sums[name] = sums.get(name, 0) + amount\nrows = list(sums.items())",
         ),
         _base(
-            "what_is_left",
+            "rests",
             "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, rest) tuples: "
             "one row for each name, with 40 minus the sum of its amounts, in the order in which the names first appear.",
             "rest = {}\nfor name, amount in entries:\n    rest[name] = rest.get(name, 40) - amount\nrows = list(rest.items())",

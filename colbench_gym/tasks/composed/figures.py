@@ -63,7 +63,7 @@ _BEFORE = (
                 "values = [v for v in values if v != 8]",
             ),
         ),
-        order=-1,
+        order=-2,
     ),
     Step(
         wish_topic(
@@ -97,8 +97,8 @@ _BEFORE = (
             "Negative numbers count as they are.",
             ("Leave out all numbers below zero.", "values = [v for v in values if v >= 0]"),
             ("Count a number below zero without its minus, so -3 counts as 3.", "values = [abs(v) for v in values]"),
-            ("Count a number below zero twice, so -3 counts as -6.", "values = [v * 2 if v < 0 else v for v in values]"),
-            ("Count a number below zero by half, so -3 counts as -1.5.", "values = [v / 2 if v < 0 else v for v in values]"),
+            ("Double every number below zero, so -3 counts as -6.", "values = [v * 2 if v < 0 else v for v in values]"),
+            ("Halve every number below zero, so -3 counts as -1.5.", "values = [v / 2 if v < 0 else v for v in values]"),
         )
     ),
     Step(
@@ -219,7 +219,7 @@ _AFTER = (
             ("Turn the sign of the final result around: 5 becomes -5 and -5 becomes 5.", "result = -result"),
             ("Give the final result without its sign: -5 becomes 5.", "result = abs(result)"),
         ),
-        order=3,
+        order=2,
     ),
     Step(
         wish_topic(
@@ -231,7 +231,7 @@ _AFTER = (
             ("Round the final result down to a whole number.", "result = int(result // 1)"),
             ("Round the final result up to a whole number.", "result = int(-(-result // 1))"),
         ),
-        order=4,
+        order=2,
     ),
     Step(
         wish_topic(
@@ -252,7 +252,7 @@ _AFTER = (
                 'result = str(result) + " EUR"',
             ),
         ),
-        order=5,
+        order=3,
     ),
 )
 FIGURES = Shape(

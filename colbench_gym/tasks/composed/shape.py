@@ -29,7 +29,7 @@ class Base:
         name: Name of the function.
         request: What the person asks for, complete but for the wishes.
         signature: ``def name(arguments)``.
-        core: Source of the lines in the middle.
+        core: Source of the lines in the middle. A name alone in braces would be taken for a slot, in an f-string, too.
         calls: Ten expressions that call the function, the hidden tests.
         example: One more call, which the request shows.
     """
@@ -126,7 +126,13 @@ class Shape:
         before = [name for name in slots if name in {step.topic.name for step in self.before}]
         after = [name for name in slots if name not in before]
         core = base.core.split("\n")
-        lines = [*self.opening, *(f"{{{name}}}" for name in before), *core, *(f"{{{name}}}" for name in after), f"return {self.result}"]
+        lines = [
+            *self.opening,
+            *(f"{{{name}}}" for name in before),
+            *core,
+            *(f"{{{name}}}" for name in after),
+            f"return {self.result}",
+        ]
         return "\n".join([f"{base.signature}:", *(f"    {line}" for line in lines)])
 
 

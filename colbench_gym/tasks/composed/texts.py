@@ -13,17 +13,24 @@ _CALLS = (
     '"Doctor Who, or Company X? 12 the e-book"',
     '"@bob and @eve go South, for x-ray x-ray"',
     '"7 7 road or #fun #fun the B-side!"',
-    '"Oh! 3 Doctor a co-op, and @tim #go on"',
+    '"Oh! 3 Doctor a co-op, and @tim #going on"',
     '"for up-to-date, now! call 555 @desk and doctor"',
     '"Street or road the the #map, of North 9th!"',
     '"so so many of x-mas, trips a South @guide"',
-    '"#one @two 3 re-do! and last and last No."',
+    '"#one @two 3 re-do! and last and last Never."',
 )
 _WORDS = "A word is whatever stands between blanks."
 
 
 def _base(name: str, request: str, core: str) -> Base:
-    return Base(name, f"{request} {_WORDS}", f"def {name}(text)", core, tuple(f"{name}({call})" for call in _CALLS), f'{name}("Three small, red houses")')
+    return Base(
+        name,
+        f"{request} {_WORDS}",
+        f"def {name}(text)",
+        core,
+        tuple(f"{name}({call})" for call in _CALLS),
+        f'{name}("Three small, red houses")',
+    )
 
 
 def _only(condition: str) -> str:
@@ -65,10 +72,22 @@ _BEFORE = (
             "brevity",
             ("What about very short words?", "Is there a least length of a word?"),
             "Words of every length are used alike.",
-            ("Before you do anything with the single words, leave out those that have only one character.", _only("len(w) > 1")),
-            ("Before you do anything with the single words, leave out those that have one or two characters.", _only("len(w) > 2")),
-            ("Before you do anything with the single words, leave out those that have one to three characters.", _only("len(w) > 3")),
-            ("Before you do anything with the single words, leave out those that have one to four characters.", _only("len(w) > 4")),
+            (
+                "Before you do anything with the single words, leave out those that have only one character.",
+                _only("len(w) > 1"),
+            ),
+            (
+                "Before you do anything with the single words, leave out those that have one or two characters.",
+                _only("len(w) > 2"),
+            ),
+            (
+                "Before you do anything with the single words, leave out those that have one to three characters.",
+                _only("len(w) > 3"),
+            ),
+            (
+                "Before you do anything with the single words, leave out those that have one to four characters.",
+                _only("len(w) > 4"),
+            ),
         ),
         order=-1,
     ),
@@ -79,7 +98,10 @@ _BEFORE = (
             "Letters stay as large or small as they are.",
             ("Write all letters of the words as small letters.", _each("w.lower()")),
             ("Write all letters of the words as capital letters.", _each("w.upper()")),
-            ("Write every word with a capital first and small letters behind it, as Python's capitalize does.", _each("w.capitalize()")),
+            (
+                "Write every word with a capital first and small letters behind it, as Python's capitalize does.",
+                _each("w.capitalize()"),
+            ),
             ("In the words, turn capital letters into small ones and small ones into capitals.", _each("w.swapcase()")),
         )
     ),
@@ -102,7 +124,10 @@ _BEFORE = (
             ('Leave out the words "the" and "a", in capital or small letters.', _only('w.lower() not in ("the", "a")')),
             ('Leave out the words "and" and "or", in capital or small letters.', _only('w.lower() not in ("and", "or")')),
             ('Leave out the words "of" and "for", in capital or small letters.', _only('w.lower() not in ("of", "for")')),
-            ('Leave out the words "the", "of" and "and", in capital or small letters.', _only('w.lower() not in ("the", "of", "and")')),
+            (
+                'Leave out the words "the", "of" and "and", in capital or small letters.',
+                _only('w.lower() not in ("the", "of", "and")'),
+            ),
         )
     ),
     Step(
@@ -112,7 +137,10 @@ _BEFORE = (
             "A word that comes again is used again.",
             ("Use a word that comes several times only once, at its first place.", "words = list(dict.fromkeys(words))"),
             ("Leave out every word that comes more than once, all of its copies.", _only("words.count(w) == 1")),
-            ("Leave out a word that is equal to the word right before it.", "words = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]"),
+            (
+                "Leave out a word that is equal to the word right before it.",
+                "words = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]",
+            ),
         )
     ),
     Step(
@@ -131,9 +159,15 @@ _BEFORE = (
             "hyphens",
             ("Is a word with a hyphen one word or two?", "What about hyphens?"),
             "A hyphen is a character like all others.",
-            ('Split words at their hyphens: "e-mail" becomes the two words "e" and "mail".', 'words = [part for w in words for part in w.split("-")]'),
+            (
+                'Split words at their hyphens: "e-mail" becomes the two words "e" and "mail".',
+                'words = [part for w in words for part in w.split("-")]',
+            ),
             ('Delete all hyphens inside the words: "e-mail" becomes "email".', _each('w.replace("-", "")')),
-            ('Of a word with hyphens use only what stands before the first one: "e-mail" becomes "e".', _each('w.split("-")[0]')),
+            (
+                'Of a word with hyphens use only what stands before the first one: "e-mail" becomes "e".',
+                _each('w.split("-")[0]'),
+            ),
             ("Leave out every word that has a hyphen in it.", _only('"-" not in w')),
         )
     ),
@@ -142,10 +176,22 @@ _BEFORE = (
             "shorthand",
             ("Are there abbreviations to use?", "Is any word replaced by a shorter form?"),
             "Every word is written out as it is.",
-            ('Write St for the word "street" and Rd for the word "road", however they are capitalised.', _short({"street": "St", "road": "Rd"})),
-            ('Write N for the word "north" and S for the word "south", however they are capitalised.', _short({"north": "N", "south": "S"})),
-            ('Write Dr for the word "doctor" and Co for the word "company", however they are capitalised.', _short({"doctor": "Dr", "company": "Co"})),
-            ('Write & for the word "and" and | for the word "or", however they are capitalised.', _short({"and": "&", "or": "|"})),
+            (
+                'Write St for the word "street" and Rd for the word "road", however they are capitalised.',
+                _short({"street": "St", "road": "Rd"}),
+            ),
+            (
+                'Write N for the word "north" and S for the word "south", however they are capitalised.',
+                _short({"north": "N", "south": "S"}),
+            ),
+            (
+                'Write Dr for the word "doctor" and Co for the word "company", however they are capitalised.',
+                _short({"doctor": "Dr", "company": "Co"}),
+            ),
+            (
+                'Write & for the word "and" and | for the word "or", however they are capitalised.',
+                _short({"and": "&", "or": "|"}),
+            ),
         )
     ),
     Step(
@@ -175,14 +221,20 @@ _BEFORE = (
             "arrangement",
             ("In which order do the words come?", "Should the words be sorted?"),
             "The words keep their order.",
-            ("When all other changes to the words are made, sort them by the alphabet, as Python's sorted does.", "words = sorted(words)"),
-            ("When all other changes to the words are made, turn their order around: the last word comes first.", "words = words[::-1]"),
             (
-                "When all other changes to the words are made, put the shortest first; words of the same length keep their order.",
+                "Sort the words as Python's sorted does, after any other change to them and before you make the line.",
+                "words = sorted(words)",
+            ),
+            (
+                "Turn the order of the words around, the last first, after any other change to them and before you make the line.",
+                "words = words[::-1]",
+            ),
+            (
+                "Put the shortest words first, those of equal length in old order, after any other change to them and before you make the line.",
                 "words = sorted(words, key=len)",
             ),
             (
-                "When all other changes to the words are made, put the longest first; words of the same length keep their order.",
+                "Put the longest words first, those of equal length in old order, after any other change to them and before you make the line.",
                 "words = sorted(words, key=lambda w: -len(w))",
             ),
         ),
@@ -226,10 +278,22 @@ _AFTER = (
             "width",
             ("How long may the line be?", "Is there a longest allowed length?"),
             "The line may have any length.",
-            ("When all inside the line is done, keep only its first 12 characters; only then add anything at its two ends.", "line = line[:12]"),
-            ("When all inside the line is done, keep only its first 20 characters; only then add anything at its two ends.", "line = line[:20]"),
-            ("When all inside the line is done, keep only its first 25 characters; only then add anything at its two ends.", "line = line[:25]"),
-            ("When all inside the line is done, keep only its last 15 characters; only then add anything at its two ends.", "line = line[-15:]"),
+            (
+                "When all inside the line is done, keep only its first 12 characters, before anything is added at its two ends.",
+                "line = line[:12]",
+            ),
+            (
+                "When all inside the line is done, keep only its first 20 characters, before anything is added at its two ends.",
+                "line = line[:20]",
+            ),
+            (
+                "When all inside the line is done, keep only its first 25 characters, before anything is added at its two ends.",
+                "line = line[:25]",
+            ),
+            (
+                "When all inside the line is done, keep only its last 15 characters, before anything is added at its two ends.",
+                "line = line[-15:]",
+            ),
         ),
         order=2,
     ),
@@ -274,10 +338,10 @@ _AFTER = (
             "padding",
             ("Should the line be padded?", "Is a short line filled up?"),
             "A short line stays short.",
-            ("Last of all, quotes and brackets included, fill the line up with dots on the right until it has 60 characters.", 'line = line.ljust(60, ".")'),
-            ("Last of all, quotes and brackets included, fill the line up with dots on the left until it has 60 characters.", 'line = line.rjust(60, ".")'),
-            ("Last of all, quotes and brackets included, fill the line up with stars on the right until it has 70 characters.", 'line = line.ljust(70, "*")'),
-            ("Last of all, quotes and brackets included, fill the line up with stars on the left until it has 70 characters.", 'line = line.rjust(70, "*")'),
+            ("Last of all, fill the line up with dots on the right until it has 60 characters.", 'line = line.ljust(60, ".")'),
+            ("Last of all, fill the line up with dots on the left until it has 60 characters.", 'line = line.rjust(60, ".")'),
+            ("Last of all, fill the line up with stars on the right until it has 70 characters.", 'line = line.ljust(70, "*")'),
+            ("Last of all, fill the line up with stars on the left until it has 70 characters.", 'line = line.rjust(70, "*")'),
         ),
         order=5,
     ),
@@ -297,20 +361,26 @@ _AFTER = (
 TEXTS = Shape(
     name="texts",
     bases=(
-        _base("make_label", "Write a function that makes a line of the words of a text, with one blank between two words.", 'line = " ".join(words)'),
+        _base(
+            "make_label",
+            "Write a function that puts a text's words into a line with one blank between.",
+            'line = " ".join(words)',
+        ),
         _base(
             "short_code",
-            "Write a function that makes a line of the first four characters of each word of a text, shorter words whole, with one blank between.",
+            "Write a function that puts a text's words into a line with one blank between, each cut off after its fourth character.",
             'line = " ".join(w[:4] for w in words)',
         ),
         _base(
             "sized_words",
-            'Write a function that makes a line of the words of a text, each with its number of characters directly behind it, with one blank between, such as "red3 house5".',
+            "Write a function that puts a text's words into a line with one blank between, "
+            'each followed directly by its number of characters: "red3 house5".',
             'line = " ".join(w + str(len(w)) for w in words)',
         ),
         _base(
             "menu_line",
-            'Write a function that makes a line of the words of a text, each with a semicolon directly behind it, with one blank between, such as "red; house;".',
+            "Write a function that puts a text's words into a line with one blank between, "
+            'each followed directly by a semicolon: "red; house;".',
             'line = " ".join(w + ";" for w in words)',
         ),
     ),

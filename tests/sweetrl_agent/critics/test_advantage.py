@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, hint_message
-from sweetrl_agent.credit import FORMS
 from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
 
 HIDDEN = "def total(prices):\n    return round(sum(prices), 2)"
@@ -22,8 +21,8 @@ TEXTS = ["What of an empty list?", "ok", "I WANT TO ANSWER:\n```python\ndef tota
 
 @pytest.fixture
 def make_critic(make_tiny_model, tiny_tokenizer):
-    """Function: form -> a critic whose model and reference have different random weights."""
-    return lambda form="paper": AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, form)
+    """Function: whether the reference sees the hidden information -> a critic whose model and reference have different random weights."""
+    return lambda sees=True: AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, reference_sees_hidden=sees)
 
 
 def _naive(model, prompt, candidate):
@@ -41,12 +40,12 @@ def test_candidate_log_probs_equal_the_naive_forward(candidates, make_tiny_model
         assert got.tolist() == pytest.approx(_naive(model, prompt, candidate), abs=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_rank_is_the_mean_log_ratio_of_the_turn(form, make_critic, tiny_tokenizer):
-    critic = make_critic(form)
+@pytest.mark.parametrize("sees", [True, False])
+def test_rank_is_the_mean_log_ratio_of_the_turn(sees, make_critic, tiny_tokenizer):
+    critic = make_critic(sees)
     got = critic.rank(PROMPT, HIDDEN, TEXTS)
     told = encode_prompt([*hint_message(HIDDEN), *PROMPT], tiny_tokenizer)
-    plain = encode_prompt(PROMPT, tiny_tokenizer) if form == "released" else told
+    plain = encode_prompt(PROMPT, tiny_tokenizer) if not sees else told
     for text, advantage in zip(TEXTS, got, strict=True):
         candidate = tiny_tokenizer(text + "<|end|>")["input_ids"]
         ratios = [
@@ -70,9 +69,9 @@ def test_the_hint_changes_the_scores(make_critic):
 
 
 @pytest.mark.parametrize("hidden", [HIDDEN, ""])
-@pytest.mark.parametrize("form", FORMS)
-def test_dialogue_advantages_equal_rank_turn_by_turn(form, hidden, make_critic, tiny_tokenizer):
-    critic = make_critic(form)
+@pytest.mark.parametrize("sees", [True, False])
+def test_dialogue_advantages_equal_rank_turn_by_turn(sees, hidden, make_critic, tiny_tokenizer):
+    critic = make_critic(sees)
     dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[2]}]
     first, last = critic.dialogue_advantages(dialogue, hidden)
     assert critic.rank(PROMPT, hidden, TEXTS)[2] == pytest.approx(last, abs=1e-5)
@@ -80,16 +79,20 @@ def test_dialogue_advantages_equal_rank_turn_by_turn(form, hidden, make_critic, 
     assert max(encode_dialogue(dialogue, tiny_tokenizer).turn_ids) == 2
 
 
-def test_an_untrained_critic_is_indifferent_in_the_papers_form_only(make_tiny_model, tiny_tokenizer):
-    paper, released = (AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, form) for form in FORMS)
+def test_an_untrained_critic_is_indifferent_against_the_papers_reference_only(make_tiny_model, tiny_tokenizer):
+    paper, released = (
+        AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, reference_sees_hidden=sees) for sees in (True, False)
+    )
     assert paper.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx([0.0] * 5, abs=1e-6)
     assert max(map(abs, released.rank(PROMPT, HIDDEN, TEXTS))) > 1e-3
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(form, make_tiny_model, tiny_tokenizer):
+@pytest.mark.parametrize("sees", [True, False])
+def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(sees, make_tiny_model, tiny_tokenizer):
     instructions = "Ask one short question at a time."
-    critic = AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, form, instructions)
+    critic = AdvantageCritic(
+        make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, reference_sees_hidden=sees, instructions=instructions
+    )
     plain = encode_prompt([{"role": "system", "content": instructions}, *PROMPT], tiny_tokenizer)
     told = encode_prompt(
         [{"role": "system", "content": f"{instructions}\n\n{HINT.format(what='function', hidden=HIDDEN)}"}, *PROMPT],
@@ -97,7 +100,7 @@ def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(f
     )
     candidate = tiny_tokenizer(TEXTS[0] + "<|end|>")["input_ids"]
     model = _naive(critic.model, told, candidate)
-    reference = _naive(critic.reference, told if form == "paper" else plain, candidate)
+    reference = _naive(critic.reference, told if sees else plain, candidate)
     expected = sum(a - b for a, b in zip(model, reference, strict=True)) / len(candidate)
     assert critic.rank(PROMPT, HIDDEN, TEXTS[:1]) == pytest.approx([expected], abs=1e-5)
     dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[0]}]
@@ -118,8 +121,14 @@ def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_toke
 
 
 def test_misuse_is_refused(make_tiny_model, tiny_tokenizer):
-    with pytest.raises(ValueError, match=r"^`form` must be one of \('paper', 'released', 'sum'\), got 'x'\.$"):
-        AdvantageCritic(make_tiny_model(), make_tiny_model(), tiny_tokenizer, "x")
     message = "`reference` may be None only where `model` has a LoRA adapter to switch off."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         AdvantageCritic(make_tiny_model(), None, tiny_tokenizer)
+
+
+def test_without_normalisation_a_turn_counts_its_tokens(make_tiny_model, tiny_tokenizer):
+    models = make_tiny_model(1), make_tiny_model(2)
+    mean, total = (AdvantageCritic(*models, tiny_tokenizer, is_normalised=is_mean) for is_mean in (True, False))
+    lengths = [len(tiny_tokenizer(text + "<|end|>")["input_ids"]) for text in TEXTS]
+    expected = [value * length for value, length in zip(mean.rank(PROMPT, HIDDEN, TEXTS), lengths, strict=True)]
+    assert total.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx(expected, rel=1e-4)

@@ -1,0 +1,221 @@
+"""Can a coder model write the embedded tasks' functions once it is told every special wish? Without that no asking could pay.
+
+    PYTHONPATH=. python benchmarks/solvable.py --model FOLDER --splits unseen novel [--count 60] [--seed 1] [--answers A.jsonl]
+
+One message holds the task's description and the sentences of all its special facts; the answer is made to begin with the answer marker and
+a fence, is decoded greedily, and ends with the block. Tasks are drawn evenly: a domain's families take turns, and so do a split's domains, but
+in ``novel`` half are of the hand-written ones. The first tasks of a longer draw are those of a shorter one with the same seed.
+
+Every measurement is added to `--output`: model, split, tasks, success with Wilson's 95% interval and tests passed with a bootstrap's. `--answers`
+keeps what was written, to be read. Models: `benchmarks/fetch_test_models.py`, or a hub's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain, islice, zip_longest
+from os.path import commonprefix
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import sandboxes
+from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
+from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
+from sweetrl_agent.chat import encode_prompt, system_message
+from sweetrl_agent.files import Row, append_rows, write_json
+from sweetrl_agent.models import PROMPTS
+from sweetrl_agent.padding import right_padded
+from sweetrl_agent.policies.slots import SlotCache, predict, read
+
+INSTRUCTIONS = {
+    "plain": "Write the Python function that is asked for. Do exactly what every sentence says, and nothing else.",
+    "benchmark": PROMPTS["benchmark"],
+}
+BEGINS = f"{ANSWER_MARKER}\n```python\n"
+FENCE = "```"
+
+
+def told(task: Task) -> str:
+    """The request with all special wishes."""
+    return "\n".join([task.description, *(fact.sentence for fact in task.hidden.facts if fact.is_special)])
+
+
+def draw(split: str, query: str, count: int, seed: int) -> list[Task]:
+    """So many tasks of a split, as evenly over its domains and their families as can be."""
+    columns: dict[str, dict[str, list[Task]]] = {}
+    for task in load_tasks(f"embedded:{split}{query}"):
+        family = family_of(task)[0]
+        domain = family.area if family.area in SHAPES else "written"
+        columns.setdefault(domain, {}).setdefault(f"{family.area} {family.name}", []).append(task)
+    mixed = [_in_turn(families, random.Random(f"{seed} {domain}")) for domain, families in columns.items()]
+    return list(islice((task for row in zip_longest(*mixed) for task in row if task is not None), count))
+
+
+def _in_turn(families: dict[str, list[Task]], rng: random.Random) -> Iterator[Task]:
+    """Tasks of families that take turns; areas of different sizes take turns among each other too."""
+    areas: dict[str, list[list[Task]]] = {}
+    for name, tasks in families.items():
+        areas.setdefault(name.split()[0], []).append(rng.sample(tasks, len(tasks)))
+    orders = [rng.sample(area, len(area)) for area in areas.values()]
+    rounds = [chain.from_iterable(zip_longest(*order)) for order in orders]
+    return (task for row in zip_longest(*rounds) for task in row if task is not None)
+
+
+class Greedy:
+    """A model that writes answers to prompts, many at once, each the most likely token after the other."""
+
+    def __init__(self, folder: str, max_new_tokens: int) -> None:
+        """Load it, in bfloat16 where this machine multiplies in it, else in float32."""
+        has_bfloat16 = torch.cuda.is_available() or "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+        self.dtype = torch.bfloat16 if has_bfloat16 else torch.float32
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=self.dtype).to(device).eval().requires_grad_(False)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.max_new_tokens = max_new_tokens
+
+    @torch.inference_mode()
+    def answers(self, prompts: Sequence[list[int]]) -> list[str]:
+        """What follows each prompt, up to the end of the code block."""
+        cache = self._read(prompts)
+        end = self.tokenizer.eos_token_id
+        said: list[list[int]] = [[] for _ in prompts]
+        rows = list(range(len(prompts)))
+        while rows:
+            last = [[(said[row] or prompts[row])[-1]] for row in rows]
+            start = [len(prompts[row]) - 1 + len(said[row]) for row in rows]
+            logits = predict(self.model, cache, *self._tensors(last, rows, start))
+            for row, token in zip(rows, logits.argmax(dim=-1).tolist(), strict=True):
+                said[row].append(token)
+            rows = [
+                row
+                for row in rows
+                if said[row][-1] != end and len(said[row]) < self.max_new_tokens and FENCE not in self._text(said[row])
+            ]
+        return [self._text(ids) for ids in said]
+
+    def _read(self, prompts: Sequence[list[int]]) -> SlotCache:
+        """A cache of all prompts but their last tokens; what all of them begin with is read once."""
+        cache = SlotCache(self.model.config.num_hidden_layers, len(prompts))
+        shared = len(commonprefix(list(prompts)))
+        shared = min(shared, min(map(len, prompts)) - 1)
+        if shared:
+            read(self.model, cache, *self._tensors([prompts[0][:shared]], [0], [0]))
+            cache.copy(0, list(range(1, len(prompts))), shared)
+        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        for first in range(0, len(order), 8):
+            rows = sorted(order[first : first + 8])
+            rest = [prompts[row][shared:-1] for row in rows]
+            if any(rest):
+                read(self.model, cache, *self._tensors(rest, rows, [shared] * len(rows)))
+        return cache
+
+    def _tensors(self, ids: list[list[int]], rows: list[int], start: list[int]) -> tuple[torch.Tensor, ...]:
+        device = self.model.device
+        return right_padded(ids, device), torch.tensor(rows, device=device), torch.tensor(start, device=device)
+
+    def _text(self, ids: list[int]) -> str:
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+
+def answer_all(writer: Greedy, tasks: Sequence[Task], instructions: str, batch: int) -> list[str]:
+    """The model's whole message to every task."""
+    begins = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
+    prompts = [
+        encode_prompt([*system_message(instructions), {"role": "user", "content": told(task)}], writer.tokenizer) + begins
+        for task in tasks
+    ]
+    texts: list[str] = []
+    for first in range(0, len(tasks), batch):
+        texts += [BEGINS + text for text in writer.answers(prompts[first : first + batch])]
+        print(f"  {len(texts)} of {len(tasks)} written", flush=True)
+    return texts
+
+
+def measured(split: str, tasks: Sequence[Task], texts: Sequence[str], tests: UnitTests) -> tuple[dict[str, Any], list[Row]]:
+    """The numbers of a split, by domain too, and a row for each answer."""
+    scores = tests.score_many([(task, parse_message(text).answer) for task, text in zip(tasks, texts, strict=True)])
+    rows = [
+        {
+            "id": task.id,
+            "success": score.success,
+            "tests_passed": score.tests_passed,
+            "outcome": score.outcome,
+            "prompt": told(task),
+            "answer": text,
+            "reference": task.hidden.reference,
+            "calls": [f"{call}: {verdict}" for call, verdict in zip(task.hidden.calls, score.calls, strict=True)],
+        }
+        for task, text, score in zip(tasks, texts, scores, strict=True)
+    ]
+    domains = [family_of(task)[0].area for task in tasks]
+    parts = {
+        domain: [float(score.success) for score, own in zip(scores, domains, strict=True) if own == domain]
+        for domain in SPLITS[split]
+    }
+    successes = [float(score.success) for score in scores]
+    passed = [score.tests_passed for score in scores]
+    rate = sum(successes) / len(successes)
+    numbers = {
+        "n": len(tasks),
+        "success": rate,
+        "success_ci95": wilson(rate, len(tasks)),
+        "tests_passed": sum(passed) / len(passed),
+        "tests_passed_ci95": mean_interval(passed),
+        "by_domain": {domain: f"{sum(values):.0f} of {len(values)}" for domain, values in parts.items() if values},
+    }
+    return numbers, rows
+
+
+def main() -> None:
+    """Draw, write, grade, add to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder or hub name of an instruction-tuned coder")
+    parser.add_argument("--splits", nargs="+", default=["unseen", "novel"], choices=sorted(SPLITS))
+    parser.add_argument("--dial", default="", help="of the tasks, such as preset=hard")
+    parser.add_argument("--count", type=int, default=60, help="tasks of each split")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw of tasks")
+    parser.add_argument("--instructions", default="plain", choices=sorted(INSTRUCTIONS))
+    parser.add_argument("--max_new_tokens", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=32, help="answers written at once")
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/solvable.json"))
+    parser.add_argument("--answers", type=Path, help="JSONL file that gets every answer, with its verdict")
+    given = parser.parse_args()
+    writer = Greedy(given.model, given.max_new_tokens)
+    with sandboxes.make("embedded") as sandbox:
+        tests = UnitTests(sandbox)
+        for split in given.splits:
+            tasks = draw(split, f"?{given.dial}" if given.dial else "", given.count, given.seed)
+            start = time.monotonic()
+            texts = answer_all(writer, tasks, INSTRUCTIONS[given.instructions], given.batch)
+            numbers, rows = measured(split, tasks, texts, tests)
+            record = {
+                "model": Path(given.model).name,
+                "split": split,
+                "dial": given.dial or "preset=standard",
+                "instructions": given.instructions,
+                "seed": given.seed,
+                **numbers,
+                "seconds": round(time.monotonic() - start),
+                "dtype": str(writer.dtype).removeprefix("torch."),
+                "when": datetime.now(UTC).date().isoformat(),
+            }
+            records = json.loads(given.output.read_text()) if given.output.exists() else []
+            write_json(given.output, [*records, record])
+            if given.answers:
+                append_rows(given.answers, rows)
+            print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()

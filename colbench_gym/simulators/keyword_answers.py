@@ -1,0 +1,78 @@
+"""Which facts answer a message where facts have keywords and no phrases: those that are read off a reference."""
+
+from __future__ import annotations
+
+import re
+
+from colbench_gym.simulators.questions import questions
+from colbench_gym.simulators.relevance import FactIndex, Match
+from colbench_gym.simulators.wording import BLANKET, is_light, stems
+
+_NAMED_SCORE, _AS_GOOD = 1000.0, 0.8
+_TWO_THINGS = re.compile(r"\b(?:and|also|or how|or what|as well as|plus)\b|[&;]", re.IGNORECASE)
+_ASKS_FOR_ALL = re.compile(
+    r"\b(?:all|each|every|rules?|conditions?|criteria|categories|cases|steps|formula|exactly|how (?:do|does|is|are|should))\b",
+    re.IGNORECASE,
+)
+
+
+def keyword_answers(index: FactIndex, message: str, said: set[int], limit: int) -> list[int]:
+    """Positions of the facts to say, in the order in which they were asked for.
+
+    Args:
+        index: The facts.
+        message: What the agent says.
+        said: Positions of facts that were given before.
+        limit: Facts to say at most; where it leaves room, what a name such as "part A" in the one fact stands for is added.
+    """
+    answers = _answers(index, questions(message), said, limit)
+    if len(answers) == 1 and limit > 1:
+        meant = index.definitions(index.facts[answers[0]].sentence, said)
+        answers += [number for number in meant if number not in said][:1]
+    return answers
+
+
+def is_broad(question: str) -> bool:
+    """True for a question that names no subject: "Anything else?", "What are the requirements?"."""
+    return all(is_light(word) or word in BLANKET for word in stems(question))
+
+
+def _answers(index: FactIndex, asked: list[str], said: set[int], limit: int) -> list[int]:
+    """Positions of the facts to say, in the order in which they were asked for, at most `limit`."""
+    best: dict[int, tuple[float, int]] = {}
+    for position, question in enumerate(asked):
+        for order, number in enumerate(index.definitions(question, said)):
+            best.setdefault(number, (_NAMED_SCORE - order, position))
+        words = stems(question)
+        ranking = index.ranking(words, said)
+        if not ranking:
+            continue
+        chosen = [ranking[0], *_second(index, question, words, ranking, said)]
+        for order, match in enumerate(chosen):
+            rank = match.score * (0.5 if match.index in said else 1.0) / (1 + order)
+            if rank > best.get(match.index, (0.0, 0))[0]:
+                best[match.index] = (rank, position)
+    picked = sorted(best, key=lambda number: -best[number][0])[:limit]
+    return sorted(picked, key=lambda number: (best[number][1], -best[number][0]))
+
+
+def _second(index: FactIndex, question: str, words: list[str], ranking: list[Match], said: set[int]) -> list[Match]:
+    """The second fact that one question clearly asks for, if it does.
+
+    That is so where "and" joins two things of which the first fact covers one, or where the question wants all the rules on
+    a topic that has several.
+    """
+    first = ranking[0]
+    if _TWO_THINGS.search(question):
+        left = [word for word in words if word not in first.covered and not is_light(word)]
+        rest = [match for match in index.ranking(left, said) if match.index != first.index] if left else []
+        if rest:
+            return rest[:1]
+    if _ASKS_FOR_ALL.search(question):
+        topic = index.facts[first.index].topic
+        return [
+            match
+            for match in ranking[1:]
+            if index.facts[match.index].topic == topic and match.index not in said and match.score >= _AS_GOOD * first.score
+        ][:1]
+    return []
