@@ -70,6 +70,7 @@ def check(given: CompareArguments, config: Config) -> None:
     Raises:
         ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
     """
+    from sweetrl_agent.experiments.dials import read_results
     from sweetrl_agent.experiments.simulators import simulator_spec
     from sweetrl_agent.experiments.win_rate import recorded
     from sweetrl_agent.worlds import WORLDS
@@ -85,6 +86,8 @@ def check(given: CompareArguments, config: Config) -> None:
     if given.baseline:
         recorded(given.baseline, world.grade)
     own_settings(given)
+    for folder in given.dials:
+        read_results(folder)
     if given.against.upper() not in ("", "PAPER"):
         raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
 
@@ -317,7 +320,9 @@ def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, An
         steps += [(stage, stages()[stage]) for stage in algorithm.shared]
         stages_of = algorithm.stages.items()
         if changed := own.get(name):
-            stages_of = {stage: partial(_with_settings, function=function, changed=changed) for stage, function in stages_of}.items()
+            stages_of = {
+                stage: partial(_with_settings, function=function, changed=changed) for stage, function in stages_of
+            }.items()
         steps += [*stages_of, (f"evaluate {name}", partial(_evaluate, name=name))]
     return steps
 

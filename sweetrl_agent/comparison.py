@@ -9,7 +9,7 @@ from typing import Any
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
-from sweetrl_agent.experiments import best_of_n, credit_accuracy, scaling, simulators, win_rate
+from sweetrl_agent.experiments import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.ledger import ledger
 from sweetrl_agent.run import Run, versions
@@ -151,6 +151,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     results = {
         **compare_scores(evaluations, runs[0].world.grade),
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
+        "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),
         "notes": [ON_ACTS] if any(ALGORITHMS[name].loads for name in given.algorithms) else [],
@@ -165,6 +166,9 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         results["scaling"] = scaling.summarize(runs, scaled(given.algorithms), given.scaling)
     if given.simulators:
         results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators, given.simulator_tasks)
+    if given.dials:
+        others = [dials.read_results(folder) for folder in given.dials]
+        results["dials"] = dials.summarize([*others[: given.dial_place], results, *others[given.dial_place :]])
     return results
 
 

@@ -291,8 +291,14 @@ class CompareArguments:
         "", "evaluation.jsonl of a recorded run (FILE, or FILE:AGENT) for win rates against it; empty leaves it out."
     )
     own_settings: str = option(
-        "", 'JSON of settings that single algorithms have for themselves, such as {"no_hidden": {"critic_epochs": 4}}; of critic and actor only.'
+        "",
+        'JSON of settings that single algorithms have for themselves, such as {"no_hidden": {"critic_epochs": 4}}; of critic and actor only.',
     )
+    dials: list[str] = list_option(
+        (),
+        "Folders of comparisons on tasks of other dials, the easiest first; this one is shown in their midst by `dial_place`. None leaves it out.",
+    )
+    dial_place: int = option(1, "How many of `dials` are shown before this one.")
     against: str = option("", "'PAPER' puts the paper's tables beside ours in the report.")
 
 

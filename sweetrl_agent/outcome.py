@@ -40,7 +40,7 @@ def report(run: Run) -> None:
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
         "algorithm": "sweet",
-        "tasks": {"train": run.config.task.tasks, **run.sources},
+        "tasks": run.sources,
     }
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = json.loads(run.path("hint_reading.json").read_text())

@@ -117,14 +117,12 @@ class Run:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Where the tasks of each held-out split are from."""
+        """The full names of the sources of tasks, by split."""
         given = self.config.task
-        names = {
-            "test": given.test_tasks or f"the last fifth of {given.tasks}",
-            "unseen": given.unseen_tasks,
-            "novel": given.novel_tasks,
-        }
-        return {split: names[split] for split in self.held_out}
+        test = self.world.full_name(given.test_tasks) if given.test_tasks else f"the last fifth of {given.tasks}"
+        others = {"unseen": given.unseen_tasks, "novel": given.novel_tasks}
+        held_out = {split: self.world.full_name(name) for split, name in others.items() if name}
+        return {"train": self.world.full_name(given.tasks), "test": test, **held_out}
 
     @property
     def test(self) -> tuple[Task, ...]:

@@ -13,7 +13,7 @@ from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.simulators import Simulator, make, make_designer
 from colbench_gym.tasks import Task
-from colbench_gym.tasks.embedded import dial_of_source
+from colbench_gym.tasks.embedded import dial_of_source, with_dial
 from colbench_gym.wrappers.acts import Acts, DiscreteActs
 from colbench_gym.wrappers.question_acts import QuestionActs
 from colbench_gym.wrappers.slot_acts import SlotActs
@@ -44,6 +44,7 @@ class World:
         acts_arguments: Arguments of the environment as such an agent trains in it, from the configuration, with what is to be closed.
         make_simulator: Builds the human from what was asked for, as the environment would.
         has_pages: Answers are pages, which can be looked at.
+        full_name: The name of a source of tasks with all that it stands for.
     """
 
     env: type[ColBenchEnv]
@@ -56,6 +57,7 @@ class World:
     acts_arguments: Callable[[Config, ExitStack], dict[str, Any]]
     make_simulator: Callable[[Any], Simulator]
     has_pages: bool = False
+    full_name: Callable[[str], str] = str
 
     def vector_env(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any) -> ColBenchVectorEnv:
         """The vector environment over some tasks, made for `rollouts.play`."""
@@ -112,7 +114,7 @@ WORLDS: dict[str, World] = {
     "ColBench-Backend-v0": World(
         BackendEnv, "tests_passed", lambda config: {"sandbox": config.task.sandbox}, _functions,
         PIECES, max_token_length=96, acts=lambda config: QuestionActs(dial_of_source(config.task.tasks)), acts_arguments=lambda config, _: {"sandbox": config.task.sandbox},
-        make_simulator=make,
+        make_simulator=make, full_name=with_dial,
     ),
     "ColBench-Frontend-v0": World(
         FrontendEnv, "similarity", lambda config: {"sandbox": config.task.sandbox}, _pages,

@@ -19,7 +19,7 @@ from colbench_gym.tasks.task import Fact
 MATCH, MATCH_CLAUSE = 0.5, 0.6
 #: Scores from which a topic wins over what the question looks like by its form.
 WINS = {"blanket": 0.75, "example": 0.85, "argument": 0.8, "returned": 0.8, "malformed": 0.7}
-MAX_QUESTIONS = 12
+MAX_QUESTIONS, MAX_CLAUSES, MAX_QUESTION_CHARS = 12, 6, 600
 
 _CLAUSES = re.compile(
     r"\s*(?:,\s*)?\b(?:and also|and|also|as well as|plus|or (?=how|what|should|do|is))\b\s*|\s*;\s*|\s+&\s+", re.IGNORECASE
@@ -61,6 +61,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "argument",
             rf"\b(?:input|argument|parameter|params?|arg)s?\b.*(?:{_FORM}|\b{_VALUE}\b)|{_FORM}\b.*\b(?:input|argument|parameter|data|given|pass(?:ed)?)"
             rf"|\bwhat (?:is|are|does|do) .{{0,40}}{_FORM}|\b(?:what|which) (?:kind|sort|type)s? of (?:values?|data|input|object|arguments?)"
+            rf"|\b(?:what|which) (?:data ?)?types? (?:is|are|does|do|has|have)\b"
             rf"|\bin (?:what|which) (?:form|format|shape|structure|type)\b",
         ),
     )
@@ -115,15 +116,16 @@ def points(message: str, phrases: Phrases, parameters: Sequence[str] = ()) -> li
 
 
 def _points_of(question: Question, phrases: Phrases, parameters: Sequence[str]) -> list[Point]:
-    whole = _point(question.text, phrases, parameters)
-    clauses = [clause for clause in _CLAUSES.split(question.text) if len(clause.split()) > 1]
+    text = question.text[-MAX_QUESTION_CHARS:]
+    whole = _point(text, phrases, parameters)
+    clauses = [clause for clause in _CLAUSES.split(text) if len(clause.split()) > 1][:MAX_CLAUSES]
     if len(clauses) > 1:
         halves = [_point(clause, phrases, parameters, MATCH_CLAUSE) for clause in clauses]
         topics = list({half.topic: half for half in halves if half.kind == "topic"}.values())
         if len(topics) > 1:
             return topics[:2]
-    if whole.kind in ("unknown", "blanket") and question.before and _POINTS_BACK.search(question.text):
-        wider = _point(f"{question.before} {question.text}", phrases, parameters)
+    if whole.kind in ("unknown", "blanket") and question.before and _POINTS_BACK.search(text):
+        wider = _point(f"{question.before[-MAX_QUESTION_CHARS:]} {text}", phrases, parameters)
         return [wider if wider.kind == "topic" else whole]
     return [whole]
 

@@ -152,6 +152,17 @@ def dial_of_source(name: str) -> Dial:
     return parse_dial(query if name.startswith("embedded:") else "")
 
 
+def with_dial(name: str) -> str:
+    """The name of a source with its whole dial, as it stands beside a result; other sources than embedded ones as they are.
+
+    ``embedded:train?preset=hard[:50]`` -> ``embedded:train?topics=16&relevant=3&wishes=2&turns=7&points=1[:50]``
+    """
+    if not name.startswith("embedded:"):
+        return name
+    place, bracket, end = name.partition("[")
+    return f"{place.partition('?')[0]}?{dial_of_source(name).query}{bracket}{end}"
+
+
 def reference_knowing(task: Task, topics: Collection[str]) -> str:
     """What a programmer would write who was told of these topics only, and took the plain choice on all others."""
     family, choice = family_of(task)

@@ -28,6 +28,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
     made = [_scores(results, algorithms), _paired(results, algorithms)]
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
+    made += [_dials(results, algorithms)] if results.get("dials") else []
     made += [_credit(results, critics)] if results.get("credit_accuracy") else []
     made += [_best_of(results, critics)] if results.get("best_of_n") else []
     made += [_scaling(results, algorithms)] if results.get("scaling") else []
@@ -105,6 +106,32 @@ def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
         f"{row['seeds_ahead']} of {row['seeds']}",
         NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
     )
+
+
+def _dials(results: Results, titles: Names) -> Part:
+    rows, names = results["dials"], {float(i): row["name"] for i, row in enumerate(results["dials"])}
+    algorithms = dict.fromkeys(name for row in rows for name in row["algorithms"])
+    lines = [
+        Line(titles.get(name, name), [(float(i), own["success"], tuple(own["ci95"]["success"])) for i, own in found])
+        for name in algorithms
+        if len(found := [(i, row["algorithms"][name]) for i, row in enumerate(rows) if name in row["algorithms"]]) > 1
+    ]
+    head = ("Dial", "Algorithm", "Success", "95%, algorithm", "Success by seed", "Tasks x seeds")
+    cells = [
+        (
+            row["name"],
+            titles.get(name, name),
+            percent(own["success"]),
+            percent_interval(own["ci95"]["success"]) if own["seeds"] > 1 else NOTHING,
+            " ".join(f"{100 * x:.1f}" for x in own["by_seed"]),
+            f"{own['n']} x {own['seeds']}",
+        )
+        for row in rows
+        for name, own in row["algorithms"].items()
+    ]
+    notes = [f"{row['name']}: {row['tasks']}." for row in rows]
+    chart = Chart("Success on test tasks", "dial of the tasks", lines, x_names=names)
+    return Part("dials", "When does turn-level credit help?", [Table(head, cells)], [chart], notes)
 
 
 def _against(results: Results, titles: Names) -> Part:

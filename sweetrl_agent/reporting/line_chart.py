@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sweetrl_agent.reporting.markup import Html, join, tag
 
@@ -21,8 +22,18 @@ class Line:
     points: Sequence[tuple[float, float, tuple[float, float]]]
 
 
-def line_chart(title: str, x_label: str, lines: Sequence[Line], is_log: bool = False) -> Html:
-    """A figure: y in percent from 0, x linear or by powers of two, a whisker at every point, a legend below."""
+def line_chart(
+    title: str, x_label: str, lines: Sequence[Line], is_log: bool = False, x_names: Mapping[float, str] = MappingProxyType({})
+) -> Html:
+    """A figure: y in percent from 0, x linear or by powers of two, a whisker at every point, a legend below.
+
+    Args:
+        title: Above it.
+        x_label: Under the axis.
+        lines: What it shows.
+        is_log: Places x by powers of two.
+        x_names: What stands at values of x instead of the number.
+    """
     xs = sorted({x for line in lines for x, _, _ in line.points})
     top = max((high for line in lines for _, _, (_, high) in line.points), default=1.0)
     top = min(1.0, math.ceil(top * 10) / 10) or 1.0
@@ -37,7 +48,7 @@ def line_chart(title: str, x_label: str, lines: Sequence[Line], is_log: bool = F
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(y, 0.0), top) / top
 
     marks = [_grid(top * i / 4, y_of(top * i / 4)) for i in range(5)]
-    marks += [tag("text", f"{x:g}", x=f"{x_of(x):.1f}", y=str(HEIGHT - BOTTOM + 16), class_="x") for x in xs]
+    marks += [tag("text", x_names.get(x, f"{x:g}"), x=f"{x_of(x):.1f}", y=str(HEIGHT - BOTTOM + 16), class_="x") for x in xs]
     marks.append(tag("text", x_label, x=str((WIDTH + LEFT) / 2), y=str(HEIGHT - 6), class_="x"))
     for number, line in enumerate(lines):
         marks.append(_line(number, [(x_of(x), y_of(y), y_of(a), y_of(b)) for x, y, (a, b) in line.points]))

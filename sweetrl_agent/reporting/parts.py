@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweetrl_agent.reporting.line_chart import Line, line_chart
@@ -35,6 +35,7 @@ class Chart:
     x_label: str
     lines: Sequence[Line]
     is_log: bool = False
+    x_names: Mapping[float, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Part:
 
     def html(self) -> Html:
         """The part as a section of the page."""
-        charts = [line_chart(chart.title, chart.x_label, chart.lines, chart.is_log) for chart in self.charts]
+        charts = [line_chart(chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names) for chart in self.charts]
         tables = [t.html() for t in self.tables]
         shown = [tag("div", *charts, class_="columns")] if charts else []
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))

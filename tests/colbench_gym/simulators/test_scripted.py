@@ -8,6 +8,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,9 @@ from colbench_gym.simulators import make
 from colbench_gym.simulators.scripted import (
     BROAD_REPLIES,
     LEVELS,
+    MAX_REPLY_CHARS,
     NEUTRAL_REPLIES,
+    ONE_POINT_REMARK,
     UNKNOWN_REPLIES,
     ScriptedHuman,
     parameter_names,
@@ -53,10 +56,35 @@ FACTS = (
 )
 TASK = Task("t", "I need the total of an order.", "def order_total(lines, unit_price=0)", HiddenTask("", (), FACTS))
 
+PLAIN = "def order_total(lines, unit_price):\n    total = 0\n    for quantity, weight in lines:\n        total += quantity * unit_price\n    return total"
+WORDED = tuple(
+    replace(fact, keywords=(), phrases=phrases)
+    for fact, phrases in zip(
+        FACTS,
+        (
+            ("How should the result be rounded?", "Do you want any rounding?", "How many decimal places are needed?"),
+            ("What about empty input?", "What do I do when there are no lines?", "Can the list have nothing in it?"),
+            ("Does shipping cost extra?", "Should I add shipping?", "Who pays for postage?"),
+        ),
+        strict=True,
+    )
+)
+WORDED_TASK = replace(
+    TASK,
+    signature="def order_total(lines, unit_price)",
+    example="order_total([(2, 10.5), (1, 4)], 3)",
+    hidden=HiddenTask(PLAIN + "  # round it", (), WORDED, plain=PLAIN),
+)
+TWO_TOPICS = "How should the result be rounded, and does shipping cost extra?"
+
 
 def _ask(question: str, level: str = "normal", dialogue: Dialogue | None = None) -> str:
     start = dialogue or Dialogue().add("user", TASK.description)
     return ScriptedHuman(level).reply(TASK, start.add("assistant", question), seed=0)
+
+
+def _ask_worded(question: str, level: str = "normal", task: Task = WORDED_TASK) -> str:
+    return ScriptedHuman(level).reply(task, Dialogue().add("user", task.description).add("assistant", question), seed=0)
 
 
 @pytest.mark.parametrize("family", list(_families()), ids=lambda family: family.name)
@@ -176,3 +204,69 @@ def test_parameter_names() -> None:
 def test_any_message_gets_a_short_reply(message: str, level: str) -> None:
     reply = _ask(message, level)
     assert 0 < len(reply) <= 400
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("To how many decimals shall I round?", FACTS[0].sentence),
+        ("If the list is empty, what then?", FACTS[1].sentence),
+        ("Is there a cost for shipping or postage?", FACTS[2].sentence),
+        (TWO_TOPICS, f"{FACTS[0].sentence} {FACTS[2].sentence}"),
+        ("Do I add shipping? Any rounding? And empty input?", f"{FACTS[2].sentence} {FACTS[0].sentence}"),
+        ("Could you give me an example?", "A call looks like this: order_total([(2, 10.5), (1, 4)], 3)."),
+        (
+            "Is lines a list or a dict?",
+            "The argument lines is a list of pairs of a number and a number (quantity, weight), for example [(2, 10.5), (1, 4)].",
+        ),
+        ("What type is unit_price?", "The argument unit_price is a number, for example 3."),
+        ("What type does the function return?", "The function returns a number."),
+        ("What about malformed data?", "Bad input is not checked for, and no errors are raised."),
+        ("I will write it now.", NEUTRAL_REPLIES[1]),
+    ],
+)
+def test_replies_by_phrases(question: str, reply: str) -> None:
+    assert _ask_worded(question) == reply
+
+
+def test_no_wish_leaks_by_phrases() -> None:
+    for level in ("terse", "normal"):
+        assert _ask_worded("Which database engine hosts the warehouse?", level) in UNKNOWN_REPLIES
+        for question in ("Anything else?", "What are the requirements?", "Tell me everything.", "What should I know?"):
+            assert _ask_worded(question, level) in BROAD_REPLIES
+    assert _ask_worded("Anything else?", "chatty") == FACTS[0].sentence
+    assert _ask_worded("Tell me everything.", "chatty") == FACTS[0].sentence
+
+
+def test_one_fact_when_terse_or_when_the_person_takes_one_point_at_a_time() -> None:
+    assert _ask_worded(TWO_TOPICS, "terse") == FACTS[0].sentence
+    patient = replace(WORDED_TASK, points=1)
+    assert _ask_worded(TWO_TOPICS, task=patient) == f"{FACTS[0].sentence} {ONE_POINT_REMARK}"
+    assert _ask_worded("Do I add shipping? How is it rounded?", "chatty", patient) == f"{FACTS[2].sentence} {ONE_POINT_REMARK}"
+    assert _ask_worded("Do I add shipping?", task=patient) == FACTS[2].sentence
+
+
+def test_without_an_example_the_arguments_are_described() -> None:
+    bare = replace(WORDED_TASK, example="")
+    assert (
+        _ask_worded("Could you give me an example?", task=bare)
+        == "The lines input is a list. The unit price input is a number."
+    )
+    assert (
+        _ask_worded("Could you give me an example?", task=replace(bare, hidden=replace(bare.hidden, plain="")))
+        in UNKNOWN_REPLIES
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=400), st.sampled_from(LEVELS), st.sampled_from((1, 2)))
+def test_any_message_gets_a_short_reply_by_phrases(message: str, level: str, points: int) -> None:
+    assert 0 < len(_ask_worded(message, level, replace(WORDED_TASK, points=points))) <= MAX_REPLY_CHARS
+
+
+def test_a_reply_by_phrases_is_quick() -> None:
+    _ask_worded(TWO_TOPICS)
+    start = time.process_time()
+    for _ in range(100):
+        _ask_worded(TWO_TOPICS)
+    assert time.process_time() - start < 1.0

@@ -76,7 +76,10 @@ def test_kinds_of_a_question(message: str, kind: str) -> None:
 
 
 def test_a_topic_of_its_own_wins_over_the_form_of_a_question() -> None:
-    phrases = (*PHRASES.values(), ("What about malformed input?", "Should I raise an exception on bad data?", "What if the input is invalid?"))
+    phrases = (
+        *PHRASES.values(),
+        ("What about malformed input?", "Should I raise an exception on bad data?", "What if the input is invalid?"),
+    )
     assert [point.topic for point in points("Do I raise an exception on invalid data?", phrases)] == [4]
 
 
@@ -106,12 +109,30 @@ def test_an_index_is_built_once() -> None:
 def test_vectors_have_unit_length_or_none() -> None:
     vectors = text_vectors(["How should I round?", "", "zzqx"])
     assert (vectors**2).sum(axis=1).round(5).tolist() == [1.0, 0.0, 0.0]
-    assert tokens("What's the 2nd number, 0 or 17? Don't know.") == ["what", "the", "7", "nd", "number", "0", "or", "do", "not", "know"]
+    assert tokens("What's the 2nd number, 0 or 17? Don't know.") == [
+        "what",
+        "the",
+        "7",
+        "nd",
+        "number",
+        "0",
+        "or",
+        "do",
+        "not",
+        "know",
+    ]
 
 
 def test_long_messages_cost_no_more_than_the_last_part() -> None:
     tail = " Is there a discount?"
     assert len(asked("and so on; " * 100_000 + tail)) <= MAX_MESSAGE_CHARS
     assert asked_topics(FACTS, "?" * 200_000 + "\n" + tail) == ("discount",)
-    for hostile in ("( " * 50_000, "what " * 50_000, "and " * 50_000 + "?", "a" * 300_000 + "?", "tell all " * 40_000, "is it \n" * 40_000):
+    for hostile in (
+        "( " * 50_000,
+        "what " * 50_000,
+        "and " * 50_000 + "?",
+        "a" * 300_000 + "?",
+        "tell all " * 40_000,
+        "is it \n" * 40_000,
+    ):
         assert len(points(hostile, tuple(PHRASES.values()), ("lines",))) <= 12
