@@ -47,29 +47,7 @@ def _numbered(number: str) -> str:
     return f"rows = [(name, {number}) for name, number in rows]"
 
 
-def _listed(name: str) -> str:
-    """Code that gives every row a new name, by its place from 1 on."""
-    return f"rows = [({name}, number) for place, (name, number) in enumerate(rows, 1)]"
-
-
-def _with_row(name: str) -> str:
-    """Code that adds a row for a name that has none."""
-    return f'if "{name}" not in [name for name, number in rows]:\n    rows = rows + [("{name}", 0)]'
-
-
 _BEFORE = (
-    Step(
-        wish_topic(
-            "header",
-            ("Is there a header entry in the list?", "Are the first and the last entry real ones?"),
-            "Every place in the list counts alike, the first and the last one too.",
-            ("First of all, drop the first entry of the list: it is a header.", "entries = entries[1:]"),
-            ("First of all, drop the last entry of the list: it is a footer.", "entries = entries[:-1]"),
-            ("First of all, drop the first and the last entry of the list.", "entries = entries[1:-1]"),
-            ("First of all, drop the first two entries of the list: they are headers.", "entries = entries[2:]"),
-        ),
-        order=-1,
-    ),
     Step(
         wish_topic(
             "window",
@@ -94,16 +72,6 @@ _BEFORE = (
                 _only('not name.startswith("test")'),
             ),
             ('Leave out every entry whose name begins with "#", since it is only a trial.', _only('not name.startswith("#")')),
-        )
-    ),
-    Step(
-        wish_topic(
-            "closed",
-            ("Are there closed accounts?", "Is everybody on the list still with us?"),
-            "Nobody has left, all accounts are open.",
-            ('The account "dan" is closed: leave out every entry with exactly this name.', _only('name != "dan"')),
-            ('The account "kim" is closed: leave out every entry with exactly this name.', _only('name != "kim"')),
-            ('The account "joe" is closed: leave out every entry with exactly this name.', _only('name != "joe"')),
         )
     ),
     Step(
@@ -183,41 +151,6 @@ _BEFORE = (
     ),
     Step(
         wish_topic(
-            "small",
-            ("Do very small amounts matter?", "Is there an amount under which I can ignore an entry?"),
-            "Small amounts count like all others.",
-            ("Leave out every entry whose amount is from 0 to 3, 0 and 3 themselves too.", _only("not 0 <= amount <= 3")),
-            ("Leave out every entry whose amount is from 0 to 7, 0 and 7 themselves too.", _only("not 0 <= amount <= 7")),
-            ("An amount from 0 to 3 counts as exactly 3.", _counted("3 if 0 <= amount <= 3 else amount")),
-            ("An amount from 0 to 7 counts as exactly 7.", _counted("7 if 0 <= amount <= 7 else amount")),
-        )
-    ),
-    Step(
-        wish_topic(
-            "unit",
-            ("In which unit are the amounts?", "Do I have to convert the amounts?"),
-            "The unit stays as it is.",
-            (
-                "The amounts count dozens: as the last step before you make the rows, multiply every amount by 12.",
-                _counted("amount * 12"),
-            ),
-            (
-                "The amounts count weeks: as the last step before you make the rows, multiply every amount by 7.",
-                _counted("amount * 7"),
-            ),
-            (
-                "The amounts count halves: as the last step before you make the rows, divide every amount by 2.",
-                _counted("amount / 2"),
-            ),
-            (
-                "The amounts count quarters: as the last step before you make the rows, divide every amount by 4.",
-                _counted("amount / 4"),
-            ),
-        ),
-        order=1,
-    ),
-    Step(
-        wish_topic(
             "case",
             ("Do upper and lower case matter in the names?", "Are Cleo and cleo the same name?"),
             "Upper and lower case stay as they are and make different names.",
@@ -236,23 +169,6 @@ _BEFORE = (
     ),
 )
 _AFTER = (
-    Step(
-        wish_topic(
-            "fee",
-            ("Is there a fee?", "Does anything come on top of the numbers?"),
-            "No fee comes on top.",
-            ("A fee of 3 comes on top of the number of every row.", _numbered("number + 3")),
-            ("A fee of 7 comes on top of the number of every row.", _numbered("number + 7")),
-            (
-                "A fee of 5 comes on top of the number of a row if that number is under 20.",
-                _numbered("number + 5 if number < 20 else number"),
-            ),
-            (
-                "A fee of 4 comes on top of the number of a row if that number is above 20.",
-                _numbered("number + 4 if number > 20 else number"),
-            ),
-        )
-    ),
     Step(
         wish_topic(
             "rounding",
@@ -282,26 +198,6 @@ _AFTER = (
             ("Leave out every row whose final number is above 40.", "rows = [row for row in rows if row[1] <= 40]"),
         ),
         order=2,
-    ),
-    Step(
-        wish_topic(
-            "absent",
-            ("Do people without entries get a row?", "Must certain names always be in the result?"),
-            "Only names with entries get rows.",
-            (
-                'If none of the remaining rows has exactly the name "zoe", add the finished row ("zoe", 0) behind them.',
-                _with_row("zoe"),
-            ),
-            (
-                'If none of the remaining rows has exactly the name "max", add the finished row ("max", 0) behind them.',
-                _with_row("max"),
-            ),
-            (
-                'If none of the remaining rows has exactly the name "bob", add the finished row ("bob", 0) behind them.',
-                _with_row("bob"),
-            ),
-        ),
-        order=3,
     ),
     Step(
         wish_topic(
@@ -335,30 +231,6 @@ _AFTER = (
             ("Of the rows in their final order, give only the last three.", "rows = rows[-3:]"),
         ),
         order=5,
-    ),
-    Step(
-        wish_topic(
-            "numbering",
-            ("Should the rows be numbered?", "Do you want the place of each row written to it?"),
-            "The rows are not numbered.",
-            (
-                'Number the names of the rows that you give: "1. cleo" in the first row, "2. ben" in the second.',
-                _listed('f"{place}. {name}"'),
-            ),
-            (
-                'Number the names of the rows that you give: "0. cleo" in the first row, "1. ben" in the second.',
-                _listed('f"{place - 1}. {name}"'),
-            ),
-            (
-                'Number the names of the rows that you give: "#1 cleo" in the first row, "#2 ben" in the second.',
-                _listed('f"#{place} {name}"'),
-            ),
-            (
-                'Number the names of the rows that you give: "cleo (1)" in the first row, "ben (2)" in the second.',
-                _listed('f"{name} ({place})"'),
-            ),
-        ),
-        order=6,
     ),
     Step(
         wish_topic(
@@ -419,12 +291,6 @@ ENTRIES = Shape(
             "sums = {}\nfor name, amount in entries:\n    sums[name] = sums.get(name, 0) + amount\nrows = list(sums.items())",
         ),
         _base(
-            "rests",
-            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, rest) tuples: "
-            "one row for each name, with 40 minus the sum of its amounts, in the order in which the names first appear.",
-            "rest = {}\nfor name, amount in entries:\n    rest[name] = rest.get(name, 40) - amount\nrows = list(rest.items())",
-        ),
-        _base(
             "bills",
             "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, bill) tuples: "
             "one row for each name, with the sum of its amounts plus 2 for each of its entries, in the order in which the names first appear.",
@@ -435,12 +301,6 @@ ENTRIES = Shape(
             "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, running total) tuples: "
             "one row for each entry, in the same order, with its name and the sum of all amounts up to it, its own included.",
             "rows = []\nrunning = 0\nfor name, amount in entries:\n    running += amount\n    rows.append((name, running))",
-        ),
-        _base(
-            "largest_amounts",
-            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, largest amount) tuples: "
-            "one row for each name, with the largest of its amounts, in the order in which the names first appear.",
-            "largest = {}\nfor name, amount in entries:\n    largest[name] = max(largest.get(name, amount), amount)\nrows = list(largest.items())",
         ),
     ),
     before=_BEFORE,

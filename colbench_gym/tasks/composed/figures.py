@@ -67,17 +67,6 @@ _BEFORE = (
     ),
     Step(
         wish_topic(
-            "window",
-            ("Do all entries count, old ones too?", "How far back should I go?"),
-            "All entries count, old and new.",
-            ("Use only the last three numbers of the list.", "values = values[-3:]"),
-            ("Use only the last four numbers of the list.", "values = values[-4:]"),
-            ("Use only the last five numbers of the list.", "values = values[-5:]"),
-            ("Use only the first four numbers of the list.", "values = values[:4]"),
-        )
-    ),
-    Step(
-        wish_topic(
             "unit",
             ("In which unit are the numbers?", "Do I have to convert the unit?"),
             "The unit stays as it is.",
@@ -99,23 +88,6 @@ _BEFORE = (
             ("Count a number below zero without its minus, so -3 counts as 3.", "values = [abs(v) for v in values]"),
             ("Double every number below zero, so -3 counts as -6.", "values = [v * 2 if v < 0 else v for v in values]"),
             ("Halve every number below zero, so -3 counts as -1.5.", "values = [v / 2 if v < 0 else v for v in values]"),
-        )
-    ),
-    Step(
-        wish_topic(
-            "small",
-            ("Do very small numbers matter?", "Is there an amount under which I can ignore a number?"),
-            "Small numbers count like all others.",
-            (
-                "Leave out all numbers between 0 and 3, 0 and 3 themselves too.",
-                "values = [v for v in values if not 0 <= v <= 3]",
-            ),
-            (
-                "Leave out all numbers between 0 and 7, 0 and 7 themselves too.",
-                "values = [v for v in values if not 0 <= v <= 7]",
-            ),
-            ("A number from 0 to 3 counts as exactly 3.", "values = [3 if 0 <= v <= 3 else v for v in values]"),
-            ("A number from 0 to 3 counts as 0.", "values = [0 if 0 <= v <= 3 else v for v in values]"),
         )
     ),
     Step(
@@ -208,16 +180,6 @@ _AFTER = (
             ("If the final result is above 40, give 40.", "result = min(result, 40)"),
             ("If the final result is above 100, give 100.", "result = min(result, 100)"),
             ("If the final result is above 50, give 50.", "result = min(result, 50)"),
-        ),
-        order=2,
-    ),
-    Step(
-        wish_topic(
-            "sign",
-            ("Which sign should the result have?", "Is a result below zero fine?"),
-            "The sign stays as it comes.",
-            ("Turn the sign of the final result around: 5 becomes -5 and -5 becomes 5.", "result = -result"),
-            ("Give the final result without its sign: -5 becomes 5.", "result = abs(result)"),
         ),
         order=2,
     ),

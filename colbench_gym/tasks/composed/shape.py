@@ -19,6 +19,8 @@ from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded_t
 
 #: Families of a shape that train shows, and those that it never shows. Their sets of relevant topics are all different.
 TRAIN_FAMILIES, UNSEEN_FAMILIES = 96, 32
+#: Decoys that are as usual as topics that can be special.
+USUAL_DECOYS = 5
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,10 @@ class Shape:
         )
 
     def _usual(self, base: Base) -> list[Topic]:
-        """What one usually asks about a base function, the most usual first."""
-        topics = [*(step.topic for step in self.steps), *decoys(self.name)]
-        return random.Random(f"usual {base.name}").sample(topics, len(topics))
+        """What one usually asks about a base function, the most usual first; the last decoys only where a list is very long."""
+        others = decoys(self.name)
+        usual = [*(step.topic for step in self.steps), *others[:USUAL_DECOYS]]
+        return [*random.Random(f"usual {base.name}").sample(usual, len(usual)), *others[USUAL_DECOYS:]]
 
     def _template(self, base: Base, slots: list[str]) -> str:
         before = [name for name in slots if name in {step.topic.name for step in self.before}]

@@ -98,7 +98,9 @@ class Family:
     def cues(self) -> tuple[str, ...]:
         """A sentence for each relevant topic, in any order."""
         rng = random.Random(f"cues {self.name}")
-        return tuple(rng.choice(self.topics[i].cues) for i in rng.sample(self.relevant, len(self.relevant)) if self.topics[i].cues)
+        return tuple(
+            rng.choice(self.topics[i].cues) for i in rng.sample(self.relevant, len(self.relevant)) if self.topics[i].cues
+        )
 
     def reference(self, choice: Choice) -> str:
         """Source of the function with option ``choice[i]`` on topic i."""
