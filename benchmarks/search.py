@@ -150,7 +150,14 @@ def main() -> None:
     from sweetrl_agent.run import Run
 
     _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
-    compare.run_steps(Run(config), [*compare.algorithm_steps(["zero_shot"]), *compare.algorithm_steps(["rft"])[:3], ("candidates", sweet.sample_candidates)])
+    compare.run_steps(
+        Run(config),
+        [
+            *compare.algorithm_steps(["zero_shot"]),
+            *compare.algorithm_steps(["rft"])[:3],
+            ("candidates", sweet.sample_candidates),
+        ],
+    )
     path = given.output / "search.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = [(row["algorithm"], row["settings"]) for row in rows]

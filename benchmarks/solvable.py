@@ -39,7 +39,8 @@ from sweetrl_agent.padding import right_padded
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 
 INSTRUCTIONS = {
-    "plain": "Write the Python function that is asked for. Do exactly what every sentence says, and nothing else.",
+    "plain": "You are a careful Python programmer. Write the function that the user asks for. It must do all that the request says and, "
+    "in the right place, all that the wishes say. Put a comment above each step that says in words which part of the request or which wish it meets.",
     "benchmark": PROMPTS["benchmark"],
 }
 BEGINS = f"{ANSWER_MARKER}\n```python\n"
@@ -48,7 +49,9 @@ FENCE = "```"
 
 def told(task: Task) -> str:
     """The request with all special wishes."""
-    return "\n".join([task.description, *(fact.sentence for fact in task.hidden.facts if fact.is_special)])
+    return "\n".join(
+        [task.description, "", "My wishes:", *(f"- {fact.sentence}" for fact in task.hidden.facts if fact.is_special)]
+    )
 
 
 def draw(split: str, query: str, count: int, seed: int) -> list[Task]:

@@ -85,7 +85,8 @@ def check(given: CompareArguments, config: Config) -> None:
         simulator_spec(simulator, world)
     if given.baseline:
         recorded(given.baseline, world.grade)
-    own_settings(given)
+    for own in own_settings(given).values():
+        config.with_settings(own)
     for folder in given.dials:
         read_results(folder)
     if given.against.upper() not in ("", "PAPER"):
@@ -96,10 +97,12 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
     """Settings that single algorithms have for themselves.
 
     Raises:
-        ValueError: If it is no JSON of that form, an algorithm is not compared, or a setting is not one of its own critic's and actor's training.
+        ValueError: If it is no JSON of that form, an algorithm is not compared or has no critic, a setting is not one of its own critic's and
+            actor's training, or a value is of another type than the setting.
     """
     import json
 
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.config import ActorArguments, CriticArguments, first_stage
 
     try:
@@ -108,18 +111,25 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
         raise ValueError(f"`own_settings` must be JSON, got {given.own_settings!r}: {error}.") from None
     if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
         raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
-    known = {setting.name for part in (CriticArguments, ActorArguments) for setting in fields(part)}
+    known = {setting.name: type(setting.default) for part in (CriticArguments, ActorArguments) for setting in fields(part)}
     allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
     for name, own in found.items():
         if name not in given.algorithms:
             raise ValueError(f"`own_settings` must be of algorithms that are compared, {given.algorithms}, got {name!r}.")
+        if not ALGORITHMS[name].critic:
+            raise ValueError(f"`own_settings` must be of algorithms that have a critic and train an actor by it, got {name!r}.")
         if wrong := sorted(own.keys() - set(allowed)):
             raise ValueError(f"`own_settings` of {name!r} may be of {allowed}, got {wrong}.")
+        for setting, value in own.items():
+            if type(value) is not known[setting] and not (known[setting] is float and type(value) is int):
+                raise ValueError(
+                    f"`own_settings` of {name!r}: `{setting}` must be of type {known[setting].__name__}, got {value!r}."
+                )
     return found
 
 
 def _check_names(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.algorithms.critics import CRITICS
+    from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
     from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
     from sweetrl_agent.worlds import WORLDS
 
@@ -143,12 +153,12 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     ]
     if over_acts and not all(source.startswith("embedded:") for source in sources):
         raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
-    needs_exact = [name for name in given.algorithms if name == "exact"] or (["credit_tasks"] if given.credit_tasks else [])
+    needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
     is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
     if needs_exact and not is_known:
         raise ValueError(
             f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
-            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out 'exact' and give `--credit_tasks 0`."
+            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
         )
 
 
@@ -158,6 +168,8 @@ def _check_numbers(given: CompareArguments, config: Config) -> None:
             raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
     if min([1, *given.best_of]) < 1:
         raise ValueError(f"`best_of` takes positive numbers, got {given.best_of}.")
+    if given.dials and not 0 <= given.dial_place <= len(given.dials):
+        raise ValueError(f"`dial_place` must be from 0 to {len(given.dials)}, the number of `dials`, got {given.dial_place}.")
     per_task, most = config.collect.trajectories_per_task, config.collect.num_tasks * config.collect.trajectories_per_task
     if not all(per_task <= count <= (most or count) for count in given.scaling):
         raise ValueError(f"`scaling` takes counts from {per_task} to {most or 'all'} trajectories, got {given.scaling}.")
@@ -318,17 +330,14 @@ def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, An
     for name in algorithms:
         algorithm = ALGORITHMS[name]
         steps += [(stage, stages()[stage]) for stage in algorithm.shared]
-        stages_of = algorithm.stages.items()
-        if changed := own.get(name):
-            stages_of = {
-                stage: partial(_with_settings, function=function, changed=changed) for stage, function in stages_of
-            }.items()
-        steps += [*stages_of, (f"evaluate {name}", partial(_evaluate, name=name))]
+        steps += [(stage, _with_settings(function, own.get(name))) for stage, function in algorithm.stages.items()]
+        steps.append((f"evaluate {name}", partial(_evaluate, name=name)))
     return steps
 
 
-def _with_settings(run: Run, function: Callable[[Run], None], changed: Mapping[str, Any]) -> None:
-    function(run.with_settings(changed))
+def _with_settings(function: Callable[[Run], None], changed: Mapping[str, Any] | None) -> Callable[[Run], None]:
+    """A step on the run with an algorithm's own settings, if it has any."""
+    return (lambda run: function(run.with_settings(changed))) if changed else function
 
 
 def _evaluate(run: Run, name: str) -> None:
@@ -346,25 +355,30 @@ def experiment_steps(given: CompareArguments) -> list[Step]:
     from sweetrl_agent.train import stages
 
     steps: list[Step] = []
+    own = own_settings(given)
     asked: dict[str, Any]
     if given.credit_tasks or given.best_of:
         for critic in given.critics:
+            steps += [(stage, stages()[stage]) for stage in ALGORITHMS[critic].shared]
             trained = [item for item in ALGORITHMS[critic].stages.items() if item[0].startswith("critic")]
-            steps += [*((stage, stages()[stage]) for stage in ALGORITHMS[critic].shared), *trained]
+            steps += [(stage, _with_settings(function, own.get(critic))) for stage, function in trained]
     if count := given.credit_tasks:
         steps.append((f"credit states {count}", partial(credit_accuracy.sample_states, num_tasks=count)))
         steps += [
-            (f"credit {critic} {count}", partial(credit_accuracy.score, critic=critic, num_tasks=count))
+            (
+                f"credit {critic} {count}",
+                _with_settings(partial(credit_accuracy.score, critic=critic, num_tasks=count), own.get(critic)),
+            )
             for critic in given.critics
         ]
     if given.best_of:
         asked = {"critics": given.critics, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
-        steps.append((f"best of n ({_said(asked)})", partial(best_of_n.best_of_n, **asked)))
+        steps.append((f"best of n ({_said(asked)})", partial(best_of_n.best_of_n, **asked, own=own)))
     if given.simulators:
         asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
         steps.append((f"simulators ({_said(asked)})", partial(simulators.talk_with_others, **asked)))
     if "sweet" in given.algorithms:
-        steps.append((f"advantages ({', '.join(given.algorithms)})", score_dialogues))
+        steps.append((f"advantages ({', '.join(given.algorithms)})", _with_settings(score_dialogues, own.get("sweet"))))
     return steps
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -156,6 +157,8 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "versions": versions(),
         "notes": [ON_ACTS] if any(ALGORITHMS[name].loads for name in given.algorithms) else [],
     }
+    if given.own_settings:
+        results["own_settings"] = json.loads(given.own_settings)
     if given.credit_tasks:
         results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
     if given.best_of:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import sandboxes
 from sweetrl_agent.credit import FORMS
+from sweetrl_agent.setting_checks import check_servers, require, require_file, require_folder
 
 #: Environments, and the settings whose defaults are others than below.
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Backend-v0": {},
     "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
-        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
+        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0, 
+        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4,
     },
 }  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
@@ -50,23 +50,6 @@ _LEAST: dict[float, str] = {
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
 }
-
-
-def _check_servers(model: ModelArguments) -> None:
-    if model.engine == "server" and not model.server_urls:
-        raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
-    if model.engine != "server" and model.server_urls:
-        raise ValueError(f"`server_urls` are for `engine` 'server', got {model.engine!r}.")
-    for url in model.server_urls:
-        try:
-            parts = urlsplit(url)
-            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in url
-        except ValueError:  # a port that is no number
-            is_address = False
-        if not is_address:
-            raise ValueError(
-                f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
-            )
 
 
 def option(default: Any, text: str) -> Any:
@@ -151,7 +134,7 @@ class ModelArguments:
         "", "Instructions before every dialogue; 'benchmark' for ours, on pages 'pages'; empty for none."
     )
     max_new_tokens: int = option(80, "Tokens of one utterance at most; 1024 in the paper.")
-    temperature: float = option(1.0, "Sampling temperature; 1.0 in the paper.")
+    temperature: float = option(0.8, "Sampling temperature; 1.0 in the paper.")
     generation_batch: int = option(128, "Dialogues that generate together.")
     gradient_checkpointing: bool = option(False, "Recompute activations in the backward pass.")
 
@@ -215,7 +198,7 @@ class CriticArguments:
 class ActorArguments:
     """Stage 2: candidates, ranking and turn-wise DPO."""
 
-    num_states: int = option(400, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
+    num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
     pair_quantile: float = option(
@@ -224,7 +207,7 @@ class ActorArguments:
     actor_loss: str = option(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
-    actor_learning_rate: float = option(1e-4, "2e-7 in the paper (8B model).")
+    actor_learning_rate: float = option(2e-4, "2e-7 in the paper (8B model).")
     actor_beta: float = option(0.1, "0.1 in the paper.")
     actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
@@ -323,19 +306,19 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything runs."""
-        _require("stage", self.run.stage, ("all", *STAGES))
-        _require("env", self.task.env, tuple(ENVIRONMENTS))
-        _require("sandbox", self.task.sandbox, sandboxes.NAMES)
-        _require("form", self.critic.form, FORMS)
-        _require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
-        _require("engine", self.model.engine, ("transformers", "vllm", "server"))
-        _check_servers(self.model)
+        require("stage", self.run.stage, ("all", *STAGES))
+        require("env", self.task.env, tuple(ENVIRONMENTS))
+        require("sandbox", self.task.sandbox, sandboxes.NAMES)
+        require("form", self.critic.form, FORMS)
+        require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))
+        require("engine", self.model.engine, ("transformers", "vllm", "server"))
+        check_servers(self.model.engine, self.model.server_urls)
         is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
             self.model.system_prompt, self.task.env
         )
         if is_for != self.task.env:
             raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
-        _require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
+        require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         self._check_bounds()
         for name, batch, micro in (
             ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
@@ -343,9 +326,9 @@ class Config:
         ):
             if batch % micro:
                 raise ValueError(f"`{name}_batch` must be a multiple of `{name}_micro_batch`, got {batch} and {micro}.")
-        _require_folder("model", self.model.model)
+        require_folder("model", self.model.model)
         if self.model.model == "tiny" and not self.task.tasks.startswith("embedded:"):
-            _require_file("tasks", self.task.tasks)
+            require_file("tasks", self.task.tasks)
             raise ValueError(
                 f"The tiny model learns to converse on the embedded tasks only, got `tasks`={self.task.tasks!r}; "
                 "give a pretrained chat model with `--model`."
@@ -390,20 +373,3 @@ class Config:
         for name in ("output", "stage", "dry_run", "threads", "ray_workers", "ray_address", "server_urls"):
             del flat[name]
         return flat
-
-
-def _require(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
-
-
-def _require_folder(name: str, path: str) -> None:
-    """Refuse what is plainly a path and not there; anything else may be a name of the hub."""
-    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
-        raise ValueError(f"`{name}` names no folder: {path!r}.")
-
-
-def _require_file(name: str, source: str) -> None:
-    path = source.partition("[")[0]
-    if not source.startswith("hub:") and not Path(path).is_file():
-        raise ValueError(f"`{name}` names no file and no known source: {source!r}.")

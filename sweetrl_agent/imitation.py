@@ -1,11 +1,13 @@
 """Scripted dialogues that teach a tiny model to converse, deliberately mediocre.
 
-The demonstrator asks about topics of the family's list, in random order, in every turn but the last, then answers with what it heard and
-the plain choice on the rest: it succeeds only where luck made it ask about what matters. How many questions it asks is fixed, so that
-what distinguishes good dialogues from bad ones is *which* questions they ask.
+The demonstrator asks about random topics of the family's list in every turn but the last, then answers with what it heard and the plain
+choice on the rest: it succeeds only where luck made it ask about what matters. How many questions it asks is fixed, so that
+what distinguishes good dialogues from bad ones is *which* questions they ask. It asks about what it has picked in the order in which the function takes it up, and in
+one wording: which of many questions are still open is learnt slowly by a model from scratch (asked in random order, it repeats itself in one of seven questions
+after two passes over 6,000 dialogues, and in one of fifty otherwise).
 
 Half of the dialogues are *softly* led by the hidden information, given as a system message: they cover all that matters, among as many
-other topics as usual, in any order. Without those a model from scratch could not read the critic's hint, which any pretrained model can; led
+other topics as usual. Without those a model from scratch could not read the critic's hint, which any pretrained model can; led
 sharply, so that they ask about nothing else, the hint would leave a critic nothing to learn. Another part are writing exercises, where the request
 itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
 """
@@ -45,7 +47,7 @@ class Demonstrator:
     """
 
     hinted_fraction: float = 0.5
-    exercise_fraction: float = 0.2
+    exercise_fraction: float = 0.1
     questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
     wish_fraction: float = 0.8
 
@@ -73,7 +75,7 @@ class Demonstrator:
         topics = self._topics(task, is_hinted, rng)
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
-            dialogue = dialogue.add("assistant", topic.asks[rng.integers(len(topic.asks))])
+            dialogue = dialogue.add("assistant", topic.asks[0])
             dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
         known = {topic.name for topic in topics}
         dialogue = dialogue.add("assistant", f"{ANSWER_MARKER}\n{reference_knowing(task, known)}")
@@ -88,7 +90,7 @@ class Demonstrator:
         if is_hinted:
             shuffled = np.array(sorted(shuffled, key=lambda i: choice[i] == 0))
             count = max(count, sum(option > 0 for option in choice))
-        return [family.topics[i] for i in rng.permutation(shuffled[:count])]
+        return sorted((family.topics[i] for i in shuffled[:count]), key=lambda topic: family.sequence.index(topic.name))
 
 
 def demonstrations(

@@ -22,7 +22,7 @@ import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.tasks import Task
-from sweetrl_agent.config import Config, first_stage
+from sweetrl_agent.config import Config, TaskArguments, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
 from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
@@ -117,12 +117,8 @@ class Run:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The full names of the sources of tasks, by split."""
-        given = self.config.task
-        test = self.world.full_name(given.test_tasks) if given.test_tasks else f"the last fifth of {given.tasks}"
-        others = {"unseen": given.unseen_tasks, "novel": given.novel_tasks}
-        held_out = {split: self.world.full_name(name) for split, name in others.items() if name}
-        return {"train": self.world.full_name(given.tasks), "test": test, **held_out}
+        """See `source_names`."""
+        return source_names(self.config.task)
 
     @property
     def test(self) -> tuple[Task, ...]:
@@ -160,6 +156,15 @@ class Run:
             yield
         finally:
             torch.set_num_threads(threads)
+
+
+def source_names(given: TaskArguments) -> dict[str, str]:
+    """The full names of the sources of tasks, by split."""
+    full_name = WORLDS[given.env].full_name
+    train = full_name(given.tasks)
+    test = full_name(given.test_tasks) if given.test_tasks else f"the last fifth of {train}"
+    others = {"unseen": given.unseen_tasks, "novel": given.novel_tasks}
+    return {"train": train, "test": test, **{split: full_name(name) for split, name in others.items() if name}}
 
 
 def load_splits(config: Config) -> tuple[tuple[Task, ...], dict[str, tuple[Task, ...]]]:

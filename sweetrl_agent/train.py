@@ -182,22 +182,21 @@ def dry_run(config: Any) -> int:
     """Check everything that can be checked without weights, and print the plan."""
     import sandboxes
     from colbench_gym.envs.colbench_env import turn_limit
-    from sweetrl_agent.run import load_splits
+    from sweetrl_agent.run import load_splits, source_names
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
-    tasks, held_out = load_splits(config)
+    (tasks, held_out), sources = load_splits(config), source_names(config.task)
     sandbox, reason = sandboxes.resolve(config.task.sandbox)
     validate_trainer_arguments(config, Path(config.run.output))
     num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
-    trajectories = num_tasks * config.collect.trajectories_per_task
+    per_task = config.collect.trajectories_per_task
+    turns = per_task * sum(turn_limit(task, config.task.max_turns) for task in tasks[:num_tasks])
     engine = f"{config.model.engine}{_lacking(config.model.engine)}"
     print(f"model      {config.model.model} ({engine}, {'LoRA' if config.model.lora else 'all weights'})")
-    measured = ", ".join(f"{len(own)} {name}" for name, own in held_out.items())
-    print(f"tasks      {num_tasks} of {len(tasks)} train ({config.task.tasks}), {measured}; human: {config.task.simulator}")
+    measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in held_out.items())
+    print(f"tasks      {num_tasks} of {len(tasks)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
     print(f"sandbox    {sandbox} ({reason})")
-    print(
-        f"collect    {trajectories} trajectories, at most {config.collect.trajectories_per_task * sum(turn_limit(task, config.task.max_turns) for task in tasks[:num_tasks])} turns of {config.model.max_new_tokens} tokens"
-    )
+    print(f"collect    {num_tasks * per_task} trajectories, at most {turns} turns of {config.model.max_new_tokens} tokens")
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
     print(
         f"actor      {config.actor.num_states or 'all'} turns x {config.actor.num_candidates} candidates, {config.actor.actor_loss}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from colbench_gym.tasks import load_tasks
 from sweetrl_agent.config import Config
 
 PATH = Path(__file__).resolve().parents[1] / "benchmarks" / "search.py"
@@ -33,18 +34,21 @@ def test_trials_are_different_and_begin_with_the_defaults(search):
 def test_every_setting_exists(search):
     known = {setting.name for part in Config.PARTS for setting in fields(part)}
     assert {name for space in search.SPACES.values() for name in space} <= known
+    assert all(search.default_of(name) in values for space in search.SPACES.values() for name, values in space.items())
 
 
 def test_nothing_is_measured_on_test_tasks(search):
     words = search.arguments(Path("out"), 1, {"rft_epochs": 2})
     assert words[words.index("--test_tasks") + 1].startswith("embedded:train[")
+    train, held_out = (load_tasks(words[words.index(name) + 1]) for name in ("--tasks", "--test_tasks"))
+    assert len(held_out) >= 250 and not {task.id for task in train} & {task.id for task in held_out}
     assert words[-2:] == ["--rft_epochs", "2"]
 
 
 def test_steps_move_one_setting_of_the_best_and_are_never_repeated(search):
     rows = [
         {"algorithm": "rft", "settings": {}, "success": 0.2},
-        {"algorithm": "rft", "settings": {"rft_learning_rate": 1e-3, "rft_epochs": 8, "rft_batch": 32}, "success": 0.3},
+        {"algorithm": "rft", "settings": {"rft_learning_rate": 3e-4, "rft_epochs": 6, "rft_batch": 32}, "success": 0.3},
     ]
     best = rows[1]["settings"]
     steps = search.next_steps("rft", rows, 3)

@@ -16,7 +16,7 @@ from colbench_gym.simulators.topic_index import Phrases, topic_index
 from colbench_gym.tasks.task import Fact
 
 #: Scores from which a question is about a topic, and from which each half of a question is.
-MATCH, MATCH_CLAUSE = 0.5, 0.6
+MATCH, MATCH_CLAUSE = 0.55, 0.55
 #: Scores from which a topic wins over what the question looks like by its form.
 WINS = {"blanket": 0.75, "example": 0.85, "argument": 0.8, "returned": 0.8, "malformed": 0.7}
 MAX_QUESTIONS, MAX_CLAUSES, MAX_QUESTION_CHARS = 12, 6, 600

@@ -38,6 +38,8 @@ from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 SWEET = "sweet"
+#: Critics that know the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have.
+ORACLES = ("exact", "marginal")
 Opened = AbstractContextManager[Critic]
 
 

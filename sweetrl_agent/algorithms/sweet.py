@@ -25,7 +25,7 @@ from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import ColBenchError, TaskError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import iter_trajectories
@@ -123,8 +123,17 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:
-    """turn_pairs.jsonl -> policy/."""
+    """turn_pairs.jsonl -> policy/.
+
+    Raises:
+        TaskError: If there is no pair, for the critic gives different candidates of a turn the same credit.
+    """
     config, folder = run.config.actor, run.own(critic, "policy")
+    if not count_rows(run.own(critic, "turn_pairs.jsonl")):
+        raise TaskError(
+            f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
+            "Sample more turns by `--num_states`, or compare without it."
+        )
     stage = stage_name("actor", critic)
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)

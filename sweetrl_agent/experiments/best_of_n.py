@@ -6,8 +6,10 @@ test time, which no agent may: the curves say what a critic knows, not what an a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from types import MappingProxyType
+from typing import Any
 
 from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
@@ -40,12 +42,22 @@ class RememberingPolicy:
         return [self.said[key] for key in keys]
 
 
-def best_of_n(run: Run, critics: Sequence[str], sizes: Sequence[int], num_tasks: int) -> None:
-    """Episodes on the first test tasks, a critic's favourite of N at every turn, for every critic and N -> best_of_n.jsonl."""
+def best_of_n(
+    run: Run,
+    critics: Sequence[str],
+    sizes: Sequence[int],
+    num_tasks: int,
+    own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> None:
+    """Episodes on the first test tasks, a critic's favourite of N at every turn, for every critic and N -> best_of_n.jsonl.
+
+    `own` holds settings that single critics have for themselves.
+    """
     start = cache(lambda: RememberingPolicy(ALGORITHMS["zero_shot"].load(run)))
     for critic in critics:
-        with open_critic(run, critic) as judged_by:
-            credit = partial(_credit, run, judged_by, CRITICS[critic])
+        as_set = run.with_settings(own.get(critic, {}))
+        with open_critic(as_set, critic) as judged_by:
+            credit = partial(_credit, as_set, judged_by, CRITICS[critic])
             for size in sizes:
                 label = {"agent": critic, "candidates": size}
                 record(run, run.path(ROWS), label, run.test[:num_tasks], start, "best of", best_of=BestOf(size, credit))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sweetrl_agent.config import Config
+from sweetrl_agent.run import Run
 from sweetrl_agent.tiny import build_model, build_tokenizer
 
 TEXTS = [
@@ -43,3 +45,13 @@ def tiny_model_folder(tiny_tokenizer, make_tiny_model, tmp_path_factory):
     make_tiny_model().save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Function: settings by name -> a run on ten embedded tasks, three to test and none unseen; the same folder each time."""
+    given = {
+        "output": str(tmp_path / "run"), "tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "",
+        "sandbox": "embedded", "threads": 1,
+    }  # fmt: skip
+    return lambda **settings: Run(Config().with_settings({**given, **settings}))

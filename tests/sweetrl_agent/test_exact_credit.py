@@ -57,7 +57,9 @@ def test_a_dialogue_in_which_nothing_can_be_said_any_more_is_worth_nothing():
     assert value(0, 0, 0) == 0.0 and value(1, 0, 1) == 0.0 and value(0, 3, 1) == 1.0
 
 
-@pytest.mark.parametrize(("topics", "turns", "fixed"), [(12, 6, True), (12, 12, True), (12, 13, False), (5, 10, False), (5, 1, False)])
+@pytest.mark.parametrize(
+    ("topics", "turns", "fixed"), [(12, 6, True), (12, 12, True), (12, 13, False), (5, 10, False), (5, 1, False)]
+)
 def test_the_answerer_asks_in_every_turn_where_that_leaves_topics_out(topics, turns, fixed):
     assert has_fixed_length(topics, turns) == fixed
 

@@ -21,6 +21,7 @@ from sweetrl_agent.rollouts import Episode, episodes_of, play
 from sweetrl_agent.trajectory import Trajectory
 
 TASKS = load_tasks("embedded:train[:4]")
+MAX_TURNS = 4
 
 
 class Asker:
@@ -64,7 +65,7 @@ def run(sandbox):
 
     def run(episodes, num_envs, policy=None, simulator="scripted", **settings):
         env = ColBenchVectorEnv(
-            num_envs=num_envs, autoreset_mode="disabled", tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=4
+            num_envs=num_envs, autoreset_mode="disabled", tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=MAX_TURNS
         )
         try:
             return [t for batch in play(policy or Asker(), env, episodes, 0, "collect", **settings) for t in batch]
@@ -125,7 +126,7 @@ def test_the_actor_sees_nothing_hidden(run):
     policy = Asker()
     run(EPISODES, 3, policy)
     assert policy.prompts
-    requests = {task.description: task for task in TASKS}
+    requests = {task.with_turns(MAX_TURNS).description: task for task in TASKS}
     for prompt in policy.prompts:
         assert all(set(message) == {"role", "content"} and message["role"] in ("user", "assistant") for message in prompt)
         task = next(task for text, task in requests.items() if text in prompt[0]["content"])
@@ -153,7 +154,9 @@ def test_results_depend_neither_on_workers_nor_on_who_replies_first(max_workers,
     rows = []
     for simulator, workers in ((Slow(), max_workers), (Slow(), None)):
         policy = ContinuousTransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=9, batch_size=6)
-        env = ColBenchVectorEnv(num_envs=6, tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=4, max_workers=workers)
+        env = ColBenchVectorEnv(
+            num_envs=6, tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=MAX_TURNS, max_workers=workers
+        )
         with closing(env):
             rows.append([t.to_row() for batch in play(policy, env, EPISODES, 0, "collect", reply_steps=3) for t in batch])
         assert simulator.replies > 10
@@ -194,6 +197,6 @@ def test_a_failure_of_the_world_ends_the_collection_and_leaves_nothing_at_work(s
             super().reply(task, dialogue, seed)
             raise OSError("disk full")
 
-    env = ColBenchVectorEnv(num_envs=4, tasks=TASKS, sandbox=sandbox, simulator=Breaks(), max_turns=4)
+    env = ColBenchVectorEnv(num_envs=4, tasks=TASKS, sandbox=sandbox, simulator=Breaks(), max_turns=MAX_TURNS)
     with closing(env), pytest.raises(OSError, match="disk full"):
         next(play(Asker(), env, EPISODES, 0, "collect"))

@@ -92,7 +92,7 @@ def copied(finished, tmp_path):
 
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
-        "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "metrics.jsonl", "outcome_pairs.jsonl",
+        "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "metrics.jsonl", "outcome_pairs.jsonl",
         "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "start",
         "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
@@ -123,18 +123,23 @@ def test_the_rows_have_their_fields(finished):
     pairs = read_rows(finished / "turn_pairs.jsonl")
     assert pairs
     assert all(list(row) == [*address, "prompt", "chosen", "rejected"] for row in pairs)
-    assert all(row["chosen"] != row["rejected"] and len(row["prompt"]) == 2 * row["turn"] - 1 for row in pairs)
+    assert all(len(row["prompt"]) == 2 * row["turn"] - 1 for row in pairs)
     scores = {tuple(row[name] for name in address): row["advantages"] for row in read_rows(finished / "scores.jsonl")}
     texts = {tuple(row[name] for name in address): row["texts"] for row in read_rows(finished / "candidates.jsonl")}
     for row in pairs:
         key = tuple(row[name] for name in address)
         by_text = dict(zip(texts[key], scores[key], strict=True))
-        assert by_text[row["chosen"]] >= by_text[row["rejected"]]
+        assert row["chosen"] == row["rejected"] or by_text[row["chosen"]] > by_text[row["rejected"]]
 
 
 def test_results_hold_start_and_result_on_both_splits(finished):
     results = json.loads((finished / "results.json").read_text())
-    assert list(results) == ["start", "result", "grade", "seconds", "seed", "algorithm"]
+    assert list(results) == ["start", "result", "grade", "seconds", "seed", "algorithm", "tasks", "hint_reading"]
+    dial = "topics=12&relevant=3&wishes=2&turns=6&points=1"
+    assert results["tasks"] == {
+        "train": f"embedded:train?{dial}", "test": f"embedded:test?{dial}[:300]", "unseen": f"embedded:unseen?{dial}",
+    }  # fmt: skip
+    assert results["hint_reading"] == json.loads((finished / "hint_reading.json").read_text())
     for agent in ("start", "result"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():

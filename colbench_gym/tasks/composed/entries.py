@@ -56,7 +56,6 @@ _BEFORE = (
             ("Before anything else, take only the last three entries of the list.", "entries = entries[-3:]"),
             ("Before anything else, take only the last four entries of the list.", "entries = entries[-4:]"),
             ("Before anything else, take only the last five entries of the list.", "entries = entries[-5:]"),
-            ("Before anything else, take only the last two entries of the list.", "entries = entries[-2:]"),
         ),
         order=-1,
     ),
@@ -71,7 +70,6 @@ _BEFORE = (
                 'Leave out every entry whose name begins with "test", since it is only a trial.',
                 _only('not name.startswith("test")'),
             ),
-            ('Leave out every entry whose name begins with "#", since it is only a trial.', _only('not name.startswith("#")')),
         )
     ),
     Step(
@@ -79,10 +77,9 @@ _BEFORE = (
             "nameless",
             ("What about an entry with an empty name?", "What if nobody's name is given?"),
             "An empty name is a name like any other.",
-            ("Leave out every entry whose name is the empty text.", _only('name != ""')),
-            ('Where the name of an entry is the empty text, count it as "other".', _named('name or "other"')),
-            ('Where the name of an entry is the empty text, count it as "guest".', _named('name or "guest"')),
-            ('Where the name of an entry is the empty text, count it as "ann".', _named('name or "ann"')),
+            ("Leave out every entry whose name is empty.", _only('name != ""')),
+            ('Replace an empty name by "other", and count the entry under that name.', _named('name or "other"')),
+            ('Replace an empty name by "guest", and count the entry under that name.', _named('name or "guest"')),
         )
     ),
     Step(
@@ -91,20 +88,16 @@ _BEFORE = (
             ("Does anybody have two names?", "Do different names stand for the same person?"),
             "Different names are different people.",
             (
-                'The name "rob" means "bob": count every entry of "rob" as one of "bob".',
+                'Replace the name "rob" by "bob" in every entry: both are the same person.',
                 _named('"bob" if name == "rob" else name'),
             ),
             (
-                'The name "liz" means "eve": count every entry of "liz" as one of "eve".',
+                'Replace the name "liz" by "eve" in every entry: both are the same person.',
                 _named('"eve" if name == "liz" else name'),
             ),
             (
-                'The name "tony" means "tom": count every entry of "tony" as one of "tom".',
+                'Replace the name "tony" by "tom" in every entry: both are the same person.',
                 _named('"tom" if name == "tony" else name'),
-            ),
-            (
-                'The name "annie" means "ann": count every entry of "annie" as one of "ann".',
-                _named('"ann" if name == "annie" else name'),
             ),
         )
     ),
@@ -113,10 +106,9 @@ _BEFORE = (
             "blanks",
             ("What about blanks in the names?", "Do spaces around a name matter?"),
             "Blanks are part of the name.",
-            ("Remove the blanks at the start and at the end of every name.", _named("name.strip()")),
-            ("Remove all blanks from every name, inside it too.", _named('name.replace(" ", "")')),
-            ("Write an underscore in place of every blank in a name.", _named('name.replace(" ", "_")')),
-            ("Leave out every entry whose name begins or ends with a blank.", _only("name == name.strip()")),
+            ("Strip the blanks off the start and the end of every name.", _named("name.strip()")),
+            ('Remove all blanks from every name, inside it too: " ann lee" becomes "annlee".', _named('name.replace(" ", "")')),
+            ('Replace every blank in a name by an underscore: "ann lee" becomes "ann_lee".', _named('name.replace(" ", "_")')),
         )
     ),
     Step(
@@ -125,15 +117,15 @@ _BEFORE = (
             ("What about duplicate entries?", "Does an entry count twice if it is there twice?"),
             "Repeated entries count every time.",
             (
-                "Of entries with the same name and the same amount, count only the first one.",
+                "If several entries have the same name and the same amount, keep only the first of them and leave out the others.",
                 "entries = list(dict.fromkeys(entries))",
             ),
             (
-                "Leave out every entry that is in the list more than once, with the same name and amount: all of its copies.",
+                "Leave out every entry that occurs more than once in the list, with the same name and amount: all of its copies.",
                 "entries = [entry for entry in entries if entries.count(entry) == 1]",
             ),
             (
-                "Leave out an entry if the one right before it in the list has the same name and the same amount.",
+                "Leave out an entry if the entry right before it in the list has the same name and the same amount.",
                 "entries = [entry for place, entry in enumerate(entries) if place == 0 or entry != entries[place - 1]]",
             ),
         )
@@ -144,9 +136,11 @@ _BEFORE = (
             ("What about negative amounts?", "Can an amount be below zero, and what then?"),
             "Negative amounts count as they are.",
             ("Leave out every entry whose amount is below zero.", _only("amount >= 0")),
-            ("Count an amount below zero without its minus, so -3 counts as 3.", _counted("abs(amount)")),
-            ("Count an amount below zero twice, so -3 counts as -6.", _counted("amount * 2 if amount < 0 else amount")),
-            ("Count an amount below zero by half, so -3 counts as -1.5.", _counted("amount / 2 if amount < 0 else amount")),
+            ("First change the amounts below zero: use them without their minus, so -3 becomes 3.", _counted("abs(amount)")),
+            (
+                "First change the amounts below zero: double them, so -3 becomes -6.",
+                _counted("amount * 2 if amount < 0 else amount"),
+            ),
         )
     ),
     Step(
@@ -159,10 +153,6 @@ _BEFORE = (
             (
                 "As the last step before you make the rows, write every name as Python's capitalize does.",
                 _named("name.capitalize()"),
-            ),
-            (
-                "As the last step before you make the rows, leave out every entry whose name holds an upper-case letter.",
-                _only("name == name.lower()"),
             ),
         ),
         order=1,
@@ -183,7 +173,6 @@ _AFTER = (
                 _numbered("round(number, 1)"),
             ),
             ("When the number of a row is complete, round it down to a whole number.", _numbered("int(number // 1)")),
-            ("When the number of a row is complete, round it up to a whole number.", _numbered("int(-(-number // 1))")),
         ),
         order=1,
     ),
@@ -192,10 +181,18 @@ _AFTER = (
             "threshold",
             ("Does every row have to be shown, whatever its number?", "Is there a number from which on a row is shown?"),
             "A row is shown whatever its number is.",
-            ("Leave out every row whose final number is under 10.", "rows = [row for row in rows if row[1] >= 10]"),
-            ("Leave out every row whose final number is under 20.", "rows = [row for row in rows if row[1] >= 20]"),
-            ("Leave out every row whose final number is above 25.", "rows = [row for row in rows if row[1] <= 25]"),
-            ("Leave out every row whose final number is above 40.", "rows = [row for row in rows if row[1] <= 40]"),
+            (
+                "Once the rows have their final numbers, leave out every row whose number is under 10.",
+                "rows = [row for row in rows if row[1] >= 10]",
+            ),
+            (
+                "Once the rows have their final numbers, leave out every row whose number is under 20.",
+                "rows = [row for row in rows if row[1] >= 20]",
+            ),
+            (
+                "Once the rows have their final numbers, leave out every row whose number is above 25.",
+                "rows = [row for row in rows if row[1] <= 25]",
+            ),
         ),
         order=2,
     ),
@@ -216,7 +213,6 @@ _AFTER = (
                 "Sort the complete rows by number, the largest first; rows with equal numbers keep their order.",
                 "rows = sorted(rows, key=lambda row: -row[1])",
             ),
-            ("Turn the complete rows around: the last row comes first, the first row last.", "rows = rows[::-1]"),
         ),
         order=4,
     ),
@@ -228,7 +224,6 @@ _AFTER = (
             ("Of the rows in their final order, give only the first two.", "rows = rows[:2]"),
             ("Of the rows in their final order, give only the first three.", "rows = rows[:3]"),
             ("Of the rows in their final order, give only the last two.", "rows = rows[-2:]"),
-            ("Of the rows in their final order, give only the last three.", "rows = rows[-3:]"),
         ),
         order=5,
     ),
@@ -249,10 +244,6 @@ _AFTER = (
                 'When all other rows are done, add the row ("rows", how many of them there are) behind them.',
                 'rows = rows + [("rows", len(rows))]',
             ),
-            (
-                'When all other rows are done, put the row ("rows", how many of them there are) in front of them.',
-                'rows = [("rows", len(rows))] + rows',
-            ),
         ),
         order=7,
     ),
@@ -262,20 +253,16 @@ _AFTER = (
             ("Do you want a list of tuples back, or something else?", "Which type should the result have?"),
             "Give a list of tuples.",
             (
-                "Give the finished rows as a dictionary from name to number; of several rows with the same name, the last one counts.",
+                "Return the finished rows as a dictionary from name to number; of several rows with the same name, the last one counts.",
                 "rows = dict(rows)",
             ),
             (
-                "Give the finished rows as tuples the other way round: the number first, then the name.",
+                "Return the finished rows as (number, name) tuples, the other way round: the number first, then the name.",
                 "rows = [(number, name) for name, number in rows]",
             ),
             (
-                "Give only the names of the finished rows, as a list without the numbers.",
+                "Return only the names of the finished rows, as a list without the numbers.",
                 "rows = [name for name, number in rows]",
-            ),
-            (
-                "Give only the numbers of the finished rows, as a list without the names.",
-                "rows = [number for name, number in rows]",
             ),
         ),
         order=8,
@@ -286,20 +273,21 @@ ENTRIES = Shape(
     bases=(
         _base(
             "totals",
-            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, total) tuples: "
-            "one row for each name, with the sum of its amounts, in the order in which the names first appear.",
+            "Write a function that adds up the amounts of each name. It takes a list of entries, (name, amount) tuples, and returns a list of rows, "
+            "(name, total) tuples: one row for each different name, in the order in which the names first appear.",
             "sums = {}\nfor name, amount in entries:\n    sums[name] = sums.get(name, 0) + amount\nrows = list(sums.items())",
         ),
         _base(
             "bills",
-            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, bill) tuples: "
-            "one row for each name, with the sum of its amounts plus 2 for each of its entries, in the order in which the names first appear.",
+            "Write a function that adds up the bill of each name: every entry adds its amount plus 2 to the bill of its name. It takes a list of entries, "
+            "(name, amount) tuples, and returns a list of rows, (name, bill) tuples: one row for each different name, "
+            "in the order in which the names first appear.",
             "bill = {}\nfor name, amount in entries:\n    bill[name] = bill.get(name, 0) + amount + 2\nrows = list(bill.items())",
         ),
         _base(
             "running_totals",
-            "Write a function that takes a list of (name, amount) tuples and gives a list of rows, (name, running total) tuples: "
-            "one row for each entry, in the same order, with its name and the sum of all amounts up to it, its own included.",
+            "Write a function that adds up amounts step by step. It takes a list of entries, (name, amount) tuples, and returns a list of rows, "
+            "(name, running total) tuples: one row for each entry, in the same order; the running total is the sum of all amounts so far, of all names.",
             "rows = []\nrunning = 0\nfor name, amount in entries:\n    running += amount\n    rows.append((name, running))",
         ),
     ),

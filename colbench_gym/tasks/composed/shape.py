@@ -115,6 +115,7 @@ class Shape:
             topics=tuple(listed),
             calls=base.calls,
             example=base.example,
+            sequence=tuple(topic.name for topic in (*topics, *decoys(self.name))),
             shape=self,
             base=base,
         )

@@ -96,13 +96,13 @@ _BEFORE = (
             "capitals",
             ("Do I change capital and small letters?", "What about upper and lower case?"),
             "Letters stay as large or small as they are.",
-            ("Write all letters of the words as small letters.", _each("w.lower()")),
-            ("Write all letters of the words as capital letters.", _each("w.upper()")),
+            ("Write every word in lower case, all of its letters.", _each("w.lower()")),
+            ("Write every word in upper case, all of its letters.", _each("w.upper()")),
             (
                 "Write every word with a capital first and small letters behind it, as Python's capitalize does.",
                 _each("w.capitalize()"),
             ),
-            ("In the words, turn capital letters into small ones and small ones into capitals.", _each("w.swapcase()")),
+            ('Swap the case of every letter in the words: "Red" becomes "rED".', _each("w.swapcase()")),
         )
     ),
     Step(
@@ -110,7 +110,7 @@ _BEFORE = (
             "punctuation",
             ("What about commas and other marks?", "Does punctuation stay in?"),
             "Punctuation stays where it is.",
-            ("Take dots, commas, exclamation marks and question marks off the end of every word.", _each('w.rstrip(".,!?")')),
+            ("Strip dots, commas, exclamation marks and question marks off the end of every word.", _each('w.rstrip(".,!?")')),
             ("Delete all commas from the words.", _each('w.replace(",", "")')),
             ("Leave out every word with an exclamation mark or a question mark in it.", _only('"!" not in w and "?" not in w')),
             ("Leave out every word that ends with a comma.", _only('not w.endswith(",")')),
@@ -135,8 +135,14 @@ _BEFORE = (
             "repeats",
             ("What if a word comes again?", "Do I use a word twice if it is there twice?"),
             "A word that comes again is used again.",
-            ("Use a word that comes several times only once, at its first place.", "words = list(dict.fromkeys(words))"),
-            ("Leave out every word that comes more than once, all of its copies.", _only("words.count(w) == 1")),
+            (
+                "If a word comes several times, keep only the first of them and leave out the others.",
+                "words = list(dict.fromkeys(words))",
+            ),
+            (
+                "Leave out every word that occurs more than once in the text, with all of its copies.",
+                _only("words.count(w) == 1"),
+            ),
             (
                 "Leave out a word that is equal to the word right before it.",
                 "words = [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]",
@@ -148,10 +154,10 @@ _BEFORE = (
             "numerals",
             ("What about numbers in the text?", "Do digits stay in?"),
             "Digits are characters like all others.",
-            ("Leave out words that consist of digits only.", _only("not w.isdigit()")),
+            ("Leave out every word that consists of digits only.", _only("not w.isdigit()")),
             ("Leave out every word that has a digit anywhere in it.", _only("not any(c.isdigit() for c in w)")),
-            ("Move words that consist of digits only behind all other words.", _last("w.isdigit()")),
-            ("Write the letter N for each word that consists of digits only.", _each('"N" if w.isdigit() else w')),
+            ("Move every word that consists of digits only behind all other words.", _last("w.isdigit()")),
+            ('Replace every word that consists of digits only by "N".', _each('"N" if w.isdigit() else w')),
         )
     ),
     Step(
@@ -177,19 +183,19 @@ _BEFORE = (
             ("Are there abbreviations to use?", "Is any word replaced by a shorter form?"),
             "Every word is written out as it is.",
             (
-                'Write St for the word "street" and Rd for the word "road", however they are capitalised.',
+                'Replace the word "street" by "St" and the word "road" by "Rd", whether they have capital letters or not.',
                 _short({"street": "St", "road": "Rd"}),
             ),
             (
-                'Write N for the word "north" and S for the word "south", however they are capitalised.',
+                'Replace the word "north" by "N" and the word "south" by "S", whether they have capital letters or not.',
                 _short({"north": "N", "south": "S"}),
             ),
             (
-                'Write Dr for the word "doctor" and Co for the word "company", however they are capitalised.',
+                'Replace the word "doctor" by "Dr" and the word "company" by "Co", whether they have capital letters or not.',
                 _short({"doctor": "Dr", "company": "Co"}),
             ),
             (
-                'Write & for the word "and" and | for the word "or", however they are capitalised.',
+                'Replace the word "and" by "&" and the word "or" by "|", whether they have capital letters or not.',
                 _short({"and": "&", "or": "|"}),
             ),
         )
@@ -199,10 +205,10 @@ _BEFORE = (
             "hashtags",
             ("What about hash tags?", "How do I treat words that start with #?"),
             "Hash tags are words like all others.",
-            ("Leave out words that start with #.", _only('not w.startswith("#")')),
-            ("Take the # off words that start with it, and use the rest of the word.", _each('w.lstrip("#")')),
-            ("Move words that start with # behind all other words.", _last('w.startswith("#")')),
-            ("Write TAG for each word that starts with #.", _each('"TAG" if w.startswith("#") else w')),
+            ("Leave out every word that starts with #.", _only('not w.startswith("#")')),
+            ('Remove the # from the start of every word that has one there: "#now" becomes "now".', _each('w.lstrip("#")')),
+            ("Move every word that starts with # behind all other words.", _last('w.startswith("#")')),
+            ('Replace every word that starts with # by "TAG".', _each('"TAG" if w.startswith("#") else w')),
         )
     ),
     Step(
@@ -210,10 +216,10 @@ _BEFORE = (
             "mentions",
             ("What about names with an @?", "How do I treat mentions of users?"),
             "Mentions are words like all others.",
-            ("Leave out words that start with @.", _only('not w.startswith("@")')),
-            ("Take the @ off words that start with it, and use the rest of the word.", _each('w.lstrip("@")')),
-            ("Write YOU for each word that starts with @.", _each('"YOU" if w.startswith("@") else w')),
-            ("Move words that start with @ behind all other words.", _last('w.startswith("@")')),
+            ("Leave out every word that starts with @.", _only('not w.startswith("@")')),
+            ('Remove the @ from the start of every word that has one there: "@anna" becomes "anna".', _each('w.lstrip("@")')),
+            ('Replace every word that starts with @ by "YOU".', _each('"YOU" if w.startswith("@") else w')),
+            ("Move every word that starts with @ behind all other words.", _last('w.startswith("@")')),
         )
     ),
     Step(
@@ -222,19 +228,19 @@ _BEFORE = (
             ("In which order do the words come?", "Should the words be sorted?"),
             "The words keep their order.",
             (
-                "Sort the words as Python's sorted does, after any other change to them and before you make the line.",
+                "After any other change to the words, sort them with Python's sorted; only then make the line.",
                 "words = sorted(words)",
             ),
             (
-                "Turn the order of the words around, the last first, after any other change to them and before you make the line.",
+                "After any other change to the words, reverse their order, so that the last word comes first; only then make the line.",
                 "words = words[::-1]",
             ),
             (
-                "Put the shortest words first, those of equal length in old order, after any other change to them and before you make the line.",
+                "After any other change to the words, sort them by length, shortest first, words of equal length in old order; only then make the line.",
                 "words = sorted(words, key=len)",
             ),
             (
-                "Put the longest words first, those of equal length in old order, after any other change to them and before you make the line.",
+                "After any other change to the words, sort them by length, longest first, words of equal length in old order; only then make the line.",
                 "words = sorted(words, key=lambda w: -len(w))",
             ),
         ),
@@ -248,15 +254,15 @@ _AFTER = (
             ("Should the words be numbered?", "Do you want a counter at each word?"),
             "The words have no numbers.",
             (
-                'Number the parts of the line, one for each word, with a number from 1 on and a colon directly before each: "1:red 2:car".',
+                'Put a number and a colon directly in front of every part of the line, counted from 1, so "red house" becomes "1:red 2:house".',
                 'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" "), 1))',
             ),
             (
-                'Number the parts of the line, one for each word, with a number from 0 on and a colon directly before each: "0:red 1:car".',
+                'Put a number and a colon directly in front of every part of the line, counted from 0, so "red house" becomes "0:red 1:house".',
                 'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" ")))',
             ),
             (
-                'Number the parts of the line, one for each word, with a number from 1 on in round brackets directly behind each: "red(1) car(2)".',
+                'Put a number in round brackets directly behind every part of the line, counted from 1, so "red house" becomes "red(1) house(2)".',
                 'line = " ".join(f"{part}({i})" for i, part in enumerate(line.split(" "), 1))',
             ),
         )
@@ -266,10 +272,10 @@ _AFTER = (
             "glue",
             ("What stands between the words?", "Are the words joined with blanks?"),
             "One blank stands between two words.",
-            ("In the line, put a hyphen instead of each blank.", 'line = line.replace(" ", "-")'),
-            ("In the line, put an underscore instead of each blank.", 'line = line.replace(" ", "_")'),
-            ("In the line, put a slash instead of each blank.", 'line = line.replace(" ", "/")'),
-            ("In the line, put nothing instead of each blank.", 'line = line.replace(" ", "")'),
+            ("Replace every blank of the line by a hyphen.", 'line = line.replace(" ", "-")'),
+            ("Replace every blank of the line by an underscore.", 'line = line.replace(" ", "_")'),
+            ("Replace every blank of the line by a slash.", 'line = line.replace(" ", "/")'),
+            ("Remove every blank from the line.", 'line = line.replace(" ", "")'),
         ),
         order=1,
     ),
@@ -279,19 +285,19 @@ _AFTER = (
             ("How long may the line be?", "Is there a longest allowed length?"),
             "The line may have any length.",
             (
-                "When all inside the line is done, keep only its first 12 characters, before anything is added at its two ends.",
+                "Cut the line down to its first 12 characters when it is made, before anything is added at its two ends.",
                 "line = line[:12]",
             ),
             (
-                "When all inside the line is done, keep only its first 20 characters, before anything is added at its two ends.",
+                "Cut the line down to its first 20 characters when it is made, before anything is added at its two ends.",
                 "line = line[:20]",
             ),
             (
-                "When all inside the line is done, keep only its first 25 characters, before anything is added at its two ends.",
+                "Cut the line down to its first 25 characters when it is made, before anything is added at its two ends.",
                 "line = line[:25]",
             ),
             (
-                "When all inside the line is done, keep only its last 15 characters, before anything is added at its two ends.",
+                "Cut the line down to its last 15 characters when it is made, before anything is added at its two ends.",
                 "line = line[-15:]",
             ),
         ),
@@ -302,10 +308,10 @@ _AFTER = (
             "prefix",
             ("Does anything come in front of the line?", "What does the line start with?"),
             "Nothing comes in front.",
-            ('Put "NEW:" directly in front of the line, without a blank.', 'line = "NEW:" + line'),
-            ('Put "id_" directly in front of the line, without a blank.', 'line = "id_" + line'),
-            ('Put ">>" directly in front of the line, without a blank.', 'line = ">>" + line'),
-            ("Put one star directly in front of the line, without a blank.", 'line = "*" + line'),
+            ('Add "NEW:" directly in front of the line, without a blank.', 'line = "NEW:" + line'),
+            ('Add "id_" directly in front of the line, without a blank.', 'line = "id_" + line'),
+            ('Add ">>" directly in front of the line, without a blank.', 'line = ">>" + line'),
+            ("Add one star directly in front of the line, without a blank.", 'line = "*" + line'),
         ),
         order=3,
     ),
@@ -314,10 +320,10 @@ _AFTER = (
             "closing",
             ("Does anything come behind the line?", "Does the line end with a dot?"),
             "Nothing comes behind the line.",
-            ("Put one dot directly behind the line, even where another mark ends it.", 'line = line + "."'),
-            ("Put three dots directly behind the line, even where another mark ends it.", 'line = line + "..."'),
-            ("Put an exclamation mark directly behind the line, even where another mark ends it.", 'line = line + "!"'),
-            ('Put "_end" directly behind the line, even where another mark ends it.', 'line = line + "_end"'),
+            ("Add one dot directly behind the line, even where another mark ends it.", 'line = line + "."'),
+            ("Add three dots directly behind the line, even where another mark ends it.", 'line = line + "..."'),
+            ("Add an exclamation mark directly behind the line, even where another mark ends it.", 'line = line + "!"'),
+            ('Add "_end" directly behind the line, even where another mark ends it.', 'line = line + "_end"'),
         ),
         order=3,
     ),
@@ -363,24 +369,25 @@ TEXTS = Shape(
     bases=(
         _base(
             "make_label",
-            "Write a function that puts a text's words into a line with one blank between.",
+            "Write a function that joins the words of a text to one line, with one blank between two words.",
             'line = " ".join(words)',
         ),
         _base(
             "short_code",
-            "Write a function that puts a text's words into a line with one blank between, each cut off after its fourth character.",
+            "Write a function that cuts every word of a text down to its first four characters, and joins them to one line with one blank between: "
+            'from "red houses" it makes "red hous".',
             'line = " ".join(w[:4] for w in words)',
         ),
         _base(
             "sized_words",
-            "Write a function that puts a text's words into a line with one blank between, "
-            'each followed directly by its number of characters: "red3 house5".',
+            "Write a function that adds to every word of a text its number of characters, directly behind it, "
+            'and joins them to one line with one blank between: from "red house" it makes "red3 house5".',
             'line = " ".join(w + str(len(w)) for w in words)',
         ),
         _base(
             "menu_line",
-            "Write a function that puts a text's words into a line with one blank between, "
-            'each followed directly by a semicolon: "red; house;".',
+            "Write a function that adds a semicolon directly behind every word of a text, the last one too, "
+            'and joins them to one line with one blank between: from "red house" it makes "red; house;".',
             'line = " ".join(w + ";" for w in words)',
         ),
     ),

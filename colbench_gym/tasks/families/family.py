@@ -77,6 +77,7 @@ class Family:
         calls: Ten expressions that call the function; together they tell every option of every topic apart.
         example: One more call, which shows what the arguments look like.
         defaults: Code of the slots of topics that are not on the list.
+        sequence: Names of topics in the order in which the function takes them up, those on the list among them.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Family:
     calls: tuple[str, ...]
     example: str = ""
     defaults: dict[str, str] = field(default_factory=dict, hash=False)
+    sequence: tuple[str, ...] = ()
 
     @cached_property
     def relevant(self) -> tuple[int, ...]:
@@ -153,7 +155,8 @@ class Family:
         left = plain[max(topics - relevant, 0) :]
         rng.shuffle(listed)
         code = {slot: source for topic in left for slot, source in topic.options[0].code.items()}
-        return replace(self, topics=tuple(listed), defaults=code)
+        sequence = tuple(topic.name for topic in (*self.topics, *decoys))
+        return replace(self, topics=tuple(listed), defaults=code, sequence=sequence)
 
 
 @lru_cache(maxsize=4096)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, rounding
-from colbench_gym.tasks.families.travel import blanks, first_few, letter_case
+from colbench_gym.tasks.families.travel import blanks, first_few, in_words, letter_case
 
 FAMILIES = (
     Family(
         name="overdue_charge",
         area="library",
         request="Members bring things back late. For each loan I have first the days late and then the fee per day. "
-        "What do they owe for all loans together?",
+        "Each loan costs its days times its fee; what do they owe for all loans together?",
         signature="def overdue_charge(loans)",
         template="""
 def overdue_charge(loans):
@@ -33,8 +33,7 @@ def overdue_charge(loans):
                 (
                     Option("Every late day counts.", {}),
                     Option(
-                        "In each loan the first 3 late days are free, so 5 days late cost the fee for 2, "
-                        "and 2 days late nothing.",
+                        "In each loan the first 3 late days are free: charge only the days after them, and nothing for 3 days or less.",
                         {"grace": "days = max(days - 3, 0)"},
                     ),
                     Option(
@@ -67,19 +66,19 @@ def overdue_charge(loans):
                 ("small", "waived", "collect", "waiver"),
             ),
             rounding("total", ("tenths", "up")),
-            cap("total", (50,)),
+            in_words(cap("total", (50,)), "What they owe in all is never more than 50: if it comes out higher, it is 50."),
         ),
         calls=(
-            "overdue_charge([(6, 0.4433), (4, 0.317)])",
-            "overdue_charge([(2, 0.2531), (60, 0.1517)])",
-            "overdue_charge([(20, 0.5113), (5, 0.6137)])",
-            "overdue_charge([(20, 0.6731)])",
-            "overdue_charge([(25, 1.2119)])",
-            "overdue_charge([(60, 0.9), (3, 2.117)])",
-            "overdue_charge([(40, 0.7), (50, 0.6), (30, 1.1), (25, 0.9), (31, 1.3), (44, 2)])",
-            "overdue_charge([(8, 1.5371), (1, 0.4433), (6, 0.2719)])",
-            "overdue_charge([(14, 0.9131), (4, 4.0173)])",
-            "overdue_charge([(90, 1.05), (12, 0.1173)])",
+            "overdue_charge([(6, 0.4375), (4, 0.3125)])",
+            "overdue_charge([(2, 0.25), (60, 0.15625)])",
+            "overdue_charge([(20, 0.515625), (5, 0.609375)])",
+            "overdue_charge([(20, 0.671875)])",
+            "overdue_charge([(25, 1.21875)])",
+            "overdue_charge([(60, 0.875), (3, 2.125)])",
+            "overdue_charge([(40, 0.75), (50, 0.625), (30, 1.125), (25, 0.875), (31, 1.3125), (44, 2)])",
+            "overdue_charge([(8, 1.53125), (1, 0.4375), (6, 0.265625)])",
+            "overdue_charge([(14, 0.90625), (4, 4.015625)])",
+            "overdue_charge([(90, 1.0625), (12, 0.125)])",
         ),
     ),
     Family(
@@ -150,7 +149,7 @@ def reading_list(titles):
         name="hold_queue",
         area="library",
         request="People put holds on a book, each with first the name and then the day as a number. "
-        "Tell me who is next, as a list of names in turn, earliest day first.",
+        "Tell me who is next, as a list of the names alone, earliest day first.",
         signature="def hold_queue(holds)",
         template="""
 def hold_queue(holds):

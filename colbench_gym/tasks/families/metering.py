@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import empty, floor, rounding
-from colbench_gym.tasks.families.travel import negative
+from colbench_gym.tasks.families.travel import in_words, negative
 
 FAMILIES = (
     Family(
@@ -12,7 +12,7 @@ FAMILIES = (
         area="metering",
         request="Add up what a household pays for its meters. Each has an old reading, a new reading and a price "
         "per unit, in this order. "
-        "A meter costs the new reading less the old one, times the price.",
+        "What a meter used is its new reading minus its old one; it costs what it used times its price.",
         signature="def usage_bill(meters)",
         template="""
 def usage_bill(meters):
@@ -37,7 +37,7 @@ def usage_bill(meters):
                         {"lower": "if new < old:\n    continue"},
                     ),
                     Option(
-                        "When the new reading of a meter is lower than its old one, take the old one as zero.",
+                        "When the new reading of a meter is lower than its old one, use zero as its old reading.",
                         {"lower": "if new < old:\n    old = 0"},
                     ),
                 ),
@@ -62,29 +62,29 @@ def usage_bill(meters):
                 (
                     Option("Large bills stay the same.", {}),
                     Option(
-                        "When the bill, with all meters and before any rounding, is 100 or more, multiply it by 1.1.",
-                        {"large": "if bill >= 100:\n    bill = bill * 1.1"},
+                        "When the bill, with all meters and before any rounding, is 100 or more, multiply it by 1.25.",
+                        {"large": "if bill >= 100:\n    bill = bill * 1.25"},
                     ),
                     Option(
-                        "When the bill, with all meters and before any rounding, is more than 200, multiply it by 0.95.",
-                        {"large": "if bill > 200:\n    bill = bill * 0.95"},
+                        "When the bill, with all meters and before any rounding, is more than 200, multiply it by 0.75.",
+                        {"large": "if bill > 200:\n    bill = bill * 0.75"},
                     ),
                 ),
                 ("large", "heavy", "discount", "percent", "surcharge"),
             ),
             rounding("bill", ("cents", "down")),
-            floor("bill", (20,)),
+            in_words(floor("bill", (20,)), "The finished bill is never less than 20: if it comes out lower, it is 20."),
         ),
         calls=(
             "usage_bill([])",
-            "usage_bill([(100, 140, 0.31173)])",
-            "usage_bill([(20, 75, 0.61237)])",
+            "usage_bill([(100, 140, 0.328125)])",
+            "usage_bill([(20, 75, 0.609375)])",
             "usage_bill([(0, 100, 1)])",
-            "usage_bill([(10, 260, 0.79137), (5, 9, 3.1)])",
-            "usage_bill([(980, 30, 1.4173), (0, 1500, 1.0119)])",
-            "usage_bill([(50, 45, 2.1173), (60, 90, 1.3719)])",
-            "usage_bill([(300, 900, 0.5117)])",
-            "usage_bill([(7, 19, 4.5531), (8, 3, 0.2), (0, 11, 0.9)])",
+            "usage_bill([(10, 260, 0.796875), (5, 9, 3.125)])",
+            "usage_bill([(980, 30, 1.421875), (0, 1500, 1.015625)])",
+            "usage_bill([(50, 45, 2.125), (60, 90, 1.375)])",
+            "usage_bill([(300, 900, 0.515625)])",
+            "usage_bill([(7, 19, 4.546875), (8, 3, 0.25), (0, 11, 0.875)])",
             "usage_bill([(0, 200, 1)])",
         ),
     ),
@@ -150,24 +150,23 @@ def sensor_average(values):
             rounding("average", ("tenths", "whole")),
         ),
         calls=(
-            "sensor_average([12.43])",
-            "sensor_average([20.5, 22.25, 19.77, 21.13])",
-            "sensor_average([-3.5, 4.25, 8.11])",
+            "sensor_average([12.4375])",
+            "sensor_average([20.5, 22.25, 19.78125, 21.125])",
+            "sensor_average([-3.5, 4.25, 8.125])",
             "sensor_average([30, 120, 41, 22])",
-            "sensor_average([60.25, 71.5, 18.3])",
-            "sensor_average([5.5, 6.5, 9.25, 14.75, 11.5, 8.25, 7.13])",
+            "sensor_average([60.25, 71.5, 18.3125])",
+            "sensor_average([5.5, 6.5, 9.25, 14.75, 11.5, 8.25, 7.125])",
             "sensor_average([100, 35, -12, 101, 17, 48])",
-            "sensor_average([-8, -6, 2.5, 3.75, -1.15, 10, 27.2])",
-            "sensor_average([55, 45, 65, 200, 33.7, 40, 26])",
-            "sensor_average([17.9, 18.4, 18.06, 17.35])",
+            "sensor_average([-8, -6, 2.5, 3.75, -1.125, 10, 27.25])",
+            "sensor_average([55, 45, 65, 200, 33.75, 40, 26])",
+            "sensor_average([17.875, 18.375, 18.0625, 17.375])",
         ),
     ),
     Family(
         name="peak_load",
         area="metering",
         request="From a list of pairs, each with first the hour and then the load in kilowatts, find the pair "
-        "with the highest load, "
-        "if there is any.",
+        "with the highest load and return that one pair.",
         signature="def peak_load(readings)",
         template="""
 def peak_load(readings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from colbench_gym.tasks.families.family import Family, Option, Topic
 from colbench_gym.tasks.families.topics import cap, floor, rounding
@@ -37,7 +38,7 @@ def letter_case(thing: str, when: str, variable: str, kinds: Sequence[str]) -> T
     wishes = {
         "upper": f"{when}, put {thing} in capital letters throughout.",
         "lower": f"{when}, put {thing} in small letters throughout.",
-        "title": f"{when}, write {thing} with a capital letter at the start of every word and small letters after it.",
+        "title": f"{when}, put {thing} in title case: a capital letter at the start of every word and small letters after it.",
     }
     return Topic(
         "case",
@@ -79,13 +80,19 @@ def first_few(things: str, when: str, variable: str, counts: Sequence[int]) -> T
     )
 
 
+def in_words(topic: Topic, *wishes: str) -> Topic:
+    """A shared topic with sentences of a family's own for its special wishes."""
+    plain, *options = topic.options
+    return replace(topic, options=(plain, *(replace(option, says=says) for option, says in zip(options, wishes, strict=True))))
+
+
 FAMILIES = (
     Family(
         name="trip_fare",
         area="travel",
         request="Work out the fare of a journey. I have its legs, each with first the kilometres and then the "
         "price per kilometre. "
-        "The fare is kilometres times price, added up over the legs.",
+        "Each leg costs its kilometres times its price, and the fare is the sum over all legs.",
         signature="def trip_fare(legs)",
         template="""
 def trip_fare(legs):
@@ -121,8 +128,8 @@ def trip_fare(legs):
                 (
                     Option("Long legs are not cheaper.", {}),
                     Option(
-                        "Ten percent off for a leg of 100 kilometres or more: multiply its price per kilometre by 0.9.",
-                        {"long": "if distance >= 100:\n    price = price * 0.9"},
+                        "A quarter off for a leg of 100 kilometres or more: multiply its price per kilometre by 0.75.",
+                        {"long": "if distance >= 100:\n    price = price * 0.75"},
                     ),
                     Option(
                         "For a leg of more than 200 kilometres, charge only half its price per kilometre.",
@@ -137,35 +144,34 @@ def trip_fare(legs):
                 (
                     Option("Booking is free.", {}),
                     Option(
-                        "Add 10 for booking when the fare of all legs together, before any rounding, is "
-                        "less than 50; otherwise add nothing.",
+                        "When the fare of all legs together, before any rounding, is less than 50, add 10 to it for booking.",
                         {"booking": "if fare < 50:\n    fare += 10"},
                     ),
                 ),
                 ("booking", "fee", "extra", "add"),
             ),
             rounding("fare", ("cents", "up")),
-            cap("fare", (250,)),
+            in_words(cap("fare", (250,)), "The fare is never more than 250: if it comes out higher, it is 250."),
         ),
         calls=(
-            "trip_fare([(6, 2.3119)])",
-            "trip_fare([(3, 1.2373)])",
-            "trip_fare([(5, 6.1127)])",
-            "trip_fare([(100, 0.6131), (2, 3.1173)])",
-            "trip_fare([(120, 0.33713)])",
-            "trip_fare([(200, 0.71173)])",
-            "trip_fare([(210, 0.51237), (8, 1.5)])",
-            "trip_fare([(40, 10.123)])",
-            "trip_fare([(12, 2.7119), (30, 0.5117), (4, 5.011)])",
-            "trip_fare([(90, 3.3), (260, 2.117)])",
+            "trip_fare([(6, 2.3125)])",
+            "trip_fare([(3, 1.21875)])",
+            "trip_fare([(5, 6.09375)])",
+            "trip_fare([(100, 0.59375), (2, 3.09375)])",
+            "trip_fare([(120, 0.34375)])",
+            "trip_fare([(200, 0.71875)])",
+            "trip_fare([(210, 0.515625), (8, 1.5)])",
+            "trip_fare([(40, 10.125)])",
+            "trip_fare([(12, 2.703125), (30, 0.515625), (4, 5.015625)])",
+            "trip_fare([(90, 3.3125), (260, 2.125)])",
         ),
     ),
     Family(
         name="luggage_fee",
         area="travel",
-        request="I need the luggage fee of a passenger, from the weights of the bags and the allowance, which "
-        "holds for each bag by itself. "
-        "We charge 5 for each kilo by which a bag is over the allowance.",
+        request="I need the luggage fee of a passenger, from the list of the weights of the bags and the allowance, one number, which "
+        "holds for each single bag. "
+        "A bag costs 5 for each kilo by which it is over the allowance, and the fee is the sum over all bags.",
         signature="def luggage_fee(weights, allowance)",
         template="""
 def luggage_fee(weights, allowance):
@@ -225,8 +231,14 @@ def luggage_fee(weights, allowance):
                 ),
                 ("heavy", "extra", "surcharge", "add"),
             ),
-            floor("fee", (10,)),
-            cap("fee", (100, 200)),
+            in_words(
+                floor("fee", (10,)), "The fee for all bags together is never less than 10: if it comes out lower, it is 10."
+            ),
+            in_words(
+                cap("fee", (100, 200)),
+                "The fee for all bags together is never more than 100: if it comes out higher, it is 100.",
+                "The fee for all bags together is never more than 200: if it comes out higher, it is 200.",
+            ),
         ),
         calls=(
             "luggage_fee([21, 18.5], 20)",
@@ -309,9 +321,8 @@ def mileage_claim(trips):
     Family(
         name="itinerary_text",
         area="travel",
-        request="I have the places of a journey in their order. Give me one line of text with a hyphen between "
-        "two spaces to part them, "
-        "like Rome - Oslo - Paris.",
+        request="I have the places of a journey in their order. Join them to one line of text "
+        "with space, hyphen, space between two places, like Rome - Oslo - Paris.",
         signature="def itinerary_text(places)",
         template="""
 def itinerary_text(places):
@@ -334,8 +345,7 @@ def itinerary_text(places):
                 (
                     Option("Repeated places stay in.", {}),
                     Option(
-                        "Keep each place only the first time it comes up, comparing places exactly as "
-                        "they are spelled in the input.",
+                        "Leave out a place that has come up before; compare places exactly as they are spelled in the input.",
                         {"repeats": "if place in route:\n    continue"},
                     ),
                 ),

@@ -37,7 +37,7 @@ FACTS = tuple(Fact(topic, f"A sentence about {topic}.", phrases=phrases) for top
         ("To how many digits do I round?", ("rounding",)),
         ("Tell me who pays the postage, please", ("shipping",)),
         ("Should customers with big invoices get something off the price?", ("discount",)),
-        ("is there a ceiling on what they pay", ("cap",)),
+        ("is there some maximum a customer pays", ("cap",)),
         ("Got it.\n\nDo you give discounts? Is delivery on top?", ("discount", "shipping")),
         ("Is there a maximum, and do you want the sum rounded?", ("cap", "rounding")),
         ("The parcels are sent by post. Does the customer pay for that?", ("shipping",)),

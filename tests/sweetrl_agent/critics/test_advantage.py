@@ -81,7 +81,8 @@ def test_dialogue_advantages_equal_rank_turn_by_turn(sees, hidden, make_critic, 
 
 def test_an_untrained_critic_is_indifferent_against_the_papers_reference_only(make_tiny_model, tiny_tokenizer):
     paper, released = (
-        AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, reference_sees_hidden=sees) for sees in (True, False)
+        AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, reference_sees_hidden=sees)
+        for sees in (True, False)
     )
     assert paper.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx([0.0] * 5, abs=1e-6)
     assert max(map(abs, released.rank(PROMPT, HIDDEN, TEXTS))) > 1e-3

@@ -1,0 +1,183 @@
+"""Do random tasks of random dials hold what every embedded task promises? Ends with status 1 where one does not.
+
+    PYTHONPATH=. python benchmarks/random_tasks.py [--tasks 100000] [--sandboxed 2000] [--seed 0]
+
+Dials are drawn from all that are possible, and for each a split or a domain, some of its families, and tasks of theirs. The answer that an
+agent writes that heard every wish has to pass all ten tests, and one that missed any single wish has to fail. All of them are run in
+this process, for they are our own code; some of them are also graded as answers are, in the embedded sandbox. Where a draw has no
+family, the name of the source has to be refused with the one error that says so.
+
+A family's tasks are found by a search through its choices; the slowest search is printed, for nothing bounds it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import sandboxes
+from colbench_gym.scoring.unit_tests import PASSED, UnitTests
+from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks.dial import MOST_RELEVANT, MOST_TOPICS, Dial, parse_dial
+from colbench_gym.tasks.embedded import SPLITS, domains, families, family_of, make_task, reference_knowing
+from colbench_gym.tasks.families.family import Family
+
+#: Families of a draw, and tasks of a family: a draw's dial costs some 0.1 s whatever is taken of it.
+FAMILIES_A_DRAW, TASKS_A_FAMILY = 24, 30
+NO_TASKS = "has tasks at the dial"
+
+
+@dataclass
+class Findings:
+    """What was seen.
+
+    Attributes:
+        tasks, left_out: Tasks checked, and answers that missed a wish.
+        dials: Different dials drawn.
+        barren: Families that were searched through and have no task at the dial, as "family at dial".
+        refused: Names of sources for which the dial has no family.
+        slowest: Seconds of the slowest search through a family's choices, and which it was.
+        failures: What does not hold, a line each.
+        sample: Tasks kept for the sandbox.
+    """
+
+    tasks: int = 0
+    left_out: int = 0
+    dials: set[Dial] = field(default_factory=set)
+    barren: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    slowest: tuple[float, str] = (0.0, "")
+    failures: list[str] = field(default_factory=list)
+    sample: list[Task] = field(default_factory=list)
+
+
+def random_dial(rng: random.Random) -> Dial:
+    """Any possible dial."""
+    topics = rng.randint(1, MOST_TOPICS)
+    relevant = rng.randint(1, min(topics, MOST_RELEVANT))
+    fewest, most = sorted(rng.choices(range(1, relevant + 1), k=2))
+    return Dial(topics, relevant, (fewest, most), turns=rng.randint(most + 1, 100), points=rng.choice((1, 2)))
+
+
+def random_families(rng: random.Random, dial: Dial, findings: Findings) -> list[Family]:
+    """Some families of a random split or domain; none where it has none at the dial, which the source's name has to say."""
+    split = rng.choice(list(SPLITS))
+    domain = rng.choice(["", *domains(split)])
+    found = families(split, dial, domains(split)[domain] if domain else ())
+    if found:
+        return rng.sample(found, min(FAMILIES_A_DRAW, len(found)))
+    name = f"embedded:{split}{'/' * bool(domain)}{domain}?{dial.query}"
+    findings.refused.add(name)
+    try:
+        load_tasks(name)
+        findings.failures.append(f"{name} has no family and was not refused")
+    except ValueError as error:
+        if NO_TASKS not in str(error):
+            findings.failures.append(f"{name} was refused with {error}")
+    return []
+
+
+def tasks_of(family: Family, dial: Dial, findings: Findings) -> list[Task]:
+    """A family's first tasks at a dial."""
+    start = time.perf_counter()
+    choices = list(islice(family.choices(dial.wishes), TASKS_A_FAMILY))
+    taken = time.perf_counter() - start
+    findings.slowest = max(findings.slowest, (taken, f"{family.name} at {dial.query}"))
+    if not choices:
+        findings.barren.append(f"{family.name} at {dial.query}")
+    return [make_task(family, choice, dial) for choice in choices]
+
+
+def check(task: Task, dial: Dial, findings: Findings) -> None:
+    """Check what a task promises, with its family found by its id."""
+    family, choice = family_of(task)
+    wishes = [fact.topic for fact in task.hidden.facts if fact.is_special]
+    expected = family.values(choice)
+    if parse_dial(dial.query) != dial or not dial.wishes[0] <= len(wishes) <= dial.wishes[1] or len(choice) != dial.topics:
+        findings.failures.append(f"{task.id} is not as its dial {dial.query} says")
+    if expected is None or family.reference(choice) != task.hidden.reference:
+        findings.failures.append(f"{task.id} has no values, or another reference than its family's choice")
+    if reference_knowing(task, wishes) != task.hidden.reference:
+        findings.failures.append(f"{task.id} is not what an agent writes that heard all wishes")
+    for topic, index in zip(family.topics, choice, strict=True):
+        if index:
+            other = tuple(0 if own is topic else option for own, option in zip(family.topics, choice, strict=True))
+            if family.values(other) == expected:
+                findings.failures.append(f"{task.id} is solved without the wish on {topic.name!r}")
+            findings.left_out += 1
+    findings.tasks += 1
+
+
+def drawn(count: int, rng: random.Random, findings: Findings) -> Iterator[tuple[Task, Dial]]:
+    """So many random tasks."""
+    left = count
+    while left > 0:
+        dial = random_dial(rng)
+        findings.dials.add(dial)
+        for family in random_families(rng, dial, findings):
+            for task in tasks_of(family, dial, findings)[:left]:
+                yield task, dial
+                left -= 1
+
+
+def grade(tasks: list[Task], rng: random.Random) -> list[str]:
+    """Grade the right answer and one that misses a wish to each task, as answers of agents are; what does not hold."""
+    answers = []
+    for task in tasks:
+        wishes = [fact.topic for fact in task.hidden.facts if fact.is_special]
+        missed = rng.choice(wishes)
+        answers += [
+            (task, task.hidden.reference),
+            (task, reference_knowing(task, [topic for topic in wishes if topic != missed])),
+        ]
+    with sandboxes.make("embedded", workers=1) as sandbox:
+        scores = UnitTests(sandbox).score_many(answers)
+    right = [f"{task.id} gives {score.calls} in the sandbox" for (task, _), score in list(zip(answers, scores, strict=True))[::2]
+             if score.tests_passed < 1 or set(score.calls) != {PASSED}]  # fmt: skip
+    wrong = [f"{task.id} is solved in the sandbox by {answer!r}" for (task, answer), score in list(zip(answers, scores, strict=True))[1::2]
+             if score.success]  # fmt: skip
+    return right + wrong
+
+
+def find(tasks: int, sandboxed: int, seed: int) -> Findings:
+    """Draw and check."""
+    rng, findings = random.Random(seed), Findings()
+    for number, (task, dial) in enumerate(drawn(tasks, rng, findings)):
+        check(task, dial, findings)
+        if len(findings.sample) < sandboxed:
+            findings.sample.append(task)
+        elif (place := rng.randint(0, number)) < sandboxed:
+            findings.sample[place] = task
+    findings.failures += grade(findings.sample, rng)
+    return findings
+
+
+def main() -> int:
+    """Check and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument(
+        "--sandboxed", type=int, default=2_000, help="tasks of which two answers are graded in the embedded sandbox"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    start = time.perf_counter()
+    found = find(given.tasks, given.sandboxed, given.seed)
+    print(
+        f"{found.tasks} tasks at {len(found.dials)} dials; {found.left_out} answers that miss a wish; {len(found.sample)} graded in the sandbox"
+    )
+    print(f"{len(found.refused)} sources without a family at their dial, all refused")
+    print(f"{len(found.barren)} families without a task at a dial" + "".join(f"\n  {line}" for line in found.barren[:20]))
+    print(f"slowest search: {found.slowest[0]:.1f} s, {found.slowest[1]}")
+    print(f"{len(found.failures)} failures" + "".join(f"\n  {line}" for line in found.failures[:50]))
+    print(f"{time.perf_counter() - start:.0f} s")
+    return 1 if found.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What single settings must be: one of some names, a folder or file that is there, addresses of servers. Each raises ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is none of those allowed."""
+    if value not in allowed:
+        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+
+
+def require_folder(name: str, path: str) -> None:
+    """Refuse what is plainly a path and not there; anything else may be a name of the hub."""
+    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
+        raise ValueError(f"`{name}` names no folder: {path!r}.")
+
+
+def require_file(name: str, source: str) -> None:
+    """Refuse a source of tasks that is neither a file, with or without a slice, nor on the hub."""
+    path = source.partition("[")[0]
+    if not source.startswith("hub:") and not Path(path).is_file():
+        raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
+
+
+def check_servers(engine: str, urls: Sequence[str]) -> None:
+    """Refuse addresses that are none, and an engine that has them and needs none or needs them and has none."""
+    if engine == "server" and not urls:
+        raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
+    if engine != "server" and urls:
+        raise ValueError(f"`server_urls` are for `engine` 'server', got {engine!r}.")
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in url
+        except ValueError:  # a port that is no number
+            is_address = False
+        if not is_address:
+            raise ValueError(
+                f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
+            )

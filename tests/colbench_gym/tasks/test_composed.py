@@ -1,0 +1,156 @@
+"""Composed families: many combinations of the same bases and steps, whose wishes meet only where their order is clear."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from colbench_gym.tasks.composed.shape import TRAIN_FAMILIES, UNSEEN_FAMILIES, Base, Shape, Step, wish_topic
+from colbench_gym.tasks.dial import PRESETS, STANDARD, parse_dial
+from colbench_gym.tasks.embedded import (
+    COMPOSED_DOMAINS,
+    SHAPES,
+    WRITTEN_DOMAINS,
+    embedded_tasks,
+    families,
+    family_of,
+    written_families,
+)
+
+NOVEL_WRITTEN = ("travel", "metering", "library")
+
+
+def _special(family):
+    """A family's function and the names of its topics that can be special."""
+    return family.signature, frozenset(family.topics[i].name for i in family.relevant)
+
+
+def _topics(some):
+    return {(family.area, name) for family in some for name in _special(family)[1]}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_is_whole(name):
+    shape = SHAPES[name]
+    names = [step.topic.name for step in (*shape.before, *shape.after)]
+    assert len(names) == len(set(names)) >= 16 and 3 <= len(shape.bases) <= 5
+    assert all(2 <= len(step.topic.options) - 1 <= 4 for step in (*shape.before, *shape.after))
+    for base in shape.bases:
+        assert len(set(base.calls)) == 10 and base.example not in base.calls
+        assert base.signature.startswith(f"def {base.name}(")
+
+
+def test_train_has_many_composed_families_and_many_topics(preset):
+    train = families("train", PRESETS[preset])
+    assert len({family.name for family in train}) == len(train) >= 48
+    assert len({name for _, name in _topics(train)}) >= 24
+    for domain in COMPOSED_DOMAINS:
+        own = [family for family in train if family.area == domain]
+        assert len(own) == TRAIN_FAMILIES
+        bases = Counter(family.base.name for family in own)
+        assert set(bases) == {base.name for base in SHAPES[domain].bases} and max(bases.values()) - min(bases.values()) <= 1
+        assert _topics(own) == {(domain, step.topic.name) for step in SHAPES[domain].steps}
+
+
+def test_unseen_has_new_combinations_of_what_train_knows(preset):
+    train, unseen = families("train", PRESETS[preset]), families("unseen", PRESETS[preset])
+    assert len(unseen) == UNSEEN_FAMILIES * len(COMPOSED_DOMAINS)
+    seen = {(family.area, _special(family)[1]) for family in train}
+    assert len(seen) == len(train), "two families of train have the same relevant topics"
+    assert not seen & {(family.area, _special(family)[1]) for family in unseen}
+    assert _topics(unseen) <= _topics(train)
+    assert {family.base.name for family in unseen} <= {family.base.name for family in train}
+
+
+@pytest.mark.parametrize("relevant", range(1, 7))
+def test_unseen_is_made_of_what_train_knows_at_any_dial(relevant):
+    dial = parse_dial(f"topics=8&relevant={relevant}&wishes=1")
+    train, unseen = families("train", dial), families("unseen", dial)
+    assert unseen and _topics(unseen) <= _topics(train)
+
+
+def test_novel_has_functions_and_topics_that_train_never_shows(preset):
+    train, novel = (families(split, PRESETS[preset]) for split in ("train", "novel"))
+    assert {family.area for family in novel} == {*NOVEL_WRITTEN, "texts"}
+    assert not {family.signature for family in train} & {family.signature for family in novel}
+    assert not {name for _, name in _topics(train)} & {name for area, name in _topics(novel) if area == "texts"}
+
+
+def test_novels_written_families_have_topics_that_train_never_shows():
+    train = {name for _, name in _topics(families("train"))}
+    written = {name for _, name in _topics(families("novel", STANDARD, NOVEL_WRITTEN))}
+    assert not train & written
+
+
+def test_no_sentence_on_a_wish_of_novel_stands_in_train():
+    def sentences(some):
+        return {option.says for family in some for topic in family.topics for option in topic.options[1:]}
+
+    written = [family for domain in NOVEL_WRITTEN for family in written_families(domain)]
+    assert not sentences(families("train")) & sentences([*families("novel"), *written])
+
+
+def test_what_never_matters_to_one_family_matters_to_another():
+    """A plain topic on a list is one that other families of the split have wishes on, or a decoy proper: most are the former."""
+    for split in ("train", "unseen"):
+        shown = _topics(families(split))
+        for family in families(split):
+            plain = {(family.area, topic.name) for topic in family.topics if len(topic.options) == 1}
+            assert len(plain & shown) >= 4, family.name
+
+
+def test_two_families_with_the_same_base_are_asked_other_things_as_well():
+    for domain in COMPOSED_DOMAINS:
+        lists = [frozenset(topic.name for topic in family.topics) for family in families("train") if family.area == domain]
+        assert len(set(lists)) > 0.8 * len(lists)
+
+
+@pytest.mark.parametrize("split", ["test", "unseen", "novel"])
+def test_wishes_whose_order_could_be_mistaken_never_meet(split, values, readings, preset):
+    _assert_clear(f"{split}?preset={preset}", values, readings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", ["preset=easy", "", "preset=hard", "topics=20&relevant=6&wishes=3-6&turns=7"])
+def test_wishes_whose_order_could_be_mistaken_never_meet_in_train(query, values, readings):
+    _assert_clear(f"train?{query}", values, readings)
+
+
+def _assert_clear(name, values, readings):
+    unclear = []
+    for task in embedded_tasks(name):
+        if family_of(task)[0].area not in SHAPES:
+            continue
+        expected = values(task.hidden.reference, task.hidden.calls)
+        sources = readings(task)
+        assert task.hidden.reference in sources, task.id
+        if any(values(source, task.hidden.calls) != expected for source in sources):
+            unclear.append(task.id)
+    assert unclear == []
+
+
+def test_a_pair_whose_order_matters_is_left_out_and_one_that_says_its_order_is_not():
+    """Adding and doubling: which comes first makes a difference, unless one says that it comes last."""
+    assert _clear_pairs(order=0) == set()
+    assert _clear_pairs(order=1) == {(1, 1)}
+
+
+def _clear_pairs(order):
+    steps = tuple(
+        Step(wish_topic(name, ("?",), "Nothing.", (f"Do {name}.", f"result = result {code}")), own)
+        for name, code, own in (("add", "+ 1", 0), ("double", "* 2", order))
+    )
+    base = Base("f", "A function.", "def f(x)", "result = x", tuple(f"f({i})" for i in range(10)), "f(11)")
+    shape = Shape("figures", (base,), (), steps)
+    shape.__dict__["steps"] = steps  # without words: nobody wrote any about these
+    family = shape._family(base, (0, 1), parse_dial("topics=2&relevant=2&wishes=2"))
+    return set(family.choices((2, 2)))
+
+
+def test_the_hand_written_families_are_asked_for_by_name_only():
+    written = {family.name for domain in WRITTEN_DOMAINS for family in written_families(domain)}
+    assert len(written) >= 40
+    for split in ("train", "test"):
+        assert {family_of(task)[0].area for task in embedded_tasks(split)} == set(COMPOSED_DOMAINS)
+        assert {family_of(task)[0].name for task in embedded_tasks(f"{split}/written")} == written

@@ -1,0 +1,63 @@
+"""Turn pairs of a run: equal texts are kept for the likelihood term, ties between different texts say nothing and are dropped."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from colbench_gym.errors import TaskError
+from sweetrl_agent.algorithms import sweet
+from sweetrl_agent.files import write_rows
+from sweetrl_agent.trajectory import Trajectory, Turn
+
+
+@pytest.fixture
+def pairs_of(make_run):
+    """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
+
+    def pairs(texts, advantages):
+        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5)
+        task = run.train[0]
+        messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
+        trajectory = Trajectory(
+            task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, {"ground_truth": "?"}
+        )
+        address = {"task_id": task.id, "episode": 0, "turn": 1}
+        write_rows(run.path("trajectories.jsonl"), [trajectory.to_row()])
+        write_rows(run.path("candidates.jsonl"), [{**address, "texts": texts, "num_tokens": [1] * len(texts)}])
+        write_rows(run.path("scores.jsonl"), [{**address, "advantages": advantages}])
+        rows = list(sweet._turn_pairs(run, "sweet"))
+        assert all(row["prompt"] == messages[:1] and {name: row[name] for name in address} == address for row in rows)
+        return [(row["chosen"], row["rejected"]) for row in rows]
+
+    return pairs
+
+
+def test_a_better_text_is_preferred_to_every_worse_one(pairs_of):
+    found = pairs_of(["a", "b", "c", "d"], [3.0, 1.0, 2.0, 0.0])
+    assert set(found) == {("a", "b"), ("a", "d"), ("c", "b"), ("c", "d")} and len(found) == 200
+
+
+def test_equal_texts_are_kept(pairs_of):
+    found = pairs_of(["a", "a", "a", "b"], [1.0, 1.0, 1.0, 0.0])
+    assert set(found) == {("a", "a"), ("a", "b")} and len(found) == 200
+    assert pairs_of(["a", "a"], [0.5, 0.5]) == [("a", "a")] * 200
+
+
+def test_ties_of_different_texts_are_dropped(pairs_of):
+    assert pairs_of(["a", "b", "c", "d"], [0.5] * 4) == []
+    found = pairs_of(["a", "b", "c", "d"], [1.0, 0.5, 0.5, 0.0])
+    assert {("b", "c"), ("c", "b")}.isdisjoint(found) and {("a", "d")} < set(found) and 100 < len(found) < 200
+
+
+@pytest.mark.parametrize(("critic", "folder"), [("sweet", ""), ("judge", "judge/")])
+def test_a_critic_without_a_preference_cannot_train_an_actor_and_says_so(critic, folder, make_run):
+    run = make_run()
+    write_rows(run.path(f"{folder}turn_pairs.jsonl"), [])
+    said = (
+        f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
+        "Sample more turns by `--num_states`, or compare without it."
+    )
+    with pytest.raises(TaskError, match=f"^{re.escape(said)}$"):
+        sweet.train_actor(run, critic)

@@ -1,0 +1,77 @@
+"""SWEET-RL by the oracles in a comparison, on candidates with a known order; and a critic that prefers nothing, which is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.embedded import family_of
+from sweetrl_agent import compare, train
+from sweetrl_agent.files import read_rows, write_rows
+
+SETTINGS = {
+    "imitation_dialogues": 64, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
+    "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 2,
+    "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4, "critic_batch": 2, "critic_micro_batch": 2,
+    "sandbox": "embedded", "threads": 1, "seeds": 1, "credit_tasks": 0, "unseen_tasks": "",
+}  # fmt: skip
+#: Those that the main job does not have.
+COMPARISON = ("seeds", "credit_tasks")
+
+
+def _arguments(folder, *algorithms):
+    return [*_words(SETTINGS, folder), "--algorithms", *algorithms]
+
+
+def _words(settings, folder):
+    return [text for name, value in {**settings, "output": folder}.items() for text in (f"--{name}", str(value))]
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The folder of a comparison whose candidates are a useful question, one without a use, and a wrong answer, at every turn."""
+    folder, own = tmp_path / "run", tmp_path / "run" / "seed_0"
+    words = _words({name: value for name, value in SETTINGS.items() if name not in COMPARISON}, own)
+    for stage in ("imitate", "collect"):
+        assert train.main([*words, "--stage", stage]) == 0
+    rows = read_rows(own / "trajectories.jsonl")
+    for row in rows:
+        row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
+    write_rows(own / "trajectories.jsonl", rows)
+    for stage in ("pairs", "critic", "candidates"):
+        assert train.main([*words, "--stage", stage]) == 0
+    tasks = {task.id: task for task in load_tasks("embedded:train")}
+    rows = read_rows(own / "candidates.jsonl")
+    for row in rows:
+        task = tasks[row["task_id"]]
+        useful = next(fact for fact in task.hidden.facts if fact.is_special)
+        useless = next(fact for i, fact in enumerate(task.hidden.facts) if i not in family_of(task)[0].relevant)
+        row["texts"] = [useful.phrases[0], useless.phrases[0], "I WANT TO ANSWER:\nNone"]
+    write_rows(own / "candidates.jsonl", rows)
+    return folder
+
+
+def test_the_oracles_rank_candidates_and_train_actors(begun, capsys):
+    assert compare.main(_arguments(begun, "zero_shot", "exact", "marginal")) == 0
+    results = json.loads((begun / "results.json").read_text())
+    assert list(results["algorithms"]) == ["zero_shot", "exact", "marginal"]
+    for name in ("exact", "marginal"):
+        own = begun / "seed_0" / name
+        assert (own / "policy" / "model.safetensors").exists() and not (own / "critic").exists()
+        turns = {(row["task_id"], row["episode"], row["turn"]): row["advantages"] for row in read_rows(own / "scores.jsonl")}
+        firsts = [advantages for (_, _, turn), advantages in turns.items() if turn == 1]
+        assert firsts and all(useful > useless >= wrong for useful, useless, wrong in firsts)
+    assert "advantage of the task (oracle)" in capsys.readouterr().out
+
+
+def test_a_critic_without_a_preference_is_named_and_what_others_made_is_kept(begun, capsys):
+    """The tiny start as judge says the same letter in both orders, which counts for nothing."""
+    assert compare.main(_arguments(begun, "zero_shot", "judge")) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: 1 of 1 seeds could not be done, and leaving them out would flatter the algorithms; what the others made is kept. "
+        "seed 0: The critic 'judge' prefers no candidate to another at any turn, so there is nothing to train the actor on. "
+        "Sample more turns by `--num_states`, or compare without it.\n"
+    )
+    assert "rank judge" in json.loads((begun / "seed_0" / "seconds.json").read_text())
