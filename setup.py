@@ -37,7 +37,7 @@ setup(
     packages=find_packages(include=["sandboxes*", "colbench_gym*", "sweetrl_agent*"]),
     package_data={
         "sandboxes": ["py.typed", "README.md", "images/*/Dockerfile"],
-        "colbench_gym": ["py.typed"],
+        "colbench_gym": ["py.typed", "simulators/*.npz", "simulators/*.json", "tasks/families/wordings/*.json"],
         "sweetrl_agent": ["py.typed"],
         "sweetrl_agent.reporting": ["*.html", "*.css", "*.js"],
     },

@@ -21,7 +21,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Backend-v0": {},
     "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
-        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0, 
+        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
         "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4,
     },
 }  # fmt: skip

@@ -89,7 +89,7 @@ class _Learner:
         self.optimizer = torch.optim.AdamW(weights, lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
         self.policy = policy_on(self.model, self.tokenizer, arguments)
         self.instructions = system_message(system_prompt(arguments))
-        self.micro_batch = settings.micro_batch
+        self.micro_batch, self.temperature = settings.micro_batch, arguments.temperature
 
     def step(self, trajectories: Sequence[Trajectory], advantages: Sequence[Sequence[float]]) -> int:
         """One optimizer step; trajectories without any advantage are left out. Returns the tokens that went through the model."""
@@ -101,7 +101,9 @@ class _Learner:
         self.model.train()
         for start in range(0, len(rows), self.micro_batch):
             part = rows[start : start + self.micro_batch]
-            loss = policy_gradient_loss(self.model, [encoded for encoded, _ in part], [values for _, values in part])
+            loss = policy_gradient_loss(
+                self.model, [encoded for encoded, _ in part], [values for _, values in part], self.temperature
+            )
             (loss * len(part) / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
@@ -109,13 +111,16 @@ class _Learner:
         return sum(len(encoded.token_ids) for encoded, _ in rows)
 
 
-def policy_gradient_loss(model: Any, dialogues: Sequence[EncodedDialogue], advantages: Sequence[Sequence[float]]) -> Tensor:
+def policy_gradient_loss(
+    model: Any, dialogues: Sequence[EncodedDialogue], advantages: Sequence[Sequence[float]], temperature: float = 1.0
+) -> Tensor:
     """- sum over turns of A(turn) times the turn's summed log-probability, divided by the number of action tokens.
 
     Args:
         model: The policy, a causal language model.
         dialogues: What was said, a leading system message included where the agent has one.
         advantages: For every dialogue one number per agent turn.
+        temperature: At which the turns were sampled; the probabilities are those of the policy that played.
 
     Source: the policy gradient with actions that are whole utterances; arXiv:2503.15478, Lemma B.2.
     """
@@ -123,7 +128,7 @@ def policy_gradient_loss(model: Any, dialogues: Sequence[EncodedDialogue], advan
     ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)[:, 1:]
     logits = model(ids, attention_mask=is_token(rows, device), use_cache=False).logits[:, :-1]
     is_action = turns > 0
-    log_probs = torch.log_softmax(logits[is_action].float(), dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
+    log_probs = torch.log_softmax(logits[is_action].float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
     by_turn = torch.zeros(len(dialogues), int(turns.max()) + 1, device=device)
     for row, values in enumerate(advantages):
         by_turn[row, 1 : len(values) + 1] = torch.tensor(list(values), device=device)

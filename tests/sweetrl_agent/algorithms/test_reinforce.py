@@ -35,20 +35,21 @@ def test_the_baseline_is_the_mean_of_the_others():
     assert credit(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
 
 
-def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer):
+@pytest.mark.parametrize("temperature", [1.0, 0.8])
+def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer, temperature):
     model = make_tiny_model()
     advantages = [[0.7, -0.2], [1.5]]
     total, count = 0.0, 0
     for messages, values in zip(DIALOGUES, advantages, strict=True):
         encoded = encode_dialogue(messages, tiny_tokenizer)
-        logits = model(torch.tensor([encoded.token_ids])).logits[0].detach().double()
+        logits = model(torch.tensor([encoded.token_ids])).logits[0].detach().double() / temperature
         for i, turn in enumerate(encoded.turn_ids):
             if turn:
                 log_probs = logits[i - 1] - torch.logsumexp(logits[i - 1], 0)
                 total -= values[turn - 1] * float(log_probs[encoded.token_ids[i]])
                 count += 1
     encoded = [encode_dialogue(messages, tiny_tokenizer) for messages in DIALOGUES]
-    assert policy_gradient_loss(model, encoded, advantages).item() == pytest.approx(total / count, rel=1e-4)
+    assert policy_gradient_loss(model, encoded, advantages, temperature).item() == pytest.approx(total / count, rel=1e-4)
 
 
 @pytest.fixture
