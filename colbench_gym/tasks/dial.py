@@ -8,8 +8,8 @@ from typing import Any
 
 #: Bounds that the pools of topics set.
 MOST_TOPICS, MOST_RELEVANT = 20, 6
-_COUNT = re.compile(r"\d{1,3}")
-_RANGE = re.compile(r"(\d{1,3})-(\d{1,3})")
+_COUNT = re.compile(r"[0-9]{1,3}")
+_RANGE = re.compile(r"([0-9]{1,3})-([0-9]{1,3})")
 
 
 @dataclass(frozen=True)

@@ -94,10 +94,15 @@ class Shape:
         """
         sets = list(itertools.combinations(range(len(self.steps)), dial.relevant))
         random.Random(f"{self.name} {dial.relevant}").shuffle(sets)
-        count = min(TRAIN_FAMILIES, len(sets) * 3 // 4)
+        count = min(TRAIN_FAMILIES, len(sets) * 3 // 4) if dial.relevant > 1 else len(sets)
         own = sets[:count] if split == "train" else sets[count : count + UNSEEN_FAMILIES]
+        shift = 0
+        if (
+            dial.relevant == 1 and split != "train"
+        ):  # a single topic is known from train or new: then its function is another one
+            own, shift = sets[:UNSEEN_FAMILIES], 1
         for number, relevant in enumerate(own):
-            yield self._family(self.bases[number % len(self.bases)], relevant, dial)
+            yield self._family(self.bases[(number + shift) % len(self.bases)], relevant, dial)
 
     def _family(self, base: Base, relevant: tuple[int, ...], dial: Dial) -> Family:
         topics = [step.topic for step in self.steps]
