@@ -46,8 +46,8 @@ SPLITS: dict[str, tuple[str, ...]] = {
 }
 #: Domains that are asked for by name only.
 WRITTEN = "written"
-#: One in so many functions is held out.
-HELD_OUT = 3
+#: One in so many functions is kept for test, as many for unseen.
+FUNCTION_SHARES = 5
 #: Tasks of a family in each split, at most.
 TASKS_PER_FAMILY = {"test": 2, "train": 11, "unseen": 6, "novel": 6}
 
@@ -201,13 +201,14 @@ def _families_by_name(dial: Dial) -> dict[str, Family]:
 
 
 def _choices(family: Family, split: str, dial: Dial) -> Iterator[Choice]:
-    """The choices of a family's tasks in a split; functions that are held out are never those of train, whatever the family and the dial."""
+    """The choices of a family's tasks in a split; a function stands in one split only, whatever the family and the dial."""
     clear = family.choices(dial.wishes)
     if split != "novel":
-        clear = (choice for choice in clear if _is_held_out(family.reference(choice)) != (split == "train"))
+        clear = (choice for choice in clear if _split_of(family.reference(choice)) == split)
     return islice(clear, TASKS_PER_FAMILY[split])
 
 
-def _is_held_out(reference: str) -> bool:
-    """Whether a function is kept for test and unseen: two families may allow the same one, which must not be in train for either."""
-    return hashlib.sha256(reference.encode()).digest()[0] % HELD_OUT == 0
+def _split_of(reference: str) -> str:
+    """The split that a function is kept for: two families may allow the same one, which must not be in train for the other."""
+    share = int.from_bytes(hashlib.sha256(reference.encode()).digest()[:4], "big") % FUNCTION_SHARES
+    return ("test", "unseen")[share] if share < 2 else "train"
