@@ -18,7 +18,7 @@ from colbench_gym.tasks.families.family import Choice, Family, Option, Topic
 from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded_topics
 
 #: Families of a shape that train shows, and those that it never shows. Their sets of relevant topics are all different.
-TRAIN_FAMILIES, UNSEEN_FAMILIES = 96, 32
+TRAIN_FAMILIES, UNSEEN_FAMILIES = 96, 36
 #: Decoys that are as usual as topics that can be special.
 USUAL_DECOYS = 5
 
