@@ -102,15 +102,25 @@ def measure(query: str, count: int, seed: int, sandbox: Sandbox) -> dict[str, di
         rate = sum(success for success, _ in played) / len(played)
         low, high = wilson(rate, len(played))
         turns = sum(turns for _, turns in played) / len(played)
-        results[name] = {"n": len(played), "success": round(rate, 4), "ci95": [round(low, 4), round(high, 4)], "turns": round(turns, 2)}
-        print(f"{parse_dial(query).name:10} {name:26} {rate:6.1%} ({low:.1%} to {high:.1%}), {turns:.1f} turns, n = {len(played)}", flush=True)
+        results[name] = {
+            "n": len(played),
+            "success": round(rate, 4),
+            "ci95": [round(low, 4), round(high, 4)],
+            "turns": round(turns, 2),
+        }
+        print(
+            f"{parse_dial(query).name:10} {name:26} {rate:6.1%} ({low:.1%} to {high:.1%}), {turns:.1f} turns, n = {len(played)}",
+            flush=True,
+        )
     return results
 
 
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dial", nargs="*", default=[f"preset={name}" for name in PRESETS], help="such as preset=hard or topics=8&turns=5")
+    parser.add_argument(
+        "--dial", nargs="*", default=[f"preset={name}" for name in PRESETS], help="such as preset=hard or topics=8&turns=5"
+    )
     parser.add_argument("--count", type=int, default=384, help="tasks of a dial")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/policies.json"))

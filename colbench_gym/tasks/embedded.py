@@ -82,7 +82,7 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
 
 def domains(split: str) -> dict[str, tuple[str, ...]]:
     """The domains of a split by name, groups of them among these."""
-    single = {domain: (domain,) for domain in SPLITS[split]}
+    single: dict[str, tuple[str, ...]] = {domain: (domain,) for domain in SPLITS[split]}
     if split not in ("train", "test"):
         return single
     return {**single, WRITTEN: WRITTEN_DOMAINS, **{domain: (domain,) for domain in WRITTEN_DOMAINS}}

@@ -1,7 +1,7 @@
 """Task sources by name: ``embedded:train``, a path to a JSONL file, or ``hub:OWNER/DATASET``.
 
-``embedded:train/billing`` holds the tasks of one domain only, see `colbench_gym.tasks.embedded`. Any name may end in a slice:
-``embedded:train[:500]``, ``rows.jsonl[100:200]``.
+``embedded:train/billing`` holds the tasks of one domain only, ``embedded:train?preset=hard`` those of another dial, see
+`colbench_gym.tasks.embedded`. Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
     if name.endswith(".jsonl") or Path(name).is_file():
         return _from_file(Path(name), on_error, kind)
     raise ValueError(
-        f"`tasks` must be 'embedded:' and one of {SPLITS} (and '/DOMAIN'), a path that ends in .jsonl, "
+        f"`tasks` must be 'embedded:' and one of {tuple(SPLITS)} (and '/DOMAIN' and '?DIAL'), a path that ends in .jsonl, "
         f"or 'hub:OWNER/DATASET', got {name!r}."
     )
 

@@ -128,7 +128,9 @@ def policy_gradient_loss(
     ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)[:, 1:]
     logits = model(ids, attention_mask=is_token(rows, device), use_cache=False).logits[:, :-1]
     is_action = turns > 0
-    log_probs = torch.log_softmax(logits[is_action].float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
+    log_probs = torch.log_softmax(logits[is_action].float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[
+        :, 0
+    ]
     by_turn = torch.zeros(len(dialogues), int(turns.max()) + 1, device=device)
     for row, values in enumerate(advantages):
         by_turn[row, 1 : len(values) + 1] = torch.tensor(list(values), device=device)

@@ -59,7 +59,9 @@ def test_wrong_arguments_and_failures_of_the_world_are_said_in_one_line():
     assert result.returncode == 2 and "Expected a JSONL file of tasks at 'nowhere.jsonl', found none" in result.stderr
     result = _run("", "--tasks", "embedded:unseen")
     assert (
-        result.returncode == 1 and f"error: `task_id` must be the id of one of the 300 tasks, got {TASK.id!r}." in result.stderr
+        result.returncode == 1
+        and f"error: `task_id` must be the id of one of the {len(load_tasks('embedded:unseen'))} tasks, got {TASK.id!r}."
+        in result.stderr
     )
     result = _run("hello\n\n", "--simulator", '{"name": "person"}')  # the pipe is empty when the person is asked
     assert result.returncode == 1 and "error: Expected a reply from the person" in result.stderr

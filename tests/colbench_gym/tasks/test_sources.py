@@ -15,7 +15,7 @@ from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
 
 UNKNOWN = (
-    "`tasks` must be 'embedded:' and one of ('train', 'test', 'unseen') (and '/DOMAIN'), a path that ends in .jsonl, "
+    "`tasks` must be 'embedded:' and one of ('train', 'test', 'unseen', 'novel') (and '/DOMAIN' and '?DIAL'), a path that ends in .jsonl, "
     "or 'hub:OWNER/DATASET', got 'nothing'."
 )
 
@@ -60,10 +60,10 @@ def test_tasks_pass_through_if_their_ids_differ(total_task):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("embedded:dev", "The embedded split must be one of ('train', 'test', 'unseen'), got 'dev'."),
+        ("embedded:dev", "The embedded split must be one of ('train', 'test', 'unseen', 'novel'), got 'dev'."),
         (
             "embedded:unseen/dev",
-            "The domain of 'embedded:unseen/dev' must be one of ('travel', 'metering', 'library'), got 'dev'.",
+            "The domain of 'embedded:unseen/dev' must be one of ('figures', 'entries'), got 'dev'.",
         ),
         ("nothing", UNKNOWN),
         ("hub:one", "Expected 'hub:OWNER/DATASET[@REVISION][:SPLIT]', got 'hub:one'."),

@@ -22,7 +22,7 @@ PAGE_TASK = load_tasks("embedded:train[:1]", kind="page")[0]
 
 @pytest.fixture
 def asking(sandbox):
-    env = DiscreteActs(BackendEnv("embedded:train[:20]", sandbox=sandbox), QUESTIONS)
+    env = DiscreteActs(BackendEnv("embedded:train[:20]", sandbox=sandbox, max_turns=QUESTIONS.topics + 1), QUESTIONS)
     yield env
     env.close()
 
@@ -67,8 +67,9 @@ def test_what_was_asked_and_heard_is_seen_and_masked(asking):
     assert asking.action_masks().all()
     observation, *_ = asking.step(1)
     asked, heard = np.split(observation[: 2 * QUESTIONS.topics], 2)
-    assert asked.tolist() == [0, 1, 0, 0, 0] and heard.tolist() == [0, 1, 0, 0, 0]
-    assert asking.action_masks().tolist() == [True, False, True, True, True, True]
+    second = [0, 1, *[0] * (QUESTIONS.topics - 2)]
+    assert asked.tolist() == second and heard.tolist() == second
+    assert asking.action_masks().tolist() == [True, False, *[True] * (QUESTIONS.topics - 1)]
 
 
 def test_the_second_time_a_question_is_put_in_other_words(asking):
