@@ -77,10 +77,11 @@ def test_novel_has_functions_and_topics_that_train_never_shows(preset):
     assert not {name for _, name in _topics(train)} & {name for area, name in _topics(novel) if area == "texts"}
 
 
-def test_novels_written_families_have_topics_that_train_never_shows():
+def test_novels_written_families_share_only_a_few_topics_with_train():
+    """Some topics recur everywhere, such as rounding; they are at most a third."""
     train = {name for _, name in _topics(families("train"))}
-    written = {name for _, name in _topics(families("novel", STANDARD, NOVEL_WRITTEN))}
-    assert len(written - train) >= 0.6 * len(written)  # a few recur everywhere, such as rounding
+    written = [name for family in families("novel", STANDARD, NOVEL_WRITTEN) for name in _special(family)[1]]
+    assert sum(name in train for name in written) <= len(written) / 3
 
 
 def test_no_sentence_on_a_wish_of_novel_stands_in_train():
@@ -98,12 +99,6 @@ def test_what_never_matters_to_one_family_matters_to_another():
         for family in families(split):
             plain = {(family.area, topic.name) for topic in family.topics if len(topic.options) == 1}
             assert len(plain & shown) >= 4, family.name
-
-
-def test_two_families_with_the_same_base_are_asked_other_things_as_well():
-    for domain in COMPOSED_DOMAINS:
-        lists = [frozenset(topic.name for topic in family.topics) for family in families("train") if family.area == domain]
-        assert len(set(lists)) > 0.25 * len(lists)  # what is usual for a base, and what matters where that is not among it
 
 
 @pytest.mark.parametrize("split", ["test", "unseen", "novel"])
@@ -154,4 +149,6 @@ def test_the_hand_written_families_are_asked_for_by_name_only():
     for split in ("train", "test"):
         assert {family_of(task)[0].area for task in embedded_tasks(split)} == set(COMPOSED_DOMAINS)
         named = {family_of(task)[0].name for task in embedded_tasks(f"{split}/written")}
-        assert named <= written and len(named) >= (40 if split == "train" else 20)  # a dozen functions a family, a fifth of them for test
+        assert named <= written and len(named) >= (
+            40 if split == "train" else 20
+        )  # a dozen functions a family, a fifth of them for test

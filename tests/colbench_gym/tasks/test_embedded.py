@@ -40,7 +40,7 @@ def _sample(tasks, count):
     return random.Random(0).sample(tasks, min(count, len(tasks)))
 
 
-def test_there_are_enough_families_and_tasks(by_family, preset):
+def test_there_are_enough_families(by_family, preset):
     names = {place: set(by_family(f"{place}?preset={preset}")) for place in PLACES}
     assert len(names["train"]) >= 48 and names["test"] <= names["train"] and len(names["test"]) >= 0.95 * len(names["train"])
     assert len(names["train/written"]) >= 40 and names["test/written"] <= names["train/written"]
@@ -48,17 +48,18 @@ def test_there_are_enough_families_and_tasks(by_family, preset):
     assert len(names["novel"]) >= 8 and not names["novel"] & (names["train"] | names["unseen"] | names["train/written"])
 
 
+def test_there_are_enough_tasks(preset):
+    number = {split: len(embedded_tasks(f"{split}?preset={preset}")) for split in SPLITS}
+    assert number["train"] >= 2000 and min(number["test"], number["unseen"], number["novel"]) >= 300
+
+
 def test_there_are_enough_specifications(preset):
+    """Different functions; two families that share topics may have tasks with the same one."""
     number = {split: len({task.hidden.reference for task in embedded_tasks(f"{split}?preset={preset}")}) for split in SPLITS}
-    tasks = {split: len(embedded_tasks(f"{split}?preset={preset}")) for split in SPLITS}
-    assert tasks["train"] >= 2000 and min(tasks["test"], tasks["unseen"], tasks["novel"]) >= 300
-    assert (
-        number["train"] >= 1400 and min(number["test"], number["unseen"], number["novel"]) >= 250
-    )  # two families may allow one function
+    assert number["train"] >= 2000 and number["test"] >= 300
 
 
-def test_every_family_of_train_has_tasks_in_test(by_family, preset):
-    assert min(map(len, by_family(f"test?preset={preset}").values())) >= 1
+def test_no_family_is_without_choice(by_family, preset):
     assert min(map(len, by_family(f"train?preset={preset}").values())) >= 4
 
 
@@ -185,16 +186,16 @@ def test_every_special_wish_makes_a_difference_to_a_test(values, place, query):
 
 @pytest.mark.parametrize("place", ["test", "unseen", "novel", pytest.param("train", marks=SLOW)])
 def test_a_wish_taken_for_another_one_hardly_ever_passes(values, place):
-    """Another option on one of the topics that matter fails a test, but for a few tasks where both come to the same."""
-    alike = total = 0
+    """Another wish in place of the one meant fails, but for one in a hundred; a wish that nobody has fails mostly."""
+    instead, besides = [], []
     for task in embedded_tasks(place):
         family, choice = family_of(task)
         expected = values(task.hidden.reference, task.hidden.calls)
         for i in family.relevant:
-            for option in set(range(len(family.topics[i].options))) - {choice[i]}:
-                total += 1
-                alike += values(family.reference((*choice[:i], option, *choice[i + 1 :])), task.hidden.calls) == expected
-    assert alike < 0.03 * total
+            for option in set(range(1, len(family.topics[i].options))) - {choice[i]}:
+                other = values(family.reference((*choice[:i], option, *choice[i + 1 :])), task.hidden.calls)
+                (instead if choice[i] else besides).append(other == expected)
+    assert sum(instead) < 0.01 * len(instead) and sum(besides) < 0.08 * len(besides)
 
 
 def _asks_for_all(env, task, number=0):
