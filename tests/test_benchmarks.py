@@ -1,26 +1,47 @@
-"""The plan of a large run against numbers done by hand, and the GPU's benchmark where there is none."""
+"""The plan of a large run against numbers done by hand, the GPU's benchmark where there is none, and small versions of others."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 
+from colbench_gym.tasks.dial import STANDARD, parse_dial
+from colbench_gym.tasks.embedded import families, make_task
+from colbench_gym.tasks.families.family import Topic
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def _loaded(name):
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
 
 
 @pytest.fixture(scope="module")
 def planner():
-    spec = importlib.util.spec_from_file_location("planner", BENCHMARKS / "plan.py")
-    module = sys.modules["planner"] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["planner"]
+    yield from _loaded("plan")
+
+
+@pytest.fixture(scope="module")
+def random_tasks():
+    yield from _loaded("random_tasks")
+
+
+@pytest.fixture(scope="module")
+def policies():
+    yield from _loaded("policies")
 
 
 def test_a_plan_is_what_one_would_work_out_by_hand(planner):
@@ -54,3 +75,50 @@ def test_without_a_gpu_nothing_is_measured_and_that_is_said():
     command = [sys.executable, str(BENCHMARKS / "gpu.py")]
     done = subprocess.run(command, cwd=BENCHMARKS.parent, env={"PYTHONPATH": "."}, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("No GPU here: nothing was measured.")
+
+
+def test_random_tasks_of_random_dials_hold_what_is_promised(random_tasks):
+    found = random_tasks.find(3000, 60, seed=1)
+    assert found.failures == []
+    assert found.tasks == 3000 and found.left_out >= 3000 and len(found.sample) == 60 and len(found.dials) >= 5
+
+
+def test_a_task_that_is_solved_without_a_wish_is_found(random_tasks):
+    unclear = next(
+        (family, choice)
+        for family in families("train")
+        for choice in family._choices(2)
+        if not family.is_clear(choice) and family.values(choice) == family.values((0,) * len(choice))
+    )
+    findings = random_tasks.Findings()
+    task = make_task(*unclear)
+    random_tasks.check(task, STANDARD, findings)
+    assert findings.tasks == 1 and any("is solved without the wish" in line for line in findings.failures)
+    assert any("is solved in the sandbox by" in line for line in random_tasks.grade([task], Random(0)))
+
+
+def test_a_source_without_a_family_is_counted_where_it_is_refused(random_tasks):
+    findings = random_tasks.Findings()
+    for seed in range(20):
+        random_tasks.random_families(Random(seed), parse_dial("topics=20&relevant=6&wishes=1"), findings)
+    assert findings.refused and findings.failures == []
+
+
+def test_scripted_policies_are_measured(policies, tmp_path):
+    output = tmp_path / "policies.json"
+    output.write_text('{"other": {}}')
+    command = [sys.executable, str(BENCHMARKS / "policies.py"), "--dial", "", "--count", "30", "--output", str(output)]
+    subprocess.run(command, cwd=BENCHMARKS.parent, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, check=True)
+    results = json.loads(output.read_text())
+    assert list(results) == ["other", "standard"] and list(results["standard"]) == list(policies.POLICIES)
+    success = {name: row["success"] for name, row in results["standard"].items()}
+    assert {row["n"] for row in results["standard"].values()} == {30}
+    assert success["told everything"] == success["oracle"] == 1.0 and success["never asks"] == 0.0
+    assert success["at random"] < 0.6 and results["standard"]["oracle"]["turns"] == 4.0
+
+
+def test_two_points_are_said_in_two_sentences_or_in_one(policies):
+    topics = (Topic("a", ("How is it rounded?",), ()), Topic("b", ("Is there a limit?",), ()))
+    assert policies.message(topics, False, Random(0)) == "How is it rounded? Is there a limit?"
+    assert policies.message(topics, True, Random(0)) == "How is it rounded and is there a limit?"
+    assert policies.message(topics[:1], True, Random(0)) == "How is it rounded?"

@@ -28,11 +28,11 @@ LEFT_OUT = ("vision_head", "ppo", "dqn", "judge", "exact", "marginal", "paper", 
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
 UNTRAINED = ("single_turn", "zero_shot", "random_acts")
 CRITICS = ("sweet", "no_hidden", "value_head", "judge", "untrained")
-#: One critic is trained twice as long as the others; measures of it come after.
-OWN_SETTINGS = {"no_hidden": {"critic_epochs": 2}}
+#: One critic is trained ten times as long as the others; measures of it come after.
+OWN_SETTINGS = {"no_hidden": {"critic_epochs": 10}}
 EXPERIMENTS = [
     "--algorithms", *ALGORITHMS, "--critics", *CRITICS, "--seeds", "2", "--credit_tasks", "3", "--best_of", "1", "2",
-    "--best_of_tasks", "2", "--scaling", "4", "--simulators", "terse", "chatty", "--simulator_tasks", "2", "--against", "PAPER",
+    "--best_of_tasks", "2", "--scaling", "6", "--simulators", "terse", "chatty", "--simulator_tasks", "2", "--against", "PAPER",
     "--own_settings", json.dumps(OWN_SETTINGS),
 ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_the_algorithms_start_alike_and_end_unlike(finished):
 def test_own_settings_reach_the_training_of_their_critic_alone(finished):
     rows = read_rows(finished / "seed_0" / "metrics.jsonl")
     epochs = {name: max(row["epoch"] for row in rows if row["stage"] == name) for name in ("critic", "critic no_hidden")}
-    assert epochs == {"critic": 1, "critic no_hidden": 2}
+    assert epochs["critic"] <= 1 and epochs["critic no_hidden"] == 10
     results = json.loads((finished / "results.json").read_text())
     assert results["own_settings"] == OWN_SETTINGS and results["settings"]["critic_epochs"] == 1
     assert "of no_hidden alone" in (finished / "report.md").read_text()
@@ -133,7 +133,7 @@ def test_the_experiments_are_in_the_results(finished):
         (critic, size, 2, 2) for critic in CRITICS for size in (1, 2)
     }
     assert {(row["algorithm"], row["trajectories"], row["n"]) for row in results["scaling"]} == {
-        (name, count, 4) for name in ALGORITHMS for count in (4, 8) if name not in (*UNTRAINED, "reinforce")
+        (name, count, 4) for name in ALGORITHMS for count in (6, 8) if name not in (*UNTRAINED, "reinforce")
     }
     cells = results["simulators"]["cells"]
     humans = ("scripted (of the training)", "terse", "chatty")

@@ -124,7 +124,7 @@ def test_on_the_last_turn_everything_is_graded(task, request_, unit_tests, advan
     question, answer = advantages(task, messages, ["Any rounding?", task.hidden.reference], unit_tests)
     assert question == 0.0  # the known answerer fails here too
     assert answer == 1.0 if advantages is task_advantages else 0 < answer < 0.1
-    longer = advantages(task.with_turns(10), messages, ["Any rounding?"], unit_tests, 10)
+    longer = advantages(task.with_turns(10), messages, ["Hello there."], unit_tests, 10)
     assert longer[0] < 0  # no topic is asked about, in a turn that might have been used
 
 

@@ -56,7 +56,7 @@ def test_there_are_enough_tasks(preset):
 def test_there_are_enough_specifications(preset):
     """Different functions; two families that share topics may have tasks with the same one."""
     number = {split: len({task.hidden.reference for task in embedded_tasks(f"{split}?preset={preset}")}) for split in SPLITS}
-    assert number["train"] >= 2000 and number["test"] >= 300
+    assert number["train"] >= 1400 and number["test"] >= 300
 
 
 def test_no_family_is_without_choice(by_family, preset):

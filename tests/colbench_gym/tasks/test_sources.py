@@ -65,6 +65,10 @@ def test_tasks_pass_through_if_their_ids_differ(total_task):
             "embedded:unseen/dev",
             "The domain of 'embedded:unseen/dev' must be one of ('figures', 'entries'), got 'dev'.",
         ),
+        (
+            "embedded:novel/billing?preset=hard",
+            "The domain of 'embedded:novel/billing?preset=hard' must be one of ('travel', 'metering', 'library', 'texts'), got 'billing'.",
+        ),
         ("nothing", UNKNOWN),
         ("hub:one", "Expected 'hub:OWNER/DATASET[@REVISION][:SPLIT]', got 'hub:one'."),
         ("hub:a/b:dev", "The dataset's backend splits are ('train', 'test'), got 'dev'."),

@@ -12,11 +12,14 @@ from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.design import SLOTS
 from colbench_gym.tasks.designs.embedded import design_of
+from colbench_gym.tasks.dial import PRESETS, parse_dial
+from colbench_gym.tasks.embedded import family_of
 from colbench_gym.wrappers import DiscreteActs, QuestionActs
 from colbench_gym.wrappers.acts import hashed_words
 from colbench_gym.wrappers.slot_acts import SlotActs, design_so_far, page_of
 
 QUESTIONS, SLOT_ACTS = QuestionActs(), SlotActs()
+EASY = PRESETS["easy"]
 PAGE_TASK = load_tasks("embedded:train[:1]", kind="page")[0]
 
 
@@ -51,6 +54,43 @@ def test_asking_about_every_topic_and_answering_succeeds_on_every_task(asking):
             assert not ended
         _, reward, ended, _, info = asking.step(QUESTIONS.topics)
         assert (reward, ended) == (1.0, True), (task.id, info["messages"])
+
+
+@pytest.mark.parametrize("query", ["preset=easy", "preset=standard", "preset=hard", "topics=8&relevant=4&wishes=1-4"])
+def test_asking_about_what_can_matter_succeeds_within_the_tasks_own_turns(sandbox, query):
+    acts = QuestionActs(parse_dial(query))
+    env = DiscreteActs(BackendEnv(f"embedded:train?{query}[:20]", sandbox=sandbox), acts)
+    for task in env.unwrapped.tasks:
+        env.reset(options={"task_id": task.id})
+        for topic in family_of(task)[0].relevant:
+            env.step(topic)
+        assert env.step(acts.topics)[1] == 1.0, task.id
+    env.close()
+
+
+def test_the_list_is_longer_than_the_dialogue(sandbox):
+    env = DiscreteActs(BackendEnv("embedded:train[:20]", sandbox=sandbox), QUESTIONS)
+    env.reset(seed=3)
+    assert [env.step(topic)[2] for topic in range(6)] == [False] * 5 + [True] and QUESTIONS.topics == 12
+    env.close()
+
+
+def test_the_acts_are_those_of_their_dial():
+    assert (QUESTIONS.count, QuestionActs(EASY).count, QuestionActs(PRESETS["hard"]).count) == (13, 6, 17)
+    task = load_tasks("embedded:test?preset=easy[:1]")[0]
+    messages = Dialogue().add("user", task.description).to_dicts()
+    assert QuestionActs(EASY).allowed(messages).tolist() == [True] * 6
+    with pytest.raises(
+        ValueError, match="at the dial 'standard', whose topics are known; give `QuestionActs` the dial of your"
+    ):
+        QUESTIONS.say(0, messages)
+
+
+def test_acts_know_the_family_whatever_turns_the_request_says():
+    task = load_tasks("embedded:test[:1]")[0]
+    for turns in (2, 6, 50):
+        messages = Dialogue().add("user", task.with_turns(turns).description).to_dicts()
+        assert QUESTIONS.say(3, messages) == family_of(task)[0].topics[3].asks[0]
 
 
 def test_an_answer_without_questions_is_the_plain_one_and_fails(asking):

@@ -21,6 +21,7 @@ from PIL import Image
 
 from sandboxes import SandboxError
 from sandboxes.browser import Browser, LayoutBrowser
+from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.pages import Page, PageOutcome, Rendering
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import EXECUTABLE_VARIABLE
@@ -276,7 +277,10 @@ def test_pages_that_make_no_sense_are_refused(wrong):
         Page("x", **wrong)
 
 
-def test_without_a_browser_it_is_said_what_to_do(monkeypatch):
+@pytest.mark.bubblewrap
+def test_without_a_browser_it_is_said_what_to_do(monkeypatch, is_missing):
+    if not Path(BUBBLEWRAP).exists():
+        is_missing(f"{BUBBLEWRAP} is missing: `apt-get install bubblewrap`.")
     monkeypatch.setenv(EXECUTABLE_VARIABLE, "/no/such/program")
     with Browser() as browser, pytest.raises(SandboxError, match="names no program"):
         browser.render([Page("x")])

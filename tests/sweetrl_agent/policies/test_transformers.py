@@ -110,7 +110,7 @@ def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_to
     from sweetrl_agent.config import ModelArguments
     from sweetrl_agent.models import load_policy
 
-    arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, dtype="float32")
+    arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, temperature=1.0, dtype="float32")
     loaded = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
     policy = TransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=8)
     assert [u.text for u in loaded.generate(DIALOGUES, [1, 2, 3])] == [u.text for u in policy.generate(DIALOGUES, [1, 2, 3])]
