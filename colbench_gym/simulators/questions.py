@@ -7,7 +7,6 @@ sentences want an answer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 MAX_MESSAGE_CHARS = 6000
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -27,25 +26,6 @@ _CONFIRMATION = re.compile(
     re.IGNORECASE,
 )
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e)\.", re.IGNORECASE)
-_UNMARKED = re.compile(
-    r"^\W*(?:and |also |so |or |then |\d+[.):] *)*(?:how|what|which|who|when|where|is|are|should|shall|do|does|did|can|could|may|might|must|will|would|any)\b"
-    r"|^\W*(?:give|show|provide|say|name|list|confirm|advise)\b"
-    r"|\b(?:whether|(?:not|un)(?: sure|sure|clear|certain)|curious|need to know|want to know|(?:don't|do not) know (?:if|how|what|which)|question is)\b",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question of a message.
-
-    Attributes:
-        text: The sentence that asks.
-        before: The sentence before it where that asks nothing: what "those" and "then" may point back to.
-    """
-
-    text: str
-    before: str = ""
 
 
 def questions(message: str) -> list[str]:
@@ -55,34 +35,29 @@ def questions(message: str) -> list[str]:
     confirmation ("Is that right?") takes the sentence before it along, which holds what is to be confirmed; the points of a
     list that a request announces ("Please tell me: ...") are questions too.
     """
-    return [question.text for question in _asked(_sentences(message), has_unmarked=False)]
-
-
-def asked(message: str) -> list[Question]:
-    """The same with what stands before each question, and with sentences that ask without a question mark."""
-    return _asked(_sentences(_ABBREVIATION.sub("for example", message[-MAX_MESSAGE_CHARS:])), has_unmarked=True)
-
-
-def _asked(sentences: list[str], has_unmarked: bool) -> list[Question]:
-    found: list[Question] = []
-    previous, is_list, has_asked = "", False, False
-    for sentence in sentences:
+    found: list[str] = []
+    previous, is_list = "", False
+    for sentence in _sentences(message):
         is_point = is_list and sentence[0] in "-*•0123456789"
-        before, has_asked = "" if has_asked else previous, True
         if sentence.endswith("?"):
-            found.append(Question(f"{previous} {sentence}") if _CONFIRMATION.search(sentence) else Question(sentence, before))
-        elif is_point or _REQUEST.search(sentence) or (has_unmarked and _UNMARKED.search(sentence)):
-            found.append(Question(sentence, before))
-        else:
-            has_asked = False
+            found.append(f"{previous} {sentence}" if _CONFIRMATION.search(sentence) else sentence)
+        elif is_point or _REQUEST.search(sentence):
+            found.append(sentence)
         is_list = is_point or sentence.endswith(":")
         previous = sentence
     return found
 
 
-def _sentences(message: str) -> list[str]:
+def prose(message: str) -> str:
+    """The message without code, on one line."""
+    return " ".join(_sentences(_ABBREVIATION.sub("such as", message[-MAX_MESSAGE_CHARS:]), keeps_questions=True))
+
+
+def _sentences(message: str, keeps_questions: bool = False) -> list[str]:
     text = _FENCE.sub("\n", message[-MAX_MESSAGE_CHARS:])
-    prose = "\n".join(line for line in text.splitlines() if not _CODE_LINE.match(line))
+    prose = "\n".join(
+        line for line in text.splitlines() if not _CODE_LINE.match(line) or (keeps_questions and line.rstrip().endswith("?"))
+    )
     parts = (part.strip(" \t*_\"'()") for part in _SENTENCE_END.split(prose))
     return _join_numbers([part for part in parts if part])
 

@@ -1,41 +1,47 @@
-"""Which topics a question is about, by the phrases in which other people asked about each of them."""
+"""Which topics, and which kinds of question, a text is about: by the phrases in which other people asked about each of them."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import json
+from functools import cache, lru_cache
+from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.simulators.word_vectors import text_vectors
+from colbench_gym.simulators.word_vectors import Vectors, text_vectors
 
 #: What a topic scores: its nearest phrase, and in this part the mean of its nearest few.
 MEAN_SHARE, NEAREST = 0.5, 3
-CACHED_INDICES = 1024
+CACHED_TOPICS, CACHED_INDICES = 4096, 1024
+#: What a text can be about besides topics. "statement": it asks nothing; "none": nobody has an opinion on that.
+KINDS = ("argument", "example", "returned", "malformed", "blanket", "statement", "none")
 
 Phrases = tuple[tuple[str, ...], ...]
+Scores = NDArray[np.float64]
 
 
 class TopicIndex:
-    """The topics of a task, ready for questions. Immutable, so threads share it.
+    """The topics of a task and the kinds, ready for questions. Immutable, so threads share it.
 
     Args:
         phrases: For each topic, questions about it.
     """
 
     def __init__(self, phrases: Phrases) -> None:
-        self._vectors = text_vectors([phrase for topic in phrases for phrase in topic])
-        ends = np.cumsum([len(topic) for topic in phrases], dtype=np.int64)
-        self._topics = [slice(end - len(topic), end) for topic, end in zip(phrases, ends, strict=True)]
+        groups = [*map(_vectors, phrases), *map(_vectors, _kind_phrases())]
+        ends = np.cumsum([len(group) for group in groups])
+        self._vectors = np.concatenate(groups)
+        self._rows = [slice(end - len(group), end) for group, end in zip(groups, ends, strict=True)]
 
-    def scores(self, texts: list[str]) -> NDArray[np.float64]:
-        """How much each text is about each topic, from -1 to 1, shape (texts, topics)."""
+    def scores(self, texts: list[str]) -> Scores:
+        """How much each text is about each topic, then about each of `KINDS`, from -1 to 1, shape (texts, topics + kinds)."""
         likeness = text_vectors(texts) @ self._vectors.T
-        found = np.full((len(texts), len(self._topics)), -1.0)
-        for number, rows in enumerate(self._topics):
-            nearest = np.sort(likeness[:, rows], axis=1)[:, -NEAREST:]
-            if nearest.shape[1]:
-                found[:, number] = (1 - MEAN_SHARE) * nearest[:, -1] + MEAN_SHARE * nearest.mean(axis=1)
+        found = np.full((len(texts), len(self._rows)), -1.0)
+        for number, rows in enumerate(self._rows):
+            if rows.start < rows.stop:
+                nearest = np.partition(likeness[:, rows], -min(NEAREST, rows.stop - rows.start), axis=1)[:, -NEAREST:]
+                found[:, number] = (1 - MEAN_SHARE) * nearest.max(axis=1) + MEAN_SHARE * nearest.mean(axis=1)
         return found
 
 
@@ -43,3 +49,15 @@ class TopicIndex:
 def topic_index(phrases: Phrases) -> TopicIndex:
     """The index of a task's phrases, built once."""
     return TopicIndex(phrases)
+
+
+@lru_cache(maxsize=CACHED_TOPICS)
+def _vectors(phrases: tuple[str, ...]) -> Vectors:
+    return text_vectors(phrases)
+
+
+@cache
+def _kind_phrases() -> Phrases:
+    text = (resources.files("colbench_gym.simulators") / "question_kinds.json").read_text(encoding="utf-8")
+    found = json.loads(text)
+    return tuple(tuple(found[kind]) for kind in KINDS)

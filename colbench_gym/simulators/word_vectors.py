@@ -1,13 +1,15 @@
 """Static word vectors: a text is the normalised sum of its words' vectors, so that like questions lie close together.
 
 The table was distilled from a small sentence encoder and trained so that phrases about one topic lie closer to each other than to those about other
-topics of the same family. Each vector's length is the weight of its word. No model is needed at run time.
+topics of the same family (``benchmarks/word_vectors.py``). Each vector's length is the weight of its word. What is written in signs, such as a
+negative number or an empty list, counts as a word of its own. No model is needed at run time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -17,17 +19,57 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 _CONTRACTION = re.compile(r"[’'](?:s|re|ve|ll|d|m)\b")
 _NOT = re.compile(r"n[’']t\b")
-_TOKEN = re.compile(r"[a-z]+|\d+|[%@$€#&]")
+_TOKEN = re.compile(r"[a-z]+|\d+|[%@$€#&+]")
+_CAPITALS = re.compile(r"\b(?!VAT|OK|ID|URL|CSV|API|ISO|GDPR|EUR|USD|UTC|JSON|SQL)[A-Z]{2,}\b")
 #: Stands for every number but zero.
 NUMBER = "7"
-#: An unknown word may lose so many letters at its end, and must keep so many.
+#: What is written in signs, and what it means: the meaning's vector is where training starts.
+SIGNS: dict[str, tuple[str, str]] = {
+    "<minus>": (r"(?<![\w)\]])[-−]\s?\d", "negative number below zero"),
+    "<digits>": (r"\d[.,]\d{3,}", "many decimal places"),
+    "<decimal>": (r"\d\.\d", "decimal number with a fraction"),
+    "<thousands>": (r"(?<![.\d])\d{4,}|\d,\d{3}\b", "very large number"),
+    "<blank>": (r"(?<!\w)(?:'\s*'|\"\s*\")(?!\w)", "empty string or blank text"),
+    "<padded>": (r"(?<!\w)['\"](?:\s+\w|\w[^'\"]{0,30}\s{2,}['\"]|\w+\s['\"])", "surrounding spaces"),
+    "<nothing>": (r"\[\s*\]|\{\s*\}", "empty list"),
+    "<none>": (r"\bNone\b(?! of)|\bNaN\b|\bnull\b", "None, not a value"),
+    "<tuple>": (r"\(\s*['\"\d(-][^()\n]{0,40},", "a tuple"),
+    "<list>": (r"\[\s*['\"\d(-]", "a list"),
+    "<capitals>": (_CAPITALS.pattern, "capital letters"),
+    "<accent>": ("[À-ÖØ-öø-ɏ]", "letters with accents"),
+    "<arrow>": (r"->|=>|→", "becomes"),
+}
+_SIGNS = {name: re.compile(pattern) for name, (pattern, _) in SIGNS.items()}
+#: The same word in small and in capital letters.
+CASING = "<casing>"
+#: An unknown word may lose so many letters at its end, and must keep so many; a misspelt one has so many letters at least, and at most.
 MAX_ENDING, MIN_BEGINNING = 5, 5
+MIN_MISSPELT, MAX_MISSPELT = 5, 16
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def tokens(text: str) -> list[str]:
-    """The different words of a text in order: lower case, no contractions, all numbers but zero alike."""
+    """The different words of a text in order: lower case, no contractions, all numbers but zero alike, then what its signs mean."""
     plain = _CONTRACTION.sub("", _NOT.sub(" not", text.lower()))
-    return list(dict.fromkeys(NUMBER if word.isdigit() and word != "0" else word for word in _TOKEN.findall(plain)))
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFKD", plain)
+        plain = "".join(char for char in plain if not unicodedata.combining(char))
+    words = [NUMBER if word.isdigit() and word != "0" else word for word in _TOKEN.findall(plain)]
+    return list(dict.fromkeys([*words, *_signs(text)]))
+
+
+def _signs(text: str) -> Iterator[str]:
+    yield from (name for name, pattern in _SIGNS.items() if pattern.search(text))
+    if _casings(set(re.findall(r"[A-Za-z]{3,}", text))):
+        yield CASING
+
+
+def _casings(written: set[str]) -> bool:
+    """True where a word stands in two ways, one of them all in capitals, or apart from the beginning of a sentence."""
+    by_word: dict[str, set[str]] = {}
+    for word in written:
+        by_word.setdefault(word.lower(), set()).add(word)
+    return any(len(ways) > 1 and (word.upper() in ways or len(word) > 4) for word, ways in by_word.items())
 
 
 def text_vectors(texts: Sequence[str]) -> Vectors:
@@ -44,10 +86,23 @@ def text_vectors(texts: Sequence[str]) -> Vectors:
 
 @lru_cache(maxsize=65536)
 def _row(word: str) -> int:
-    """Row of a word, or of the longest known beginning of it ("capital" for "capitalizing"); -1 for an unknown word."""
+    """Row of a word, of its longest known beginning ("capital" for "capitalizing"), or of a word one letter off; -1 for an unknown word."""
     rows = _table()[0]
     endings = range(len(word), max(len(word) - MAX_ENDING, MIN_BEGINNING) - 1, -1)
-    return next((rows[word[:end]] for end in (len(word), *endings) if word[:end] in rows), -1)
+    candidates = (word[:end] for end in (len(word), *endings))
+    found = next((rows[candidate] for candidate in candidates if candidate in rows), -1)
+    if found >= 0 or not MIN_MISSPELT <= len(word) <= MAX_MISSPELT:
+        return found
+    return next((rows[candidate] for candidate in _one_letter_off(word) if candidate in rows), -1)
+
+
+def _one_letter_off(word: str) -> Iterator[str]:
+    """Two letters swapped, one missing, one too many, one wrong."""
+    halves = [(word[:cut], word[cut:]) for cut in range(len(word) + 1)]
+    yield from (head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1)
+    yield from (head + letter + tail for head, tail in halves for letter in _LETTERS)
+    yield from (head + tail[1:] for head, tail in halves if tail)
+    yield from (head + letter + tail[1:] for head, tail in halves if tail for letter in _LETTERS)
 
 
 @cache
