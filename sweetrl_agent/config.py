@@ -1,8 +1,8 @@
 """Every setting of the main job: one dataclass per stage, one flat namespace for the command line and for YAML files.
 
 Defaults are the embedded setting, which runs in six minutes on two cores; `configs/paper_backend.yaml` holds the paper's. Where
-they differ, the field says what the paper has. The rates, epochs and weights of rejection fine-tuning, multi-turn DPO and SWEET-RL are what
-an equal search found for each (`benchmarks/search.py`, 10 trials, recorded in `benchmarks/results/search.jsonl`).
+they differ, the field says what the paper has. The rates, epochs and weights of rejection fine-tuning and multi-turn DPO come from an equal search on the
+first embedded tasks; on those of today `benchmarks/search.py` has yet to be run, and SWEET-RL's were set by hand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
         "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
-        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4,
+        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "reference_hidden": True,
     },
 }  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")

@@ -85,6 +85,7 @@ def task_advantages(
     Raises:
         ValueError: If the task has no facts, as rows of the real benchmark have none.
     """
+    _require_facts(task)
     special = frozenset(i for i, fact in enumerate(task.hidden.facts) if fact.is_special)
 
     def verdicts(answers: Sequence[str]) -> list[float]:
@@ -97,8 +98,7 @@ def marginal_advantages(
     task: Task, messages: Messages, texts: Sequence[str], unit_tests: UnitTests, max_turns: int = 0
 ) -> list[float]:
     """A(o, a) expected over all tasks of the family that agree with the dialogue so far; arguments and errors as of `task_advantages`."""
-    if not task.hidden.facts:
-        raise ValueError(f"Expected an embedded task, whose facts are known, got {task.id!r}.")
+    _require_facts(task)
     family, choice = family_of(task)
     heard = _heard(task, messages)
     agreeing = [
@@ -121,8 +121,6 @@ def _advantages(
     task: Task, messages: Messages, texts: Sequence[str], special: Sequence[frozenset[int]], verdicts: Verdicts, max_turns: int
 ) -> list[float]:
     """A(o, a) expected over alternatives, each the set of the positions of its special wishes."""
-    if not task.hidden.facts:
-        raise ValueError(f"Expected an embedded task, whose facts are known, got {task.id!r}.")
     num_topics = len(task.hidden.facts)
     stop = 0.0 if has_fixed_length(num_topics, max_turns) else STOP
     spoken = sum(message["role"] == "assistant" for message in messages)
@@ -147,6 +145,11 @@ def _answers(parsed: Sequence[AgentMessage], verdicts: Verdicts, is_last: bool) 
     """Verdicts on the messages that are graded, by utterance; the last message is, whatever it is."""
     graded = {m.utterance: m.answer if m.answer is not None else m.utterance for m in parsed if m.answer is not None or is_last}
     return dict(zip(graded, verdicts(list(graded.values())), strict=True)) if graded else {}
+
+
+def _require_facts(task: Task) -> None:
+    if not task.hidden.facts:
+        raise ValueError(f"Expected an embedded task, whose facts are known, got {task.id!r}.")
 
 
 def _heard(task: Task, messages: Messages) -> frozenset[int]:

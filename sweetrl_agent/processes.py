@@ -10,6 +10,8 @@ import signal
 _PR_SET_PDEATHSIG = 1
 #: How long an idle thread of OpenMP spins before it sleeps: turns of a loop for GNU's runtime, milliseconds for Intel's and LLVM's.
 PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
+#: All variables that say how OpenMP's threads wait.
+WAITING = ("OMP_WAIT_POLICY", *PATIENCE)
 
 
 def yield_idle_threads() -> None:
@@ -19,7 +21,7 @@ def yield_idle_threads() -> None:
     thread they wait for: the supervised stage then takes 18 times as long on two cores. Set before torch is loaded, and inherited by
     processes that are started from here.
     """
-    if not os.environ.keys() & {"OMP_WAIT_POLICY", *PATIENCE}:
+    if not os.environ.keys() & set(WAITING):
         os.environ.update(PATIENCE)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import RunArguments
-from sweetrl_agent.processes import PATIENCE
+from sweetrl_agent.processes import WAITING
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -98,7 +98,7 @@ def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunA
 
 def _waiting() -> dict[str, str]:
     """How OpenMP's threads wait here, for workers on other machines."""
-    return {name: os.environ[name] for name in ("OMP_WAIT_POLICY", *PATIENCE) if name in os.environ}
+    return {name: os.environ[name] for name in WAITING if name in os.environ}
 
 
 def _workers(ray: Any, count: int) -> list[Any]:

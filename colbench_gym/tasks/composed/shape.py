@@ -97,9 +97,8 @@ class Shape:
         count = min(TRAIN_FAMILIES, len(sets) * 3 // 4) if dial.relevant > 1 else len(sets)
         own = sets[:count] if split == "train" else sets[count : count + UNSEEN_FAMILIES]
         shift = 0
-        if (
-            dial.relevant == 1 and split != "train"
-        ):  # a single topic is known from train or new: then its function is another one
+        if dial.relevant == 1 and split != "train":
+            # There is no new combination of one topic: what is new is the function that it is about.
             own, shift = sets[:UNSEEN_FAMILIES], 1
         for number, relevant in enumerate(own):
             yield self._family(self.bases[(number + shift) % len(self.bases)], relevant, dial)

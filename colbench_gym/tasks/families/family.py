@@ -162,16 +162,17 @@ class Family:
 @lru_cache(maxsize=4096)
 def _run(source: str, calls: tuple[str, ...]) -> tuple[Any, ...] | None:
     namespace: dict[str, Any] = {}
-    exec(_compiled(source, "exec"), namespace)
+    exec(source, namespace)
     try:
-        return tuple(eval(_compiled(call, "eval"), namespace) for call in calls)
+        return tuple(eval(_compiled(call), namespace) for call in calls)
     except Exception:  # an option that cannot be met beside another one: whatever it raises
         return None
 
 
 @lru_cache(maxsize=4096)
-def _compiled(source: str, mode: str) -> Any:
-    return compile(source, "<reference>", mode)
+def _compiled(call: str) -> Any:
+    """A call's code: every reference of a family has the same ten."""
+    return compile(call, "<call>", "eval")
 
 
 def _fill(template: str, slots: dict[str, str]) -> str:
