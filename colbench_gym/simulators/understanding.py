@@ -1,7 +1,7 @@
 """What a message asks of a person whose topics are known by phrases: its points, each about a topic or of another kind.
 
 A message is taken as a whole; it has two points where cutting it in two at a comma, a full stop or an "and" gives two parts that
-are clearly about different things. Topics compete with kinds of question such as "an example, please" and with things on which
+are clearly about different things. Less is asked of a cut between two questions. Topics compete with kinds of question such as "an example, please" and with things on which
 nobody has an opinion. The thresholds were chosen on a development set of questions in people's own words.
 """
 
@@ -19,11 +19,11 @@ from colbench_gym.tasks.task import Fact
 
 #: Scores from which a message is about a topic, and of another kind; what is taken off a kind's score, so that a topic on the same wins.
 MATCH, MATCH_KIND, KIND_COST = 0.45, 0.55, 0.04
-#: Score from which each part of a message is about a topic, how far its second topic must be off, what the whole message
-#: must score on both topics, and how much less than the best topic of the whole the two parts may score on average.
-MATCH_PART, MARGIN_PART, MATCH_WHOLE, LOSS = 0.6, 0.1, 0.35, 0.05
-#: Score from which a part is about a topic whatever the whole is about.
-SURE = 0.75
+#: Score from which each part of a message is about a topic, and how far its second topic must be off; the same for two questions.
+MATCH_PART, MARGIN_PART = 0.6, 0.1
+MATCH_QUESTION, MARGIN_QUESTION = 0.55, 0.0
+#: What the whole message must score on both topics, and from which score on a part is about a topic whatever the whole is about.
+MATCH_WHOLE, SURE = 0.35, 0.75
 #: Below this score a message is about a topic only if nothing else comes so close.
 PLAIN, CLOSE = 0.6, 0.03
 #: How much better than the whole message two parts must be of which one is not about a topic.
@@ -33,9 +33,18 @@ MAX_CUTS, MAX_CHARS = 10, 1500
 POINTLESS = {"blanket", "statement", "none"}
 
 _CUT = re.compile(
-    r"(?<=[?!.;:,])\s+|\s+(?=(?:and|or|also|plus|but|as well as|then)\b)|\s+&\s+|\s+(?:-+|->)\s+|\s+(?=\(\w\)|\d\))",
+    r"(?<=[?!.;:,])\s+|\s+(?=(?:and|or|also|plus|but|as well as|then)\b)|\s+&\s+|\s+(?:-+|->)\s+|\s+(?=\(?\w\)\s|\d\.\s)|\n+",
     re.IGNORECASE,
 )
+_LEAD = (
+    r"(?:\W|\b(?:and|also|plus|then|but|or|second(?:ly)?|next|further(?:more)?|on top of that|besides|apart from that|separately|"
+    r"another (?:thing|one|question)|one more(?: thing)?|same for|\d|[ab])\b)*"
+)
+_QUESTION = (
+    r"(?:how|what|which|whose?|when|where|why|is|isn|are|aren|do|does|did|don|doesn|should|shouldn|shall|can|could|may|might|will|would|must|"
+    r"has|have|any)\b"
+)
+_HEAD, _TAIL = re.compile(rf"\?\W*$|\b{_QUESTION}", re.IGNORECASE), re.compile(_LEAD + _QUESTION, re.IGNORECASE)
 _ASKS = re.compile(r"\?|\b(?:how|what|which|who|whether|please|tell me|let me know|need to know)\b", re.IGNORECASE)
 
 
@@ -78,7 +87,7 @@ def points(message: str, phrases: Phrases, parameters: Sequence[str] = ()) -> li
     if _ASKS.search(text):
         scores[:, _column("statement")] = -1.0
     whole, heads, tails = scores[0], scores[1 : 1 + len(cuts)], scores[1 + len(cuts) :]
-    two = _best_cut(whole, heads, tails)
+    two = _best_cut(whole, heads, tails, [bool(_HEAD.search(head) and _TAIL.match(tail)) for head, tail in cuts])
     if two >= 0:
         return [_point(part, row) for part, row in zip(cuts[two], (heads[two], tails[two]), strict=True)]
     point = _point(text, whole)
@@ -101,7 +110,7 @@ def _column(kind: str) -> int:
     return KINDS.index(kind) - len(KINDS)
 
 
-def _best_cut(whole: Scores, heads: Scores, tails: Scores) -> int:
+def _best_cut(whole: Scores, heads: Scores, tails: Scores, are_questions: Sequence[bool]) -> int:
     """Position of the cut that gives two points; -1 if none does."""
     num_topics = len(whole) - len(KINDS)
     best, number = -1.0, -1
@@ -109,19 +118,20 @@ def _best_cut(whole: Scores, heads: Scores, tails: Scores) -> int:
         tops = [int(part.argmax()) for part in parts]
         kinds = {KINDS[top - num_topics] for top in tops if top >= num_topics}
         mean = float(sum(part[top] for part, top in zip(parts, tops, strict=True))) / 2
-        is_better = mean >= max(best, whole.max() + (GAIN_KIND if kinds else -LOSS))
+        is_better = mean >= max(best, whole.max() + (GAIN_KIND if kinds else 0))
         if tops[0] == tops[1] or kinds & POINTLESS or not is_better:
             continue
         if all(
-            _is_clear(part, top) and (whole[top] >= MATCH_WHOLE or part[top] >= SURE)
+            _is_clear(part, top, are_questions[i]) and (whole[top] >= MATCH_WHOLE or part[top] >= SURE)
             for part, top in zip(parts, tops, strict=True)
         ):
             best, number = mean, i
     return number
 
 
-def _is_clear(scores: Scores, top: int) -> bool:
-    return bool(scores[top] >= max(MATCH_PART, MARGIN_PART + np.partition(scores, -2)[-2]))
+def _is_clear(scores: Scores, top: int, is_question: bool) -> bool:
+    match, margin = (MATCH_QUESTION, MARGIN_QUESTION) if is_question else (MATCH_PART, MARGIN_PART)
+    return bool(scores[top] >= max(match, margin + np.partition(scores, -2)[-2]))
 
 
 def _point(text: str, scores: Scores) -> Point:

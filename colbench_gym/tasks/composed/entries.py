@@ -1,4 +1,4 @@
-"""Composed families over a list of (name, amount) tuples that give a list of (name, number) rows.
+"""Composed families over a list of (name, amount) tuples that give a list of (name, number) rows, one for each entry.
 
 All amounts of the calls are multiples of a quarter, and all factors are powers of two or whole numbers: results are exact in binary,
 so that two right programs never differ in a last digit.
@@ -22,7 +22,13 @@ _CALLS = (
 )
 
 
-def _base(name: str, request: str, core: str) -> Base:
+def _base(name: str, task: str, number: str, code: str) -> Base:
+    """A function that makes a row of each entry."""
+    request = (
+        f"Write a function that {task}. It takes a list of entries, (name, amount) tuples, and returns a list of rows, (name, number) tuples: "
+        f"for each entry a row with the same name, whose number is {number}, in the same order."
+    )
+    core = f"rows = [(name, {code}) for name, amount in entries]"
     example = f'{name}([("cleo", 10.5), ("ben", 20), ("cleo", 7.25)])'
     return Base(name, request, f"def {name}(entries)", core, tuple(f"{name}({call})" for call in _CALLS), example)
 
@@ -40,6 +46,11 @@ def _named(name: str) -> str:
 def _counted(amount: str) -> str:
     """Code that gives every entry a new amount."""
     return f"entries = [(name, {amount}) for name, amount in entries]"
+
+
+def _renamed(name: str) -> str:
+    """Code that gives every row a new name."""
+    return f"rows = [({name}, number) for name, number in rows]"
 
 
 def _numbered(number: str) -> str:
@@ -78,8 +89,8 @@ _BEFORE = (
             ("What about an entry with an empty name?", "What if nobody's name is given?"),
             "An empty name is a name like any other.",
             ("Leave out every entry whose name is empty.", _only('name != ""')),
-            ('Replace an empty name by "other", and count the entry under that name.', _named('name or "other"')),
-            ('Replace an empty name by "guest", and count the entry under that name.', _named('name or "guest"')),
+            ('Replace an empty name by "other".', _named('name or "other"')),
+            ('Replace an empty name by "guest".', _named('name or "guest"')),
         )
     ),
     Step(
@@ -88,15 +99,15 @@ _BEFORE = (
             ("Does anybody have two names?", "Do different names stand for the same person?"),
             "Different names are different people.",
             (
-                'Replace the name "rob" by "bob" in every entry: both are the same person.',
+                'Replace the name "rob" by "bob" wherever it stands: both are the same person.',
                 _named('"bob" if name == "rob" else name'),
             ),
             (
-                'Replace the name "liz" by "eve" in every entry: both are the same person.',
+                'Replace the name "liz" by "eve" wherever it stands: both are the same person.',
                 _named('"eve" if name == "liz" else name'),
             ),
             (
-                'Replace the name "tony" by "tom" in every entry: both are the same person.',
+                'Replace the name "tony" by "tom" wherever it stands: both are the same person.',
                 _named('"tom" if name == "tony" else name'),
             ),
         )
@@ -117,16 +128,16 @@ _BEFORE = (
             ("What about duplicate entries?", "Does an entry count twice if it is there twice?"),
             "Repeated entries count every time.",
             (
-                "If several entries have the same name and the same amount, keep only the first of them and leave out the others.",
+                "If several entries have the same name and the same amount, keep only the first of them.",
                 "entries = list(dict.fromkeys(entries))",
             ),
             (
-                "Leave out every entry that occurs more than once in the list, with the same name and amount: all of its copies.",
-                "entries = [entry for entry in entries if entries.count(entry) == 1]",
+                "If a name comes several times in the list, keep only its first entry.",
+                "first = {}\nfor name, amount in entries:\n    first.setdefault(name, amount)\nentries = list(first.items())",
             ),
             (
-                "Leave out an entry if the entry right before it in the list has the same name and the same amount.",
-                "entries = [entry for place, entry in enumerate(entries) if place == 0 or entry != entries[place - 1]]",
+                "If a name comes several times in the list, leave out all of its entries.",
+                f"names = [name for name, amount in entries]\n{_only('names.count(name) == 1')}",
             ),
         )
     ),
@@ -135,44 +146,31 @@ _BEFORE = (
             "negative",
             ("What about negative amounts?", "Can an amount be below zero, and what then?"),
             "Negative amounts count as they are.",
-            ("Leave out every entry whose amount is below zero.", _only("amount >= 0")),
-            ("First change the amounts below zero: use them without their minus, so -3 becomes 3.", _counted("abs(amount)")),
-            (
-                "First change the amounts below zero: double them, so -3 becomes -6.",
-                _counted("amount * 2 if amount < 0 else amount"),
-            ),
+            ("Before you use the amounts, leave out every entry whose amount is below zero.", _only("amount >= 0")),
+            ("Before you use the amounts, take the minus off those below zero, so -3 becomes 3.", _counted("abs(amount)")),
+            ("Before you use the amounts, replace those below zero by 0.", _counted("max(amount, 0)")),
         )
-    ),
-    Step(
-        wish_topic(
-            "case",
-            ("Do upper and lower case matter in the names?", "Are Cleo and cleo the same name?"),
-            "Upper and lower case stay as they are and make different names.",
-            ("As the last step before you make the rows, write every name in lower case.", _named("name.lower()")),
-            ("As the last step before you make the rows, write every name in upper case.", _named("name.upper()")),
-            (
-                "As the last step before you make the rows, write every name as Python's capitalize does.",
-                _named("name.capitalize()"),
-            ),
-        ),
-        order=1,
     ),
 )
 _AFTER = (
     Step(
         wish_topic(
+            "case",
+            ("Do upper and lower case matter in the names?", "Are Cleo and cleo the same name?"),
+            "Upper and lower case stay as they are and make different names.",
+            ("Write the name of every row in lower case.", _renamed("name.lower()")),
+            ("Write the name of every row in upper case.", _renamed("name.upper()")),
+            ("Write the name of every row as Python's capitalize does.", _renamed("name.capitalize()")),
+        )
+    ),
+    Step(
+        wish_topic(
             "rounding",
             ("How should the numbers be rounded?", "How many decimals do you want?"),
             "No rounding, give the exact numbers.",
-            (
-                "When the number of a row is complete, round it as Python's round does, to a whole number.",
-                _numbered("round(number)"),
-            ),
-            (
-                "When the number of a row is complete, round it as Python's round does, to one decimal.",
-                _numbered("round(number, 1)"),
-            ),
-            ("When the number of a row is complete, round it down to a whole number.", _numbered("int(number // 1)")),
+            ("Round the number of every row to a whole number, as Python's round does.", _numbered("round(number)")),
+            ("Round the number of every row to one decimal, as Python's round does.", _numbered("round(number, 1)")),
+            ("Convert the number of every row to a whole number, as Python's int does: 2.75 becomes 2.", _numbered("int(number)")),
         ),
         order=1,
     ),
@@ -202,15 +200,15 @@ _AFTER = (
             ("In which order do you want the rows?", "Should the result be sorted?"),
             "The rows stay in the order described.",
             (
-                "Sort the complete rows by name, as Python sorts texts; rows with equal names keep their order.",
+                "Sort the complete rows by name, as Python sorts texts.",
                 "rows = sorted(rows, key=lambda row: row[0])",
             ),
             (
-                "Sort the complete rows by number, the smallest first; rows with equal numbers keep their order.",
+                "Sort the complete rows by number, the smallest first.",
                 "rows = sorted(rows, key=lambda row: row[1])",
             ),
             (
-                "Sort the complete rows by number, the largest first; rows with equal numbers keep their order.",
+                "Sort the complete rows by number, the largest first.",
                 "rows = sorted(rows, key=lambda row: -row[1])",
             ),
         ),
@@ -271,25 +269,10 @@ _AFTER = (
 ENTRIES = Shape(
     name="entries",
     bases=(
-        _base(
-            "totals",
-            "Write a function that adds up the amounts of each name. It takes a list of entries, (name, amount) tuples, and returns a list of rows, "
-            "(name, total) tuples: one row for each different name, in the order in which the names first appear.",
-            "sums = {}\nfor name, amount in entries:\n    sums[name] = sums.get(name, 0) + amount\nrows = list(sums.items())",
-        ),
-        _base(
-            "bills",
-            "Write a function that adds up the bill of each name: every entry adds its amount plus 2 to the bill of its name. It takes a list of entries, "
-            "(name, amount) tuples, and returns a list of rows, (name, bill) tuples: one row for each different name, "
-            "in the order in which the names first appear.",
-            "bill = {}\nfor name, amount in entries:\n    bill[name] = bill.get(name, 0) + amount + 2\nrows = list(bill.items())",
-        ),
-        _base(
-            "running_totals",
-            "Write a function that adds up amounts step by step. It takes a list of entries, (name, amount) tuples, and returns a list of rows, "
-            "(name, running total) tuples: one row for each entry, in the same order; the running total is the sum of all amounts so far, of all names.",
-            "rows = []\nrunning = 0\nfor name, amount in entries:\n    running += amount\n    rows.append((name, running))",
-        ),
+        _base("add_deposit", "adds a deposit of 2 to every amount", "the amount plus 2", "amount + 2"),
+        _base("double_amounts", "doubles every amount", "the amount times 2", "amount * 2"),
+        _base("halve_amounts", "cuts every amount in half", "the amount divided by 2", "amount / 2"),
+        _base("triple_amounts", "triples every amount", "the amount times 3", "amount * 3"),
     ),
     before=_BEFORE,
     after=_AFTER,

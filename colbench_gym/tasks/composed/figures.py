@@ -46,15 +46,15 @@ _BEFORE = (
             ("Is there a code for a failed measurement?", "How is a number marked that could not be taken?"),
             "No number stands for anything else.",
             (
-                "A 99 means that nothing was measured: leave out every 99 before you use the numbers.",
+                "A 99 means that nothing was measured: before you use the numbers, leave out those equal to 99.",
                 "values = [v for v in values if v != 99]",
             ),
             (
-                "A -1 means that nothing was measured: leave out every -1 before you use the numbers.",
+                "A -1 means that nothing was measured: before you use the numbers, leave out those equal to -1.",
                 "values = [v for v in values if v != -1]",
             ),
             (
-                "A 2 means that nothing was measured: leave out every 2 before you use the numbers.",
+                "A 2 means that nothing was measured: before you use the numbers, leave out those equal to 2.",
                 "values = [v for v in values if v != 2]",
             ),
         ),
@@ -66,15 +66,15 @@ _BEFORE = (
             ("In which unit are the numbers?", "Do I have to convert the unit?"),
             "The unit stays as it is.",
             (
-                "The numbers count dozens: multiply every number by 12, then go on as described.",
+                "The numbers count dozens: multiply each of them by 12 before you use them.",
                 "values = [v * 12 for v in values]",
             ),
             (
-                "The numbers count weeks: multiply every number by 7, then go on as described.",
+                "The numbers count weeks: multiply each of them by 7 before you use them.",
                 "values = [v * 7 for v in values]",
             ),
             (
-                "The numbers count halves: divide every number by 2, then go on as described.",
+                "The numbers count halves: divide each of them by 2 before you use them.",
                 "values = [v / 2 for v in values]",
             ),
         )
@@ -86,7 +86,7 @@ _BEFORE = (
             "Negative numbers count as they are.",
             ("Leave out every number below zero.", "values = [v for v in values if v >= 0]"),
             ("Use every number below zero without its minus, so -3 becomes 3.", "values = [abs(v) for v in values]"),
-            ("Double every number below zero, so -3 becomes -6.", "values = [v * 2 if v < 0 else v for v in values]"),
+            ("Replace every number below zero by 10.", "values = [10 if v < 0 else v for v in values]"),
         )
     ),
     Step(
@@ -192,13 +192,13 @@ _AFTER = (
             "text",
             ("Do you want a text or a plain number back?", "Should the result be written out in some way?"),
             "Give a plain number.",
-            ('Return the finished result as a string instead of a number: 7.5 becomes "7.5".', "result = str(result)"),
+            ('Return the finished result as a string, as Python\'s str gives it: 7.5 becomes "7.5".', "result = str(result)"),
             (
-                'Return the finished result as a string with a star behind it: 7.5 becomes "7.5*".',
+                'Return the finished result as a string, as Python\'s str gives it, with a star behind it: 7.5 becomes "7.5*".',
                 'result = str(result) + "*"',
             ),
             (
-                'Return the finished result as a string with a dollar sign in front: 7.5 becomes "$7.5".',
+                'Return the finished result as a string, as Python\'s str gives it, with a dollar sign in front: 7.5 becomes "$7.5".',
                 'result = "$" + str(result)',
             ),
         ),
@@ -219,11 +219,7 @@ FIGURES = Shape(
             "Write a function that says what is left of 200 when a list of numbers is taken away from it: its result is 200 minus their sum.",
             "result = 200 - sum(values)",
         ),
-        _base(
-            "price",
-            "Write a function that gives the price of a list of quantities, at 1.5 for one unit: its result is their sum times 1.5.",
-            "result = 1.5 * sum(values)",
-        ),
+        _base("largest", "Write a function that gives the largest of a list of numbers.", "result = max(values)"),
     ),
     before=_BEFORE,
     after=_AFTER,

@@ -106,10 +106,10 @@ class Shape:
     def _family(self, base: Base, relevant: tuple[int, ...], dial: Dial) -> Family:
         topics = [step.topic for step in self.steps]
         name = "+".join([base.name, *(topics[i].name for i in relevant)])
-        rng = random.Random(name)
         usual = [topic.without_wishes() for topic in self._usual(base) if topic not in [topics[i] for i in relevant]]
         listed = [*(topics[i] for i in relevant), *usual[: dial.topics - len(relevant)]]
-        rng.shuffle(listed)
+        order = [topic.name for topic in (*topics, *decoys(self.name))]
+        listed.sort(key=lambda topic: order.index(topic.name))
         return ComposedFamily(
             name=name,
             area=self.name,
@@ -119,7 +119,6 @@ class Shape:
             topics=tuple(listed),
             calls=base.calls,
             example=base.example,
-            sequence=tuple(topic.name for topic in (*topics, *decoys(self.name))),
             shape=self,
             base=base,
         )

@@ -19,18 +19,16 @@ _CALLS = (
     '"so so many of x-mas, trips a South @guide"',
     '"#one @two 3 re-do! and last and last Never."',
 )
-_WORDS = "A word is whatever stands between blanks."
 
 
-def _base(name: str, request: str, core: str) -> Base:
-    return Base(
-        name,
-        f"{request} {_WORDS}",
-        f"def {name}(text)",
-        core,
-        tuple(f"{name}({call})" for call in _CALLS),
-        f'{name}("Three small, red houses")',
+def _base(name: str, sign: str, char: str, made: str) -> Base:
+    """A function that joins the words of a text."""
+    request = (
+        f"Write a function that joins the words of a text to one line, with {sign} between two words: from \"red house\" it makes "
+        f"\"{made}\". A word is whatever stands between blanks."
     )
+    calls = tuple(f"{name}({call})" for call in _CALLS)
+    return Base(name, request, f"def {name}(text)", f'line = "{char}".join(words)', calls, f'{name}("Three small, red houses")')
 
 
 def _only(condition: str) -> str:
@@ -48,10 +46,9 @@ def _last(condition: str) -> str:
     return f"words = [w for w in words if not {condition}] + [w for w in words if {condition}]"
 
 
-def _short(table: dict[str, str]) -> str:
-    """Code that replaces words by others."""
-    pairs = ", ".join(f'"{long}": "{short}"' for long, short in table.items())
-    return _each(f"{{{pairs}}}.get(w.lower(), w)")
+def _short(word: str, short: str) -> str:
+    """Code that replaces a word by another."""
+    return _each(f'"{short}" if w == "{word}" else w')
 
 
 _BEFORE = (
@@ -121,13 +118,10 @@ _BEFORE = (
             "filler",
             ("Do words such as articles count?", "Are there words without meaning to leave out?"),
             "Every kind of word is used.",
-            ('Leave out the words "the" and "a", in capital or small letters.', _only('w.lower() not in ("the", "a")')),
-            ('Leave out the words "and" and "or", in capital or small letters.', _only('w.lower() not in ("and", "or")')),
-            ('Leave out the words "of" and "for", in capital or small letters.', _only('w.lower() not in ("of", "for")')),
-            (
-                'Leave out the words "the", "of" and "and", in capital or small letters.',
-                _only('w.lower() not in ("the", "of", "and")'),
-            ),
+            ('Leave out the words "the" and "a".', _only('w not in ("the", "a")')),
+            ('Leave out the words "and" and "or".', _only('w not in ("and", "or")')),
+            ('Leave out the words "of" and "for".', _only('w not in ("of", "for")')),
+            ('Leave out the words "the", "of" and "and".', _only('w not in ("the", "of", "and")')),
         )
     ),
     Step(
@@ -182,22 +176,10 @@ _BEFORE = (
             "shorthand",
             ("Are there abbreviations to use?", "Is any word replaced by a shorter form?"),
             "Every word is written out as it is.",
-            (
-                'Replace the word "street" by "St" and the word "road" by "Rd", whether they have capital letters or not.',
-                _short({"street": "St", "road": "Rd"}),
-            ),
-            (
-                'Replace the word "north" by "N" and the word "south" by "S", whether they have capital letters or not.',
-                _short({"north": "N", "south": "S"}),
-            ),
-            (
-                'Replace the word "doctor" by "Dr" and the word "company" by "Co", whether they have capital letters or not.',
-                _short({"doctor": "Dr", "company": "Co"}),
-            ),
-            (
-                'Replace the word "and" by "&" and the word "or" by "|", whether they have capital letters or not.',
-                _short({"and": "&", "or": "|"}),
-            ),
+            ('Write "&" instead of the word "and".', _short("and", "&")),
+            ('Write "o." instead of the word "of".', _short("of", "o.")),
+            ('Write "4" instead of the word "for".', _short("for", "4")),
+            ('Write "th" instead of the word "the".', _short("the", "th")),
         )
     ),
     Step(
@@ -250,54 +232,23 @@ _BEFORE = (
 _AFTER = (
     Step(
         wish_topic(
-            "counter",
-            ("Should the words be numbered?", "Do you want a counter at each word?"),
-            "The words have no numbers.",
-            (
-                'Put a number and a colon directly in front of every part of the line, counted from 1, so "red house" becomes "1:red 2:house".',
-                'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" "), 1))',
-            ),
-            (
-                'Put a number and a colon directly in front of every part of the line, counted from 0, so "red house" becomes "0:red 1:house".',
-                'line = " ".join(f"{i}:{part}" for i, part in enumerate(line.split(" ")))',
-            ),
-            (
-                'Put a number in round brackets directly behind every part of the line, counted from 1, so "red house" becomes "red(1) house(2)".',
-                'line = " ".join(f"{part}({i})" for i, part in enumerate(line.split(" "), 1))',
-            ),
-        )
-    ),
-    Step(
-        wish_topic(
-            "glue",
-            ("What stands between the words?", "Are the words joined with blanks?"),
-            "One blank stands between two words.",
-            ("Replace every blank of the line by a hyphen.", 'line = line.replace(" ", "-")'),
-            ("Replace every blank of the line by an underscore.", 'line = line.replace(" ", "_")'),
-            ("Replace every blank of the line by a slash.", 'line = line.replace(" ", "/")'),
-            ("Remove every blank from the line.", 'line = line.replace(" ", "")'),
-        ),
-        order=1,
-    ),
-    Step(
-        wish_topic(
             "width",
             ("How long may the line be?", "Is there a longest allowed length?"),
             "The line may have any length.",
             (
-                "Cut the line down to its first 12 characters when it is made, before anything is added at its two ends.",
+                "Cut the joined line down to its first 12 characters, before anything is added to it.",
                 "line = line[:12]",
             ),
             (
-                "Cut the line down to its first 20 characters when it is made, before anything is added at its two ends.",
+                "Cut the joined line down to its first 20 characters, before anything is added to it.",
                 "line = line[:20]",
             ),
             (
-                "Cut the line down to its first 25 characters when it is made, before anything is added at its two ends.",
+                "Cut the joined line down to its first 25 characters, before anything is added to it.",
                 "line = line[:25]",
             ),
             (
-                "Cut the line down to its last 15 characters when it is made, before anything is added at its two ends.",
+                "Cut the joined line down to its last 15 characters, before anything is added to it.",
                 "line = line[-15:]",
             ),
         ),
@@ -344,10 +295,10 @@ _AFTER = (
             "padding",
             ("Should the line be padded?", "Is a short line filled up?"),
             "A short line stays short.",
-            ("Last of all, fill the line up with dots on the right until it has 60 characters.", 'line = line.ljust(60, ".")'),
-            ("Last of all, fill the line up with dots on the left until it has 60 characters.", 'line = line.rjust(60, ".")'),
-            ("Last of all, fill the line up with stars on the right until it has 70 characters.", 'line = line.ljust(70, "*")'),
-            ("Last of all, fill the line up with stars on the left until it has 70 characters.", 'line = line.rjust(70, "*")'),
+            ('Last of all, pad the line on the right with dots, ".", to a length of 60 characters.', 'line = line.ljust(60, ".")'),
+            ('Last of all, pad the line on the left with dots, ".", to a length of 60 characters.', 'line = line.rjust(60, ".")'),
+            ('Last of all, pad the line on the right with stars, "*", to a length of 70 characters.', 'line = line.ljust(70, "*")'),
+            ('Last of all, pad the line on the left with stars, "*", to a length of 70 characters.', 'line = line.rjust(70, "*")'),
         ),
         order=5,
     ),
@@ -367,29 +318,10 @@ _AFTER = (
 TEXTS = Shape(
     name="texts",
     bases=(
-        _base(
-            "make_label",
-            "Write a function that joins the words of a text to one line, with one blank between two words.",
-            'line = " ".join(words)',
-        ),
-        _base(
-            "short_code",
-            "Write a function that cuts every word of a text down to its first four characters, and joins them to one line with one blank between: "
-            'from "red houses" it makes "red hous".',
-            'line = " ".join(w[:4] for w in words)',
-        ),
-        _base(
-            "sized_words",
-            "Write a function that adds to every word of a text its number of characters, directly behind it, "
-            'and joins them to one line with one blank between: from "red house" it makes "red3 house5".',
-            'line = " ".join(w + str(len(w)) for w in words)',
-        ),
-        _base(
-            "menu_line",
-            "Write a function that adds a semicolon directly behind every word of a text, the last one too, "
-            'and joins them to one line with one blank between: from "red house" it makes "red; house;".',
-            'line = " ".join(w + ";" for w in words)',
-        ),
+        _base("make_label", "one blank", " ", "red house"),
+        _base("make_handle", "a hyphen", "-", "red-house"),
+        _base("make_path", "a slash", "/", "red/house"),
+        _base("make_record", "a semicolon", ";", "red;house"),
     ),
     before=_BEFORE,
     after=_AFTER,

@@ -73,11 +73,10 @@ class Family:
         request: What the person says first, without cues: one to three sentences, vague on purpose.
         signature: ``def name(arguments)``.
         template: Source of the reference, with slots.
-        topics: The points on which the request is silent.
+        topics: The points on which the request is silent, in the order in which the function takes them up.
         calls: Ten expressions that call the function; together they tell every option of every topic apart.
         example: One more call, which shows what the arguments look like.
         defaults: Code of the slots of topics that are not on the list.
-        sequence: Names of topics in the order in which the function takes them up, those on the list among them.
     """
 
     name: str
@@ -89,7 +88,6 @@ class Family:
     calls: tuple[str, ...]
     example: str = ""
     defaults: dict[str, str] = field(default_factory=dict, hash=False)
-    sequence: tuple[str, ...] = ()
 
     @cached_property
     def relevant(self) -> tuple[int, ...]:
@@ -153,10 +151,10 @@ class Family:
         kept, plain = own[:relevant], [topic.without_wishes() for topic in own[relevant:]]
         listed = [*kept, *plain, *decoys][:topics]
         left = plain[max(topics - relevant, 0) :]
-        rng.shuffle(listed)
+        order = [topic.name for topic in (*self.topics, *decoys)]
+        listed.sort(key=lambda topic: order.index(topic.name))
         code = {slot: source for topic in left for slot, source in topic.options[0].code.items()}
-        sequence = tuple(topic.name for topic in (*self.topics, *decoys))
-        return replace(self, topics=tuple(listed), defaults=code, sequence=sequence)
+        return replace(self, topics=tuple(listed), defaults=code)
 
 
 @lru_cache(maxsize=4096)

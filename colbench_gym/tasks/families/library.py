@@ -193,7 +193,7 @@ def hold_queue(holds):
                 (
                     Option("A person may be in the queue more than once.", {}),
                     Option(
-                        "Keep each name only once, with its earliest hold of those that count.",
+                        "If a name comes several times in the queue, keep only its first place.",
                         {"again": "if name in names:\n    continue"},
                     ),
                 ),
@@ -267,7 +267,7 @@ def catalogue_label(title, author, year):
                 ("Should the author's name be in full?", "Can I shorten the author?"),
                 (
                     Option("Give the author in full.", {}),
-                    Option("Give only the last word of the author's name.", {"author": 'author = author.split(" ")[-1]'}),
+                    Option("Give only the first 5 letters of the author's name.", {"author": "author = author[:5]"}),
                     Option("Give only the first 3 letters of the author's name.", {"author": "author = author[:3]"}),
                 ),
                 ("author", "name", "surname", "last", "shorten"),

@@ -209,11 +209,11 @@ def luggage_fee(weights, allowance):
                 (
                     Option("Charge for part of a kilo in proportion.", {}),
                     Option(
-                        "First round the weight of each bag up to a whole kilo, and work only with that.",
+                        "Round the weight of each bag up to a whole kilo, so a bag of 18.5 counts as 19.",
                         {"part": "weight = int(-(-weight // 1))"},
                     ),
                     Option(
-                        "First round the weight of each bag down to a whole kilo, and work only with that.",
+                        "Use only the whole kilos of each bag, so a bag of 18.5 counts as 18.",
                         {"part": "weight = int(weight // 1)"},
                     ),
                 ),
