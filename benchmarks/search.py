@@ -46,7 +46,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     "sweet": {**_CREDIT, "reference_hidden": [False, True]},
 }
 #: Amounts that all algorithms share in a comparison.
-SHARED = ["--num_tasks", "600", "--num_states", "1200", "--pairs_per_turn", "2"]
+SHARED = ["--num_tasks", "600", "--num_states", "1000", "--pairs_per_turn", "2"]
 HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[1800:]", "--unseen_tasks", ""]
 
 

@@ -64,7 +64,9 @@ def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[st
     facts = {fact.topic: fact for fact in task.hidden.facts}
     said = [fact.topic for fact in task.hidden.facts if fact.sentence in reply]
     if question["topics"]:
-        expected = [" ".join(facts[name].sentence for name in order) for order in (question["topics"], question["topics"][::-1])]
+        expected = [
+            " ".join(facts[name].sentence for name in order) for order in (question["topics"], question["topics"][::-1])
+        ]
     elif question["kind"] == "blanket":
         expected = list(BROAD_REPLIES)
     elif question["kind"] == "nobody":
@@ -80,7 +82,9 @@ def measured(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     human = ScriptedHuman()
     for row in rows:
         task = task_of(row)
-        human.reply(task, Dialogue((Message("user", task.description),)).add("assistant", "Hello?"), seed=0)  # phrases are indexed once a task
+        human.reply(
+            task, Dialogue((Message("user", task.description),)).add("assistant", "Hello?"), seed=0
+        )  # phrases are indexed once a task
         yield from ({**question, "function": row["function"], **asked(human, task, question)} for question in row["questions"])
 
 
@@ -111,7 +115,9 @@ def main() -> None:
     if given.wrong and given.half == "development":
         for row in results:
             if not row["right"]:
-                print(f"{row['function']} {row['kind']} {row['topics']} -> {row['said']}: {row['question']}\n    {row['reply']}")
+                print(
+                    f"{row['function']} {row['kind']} {row['topics']} -> {row['said']}: {row['question']}\n    {row['reply']}"
+                )
     record = {"half": given.half, **summary(results), "when": datetime.now(UTC).date().isoformat()}
     print(json.dumps(record, indent=1))
     if given.output:

@@ -22,6 +22,8 @@ MATCH, MATCH_KIND, KIND_COST = 0.45, 0.55, 0.04
 #: Score from which each part of a message is about a topic, and how far its second topic must be off; the same for two questions.
 MATCH_PART, MARGIN_PART = 0.6, 0.1
 MATCH_QUESTION, MARGIN_QUESTION = 0.55, 0.0
+#: How much less than the best topic of the whole the two questions may score on average.
+LOSS_QUESTION = 0.02
 #: What the whole message must score on both topics, and from which score on a part is about a topic whatever the whole is about.
 MATCH_WHOLE, SURE = 0.35, 0.75
 #: Below this score a message is about a topic only if nothing else comes so close.
@@ -118,7 +120,8 @@ def _best_cut(whole: Scores, heads: Scores, tails: Scores, are_questions: Sequen
         tops = [int(part.argmax()) for part in parts]
         kinds = {KINDS[top - num_topics] for top in tops if top >= num_topics}
         mean = float(sum(part[top] for part, top in zip(parts, tops, strict=True))) / 2
-        is_better = mean >= max(best, whole.max() + (GAIN_KIND if kinds else 0))
+        gain = GAIN_KIND if kinds else -LOSS_QUESTION if are_questions[i] else 0.0
+        is_better = mean >= max(best, whole.max() + gain)
         if tops[0] == tops[1] or kinds & POINTLESS or not is_better:
             continue
         if all(

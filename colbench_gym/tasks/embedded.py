@@ -70,12 +70,15 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     if domain and domain not in known:
         raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {tuple(known)}, got {domain!r}.")
     dial = parse_dial(query)
-    own = families(split, dial, known[domain] if domain else SPLITS[split])
+    asked = known[domain] if domain else SPLITS[split]
+    own = families(split, dial, asked)
     columns = [[make_task(family, choice, dial) for choice in _choices(family, split, dial)] for family in own]
     longest = max(map(len, columns), default=0)
     if not longest:
+        topics, relevant = (max(bounds) for bounds in zip(*map(_longest, asked), strict=True))
         raise ValueError(
-            f"No family of {'embedded:' + place!r} has tasks at the dial {dial.query!r}; ask for fewer topics or wishes."
+            f"No family of {'embedded:' + place!r} has tasks at the dial {dial.query!r}: `topics` can be at most {topics} there and "
+            f"`relevant` at most {relevant}; within these, ask for fewer `wishes`."
         )
     return tuple(column[i] for i in range(longest) for column in columns if i < len(column))
 
@@ -99,7 +102,6 @@ def make_task(family: Family, choice: Choice, dial: Dial = STANDARD) -> Task:
         Fact(
             topic.name,
             topic.options[index].says,
-            topic.keywords,
             is_special=index > 0,
             phrases=(*topic.asks, *topic.paraphrases),
         )
@@ -179,6 +181,12 @@ def _families_of(domain: str, split: str, dial: Dial) -> tuple[Family, ...]:
         return tuple(SHAPES[domain].families(dial, "unseen" if split == "unseen" else "train"))
     fitted = (family.within(dial.topics, dial.relevant, decoys(domain)) for family in written_families(domain))
     return tuple(family for family in fitted if family is not None)
+
+
+def _longest(domain: str) -> tuple[int, int]:
+    """The longest list of a domain's families, and the most topics that can be relevant to one of them."""
+    own = SHAPES[domain].steps if domain in SHAPES else max((family.topics for family in written_families(domain)), key=len)
+    return len(own) + len(decoys(domain)), len(own)
 
 
 @cache

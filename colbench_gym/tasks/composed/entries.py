@@ -170,7 +170,10 @@ _AFTER = (
             "No rounding, give the exact numbers.",
             ("Round the number of every row to a whole number, as Python's round does.", _numbered("round(number)")),
             ("Round the number of every row to one decimal, as Python's round does.", _numbered("round(number, 1)")),
-            ("Convert the number of every row to a whole number, as Python's int does: 2.75 becomes 2.", _numbered("int(number)")),
+            (
+                "Convert the number of every row to a whole number, as Python's int does: 2.75 becomes 2.",
+                _numbered("int(number)"),
+            ),
         ),
         order=1,
     ),

@@ -24,8 +24,8 @@ _CALLS = (
 def _base(name: str, sign: str, char: str, made: str) -> Base:
     """A function that joins the words of a text."""
     request = (
-        f"Write a function that joins the words of a text to one line, with {sign} between two words: from \"red house\" it makes "
-        f"\"{made}\". A word is whatever stands between blanks."
+        f'Write a function that joins the words of a text to one line, with {sign} between two words: from "red house" it makes '
+        f'"{made}". A word is whatever stands between blanks.'
     )
     calls = tuple(f"{name}({call})" for call in _CALLS)
     return Base(name, request, f"def {name}(text)", f'line = "{char}".join(words)', calls, f'{name}("Three small, red houses")')
@@ -151,7 +151,7 @@ _BEFORE = (
             ("Leave out every word that consists of digits only.", _only("not w.isdigit()")),
             ("Leave out every word that has a digit anywhere in it.", _only("not any(c.isdigit() for c in w)")),
             ("Move every word that consists of digits only behind all other words.", _last("w.isdigit()")),
-            ('Replace every word that consists of digits only by "N".', _each('"N" if w.isdigit() else w')),
+            ('Write "N" instead of every word that consists of digits only.', _each('"N" if w.isdigit() else w')),
         )
     ),
     Step(
@@ -190,7 +190,7 @@ _BEFORE = (
             ("Leave out every word that starts with #.", _only('not w.startswith("#")')),
             ('Remove the # from the start of every word that has one there: "#now" becomes "now".', _each('w.lstrip("#")')),
             ("Move every word that starts with # behind all other words.", _last('w.startswith("#")')),
-            ('Replace every word that starts with # by "TAG".', _each('"TAG" if w.startswith("#") else w')),
+            ('Write "TAG" instead of every word that starts with #.', _each('"TAG" if w.startswith("#") else w')),
         )
     ),
     Step(
@@ -200,7 +200,7 @@ _BEFORE = (
             "Mentions are words like all others.",
             ("Leave out every word that starts with @.", _only('not w.startswith("@")')),
             ('Remove the @ from the start of every word that has one there: "@anna" becomes "anna".', _each('w.lstrip("@")')),
-            ('Replace every word that starts with @ by "YOU".', _each('"YOU" if w.startswith("@") else w')),
+            ('Write "YOU" instead of every word that starts with @.', _each('"YOU" if w.startswith("@") else w')),
             ("Move every word that starts with @ behind all other words.", _last('w.startswith("@")')),
         )
     ),
@@ -218,11 +218,11 @@ _BEFORE = (
                 "words = words[::-1]",
             ),
             (
-                "After any other change to the words, sort them by length, shortest first, words of equal length in old order; only then make the line.",
+                "After any other change to the words, sort them by length, shortest first; only then make the line.",
                 "words = sorted(words, key=len)",
             ),
             (
-                "After any other change to the words, sort them by length, longest first, words of equal length in old order; only then make the line.",
+                "After any other change to the words, sort them by length, longest first; only then make the line.",
                 "words = sorted(words, key=lambda w: -len(w))",
             ),
         ),
@@ -295,10 +295,10 @@ _AFTER = (
             "padding",
             ("Should the line be padded?", "Is a short line filled up?"),
             "A short line stays short.",
-            ('Last of all, pad the line on the right with dots, ".", to a length of 60 characters.', 'line = line.ljust(60, ".")'),
-            ('Last of all, pad the line on the left with dots, ".", to a length of 60 characters.', 'line = line.rjust(60, ".")'),
-            ('Last of all, pad the line on the right with stars, "*", to a length of 70 characters.', 'line = line.ljust(70, "*")'),
-            ('Last of all, pad the line on the left with stars, "*", to a length of 70 characters.', 'line = line.rjust(70, "*")'),
+            ('Last of all, put dots, ".", behind the line until it has 60 characters.', 'line = line.ljust(60, ".")'),
+            ('Last of all, put dots, ".", in front of the line until it has 60 characters.', 'line = line.rjust(60, ".")'),
+            ('Last of all, put stars, "*", behind the line until it has 70 characters.', 'line = line.ljust(70, "*")'),
+            ('Last of all, put stars, "*", in front of the line until it has 70 characters.', 'line = line.rjust(70, "*")'),
         ),
         order=5,
     ),

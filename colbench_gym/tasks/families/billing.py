@@ -25,7 +25,6 @@ def negatives(variable: str, kinds: Sequence[str] = ("skip", "zero")) -> Topic:
         "negative",
         ("What about negative numbers?", "Can a number be below zero, and what then?"),
         (Option("Negative numbers count as they are.", {}), *(wishes[kind] for kind in kinds)),
-        ("negative", "minus", "below", "zero"),
     )
 
 
@@ -39,7 +38,6 @@ def letters(variable: str) -> Topic:
             Option("Write names in small letters.", {"letters": f"{variable} = {variable}.lower()"}),
             Option("Write names in capital letters.", {"letters": f"{variable} = {variable}.upper()"}),
         ),
-        ("letters", "capital", "small", "upper", "lower", "case"),
     )
 
 
@@ -53,7 +51,6 @@ def blanks(variable: str, kinds: Sequence[str] = ("skip", "other")) -> Topic:
         "blank",
         ("What if the name is blank?", "How do I treat entries without a name?"),
         (Option("Blank names stay blank.", {}), *(wishes[kind] for kind in kinds)),
-        ("blank", "empty", "missing", "without"),
     )
 
 
@@ -66,7 +63,6 @@ def zeros(variable: str) -> Topic:
             Option("Entries of zero stay in.", {}),
             Option("Leave out entries of zero.", {"zero": f"if {variable} == 0:\n    continue"}),
         ),
-        ("zero", "leave", "listed"),
     )
 
 
@@ -84,7 +80,6 @@ def order(variable: str, kinds: Sequence[str] = ("name", "largest")) -> Topic:
         "order",
         ("In which order do you want them?", "Should the result be sorted?"),
         (Option("Keep the order as it is.", {}), *(wishes[kind] for kind in kinds)),
-        ("order", "sort", "sorted", "first"),
     )
 
 
@@ -98,7 +93,6 @@ def first(variable: str, counts: Sequence[int]) -> Topic:
         "first",
         ("How many of them do you want at most?", "How many entries should come back?"),
         (Option("Give all of them.", {}), *wishes),
-        ("many", "most", "all", "only", "some", "first"),
     )
 
 
@@ -133,7 +127,6 @@ def invoice_total(lines):
                         {"returns": "if quantity < 0:\n    price = price / 2"},
                     ),
                 ),
-                ("negative", "returned", "returns", "refund"),
             ),
             Topic(
                 "discount",
@@ -149,7 +142,6 @@ def invoice_total(lines):
                         {"discount": "if total > 200:\n    total = total * 0.95"},
                     ),
                 ),
-                ("discount", "off", "large", "percent"),
             ),
             Topic(
                 "shipping",
@@ -161,7 +153,6 @@ def invoice_total(lines):
                         {"shipping": "if total < 50:\n    total += 5"},
                     ),
                 ),
-                ("shipping", "delivery", "postage"),
             ),
             reworded(
                 rounding("total", ("cents", "down")),
@@ -214,7 +205,6 @@ def late_fee(amount, days):
                     Option("Charge an amount below 50 as if it were 50.", {"small": "amount = max(amount, 50)"}),
                     Option("There is no fee for an amount below 20: return zero.", {"small": "if amount < 20:\n    return 0"}),
                 ),
-                ("small", "tiny", "amounts"),
             ),
             Topic(
                 "grace",
@@ -229,7 +219,6 @@ def late_fee(amount, days):
                         {"grace": "days = max(days - 10, 0)"},
                     ),
                 ),
-                ("grace", "free", "period", "start"),
             ),
             Topic(
                 "rate",
@@ -241,7 +230,6 @@ def late_fee(amount, days):
                         {"rate": "if days > 20:\n    percent = 2"},
                     ),
                 ),
-                ("rate", "percentage", "percent", "higher", "change"),
             ),
             reworded(
                 rounding("fee", ("cents", "up")),
@@ -292,7 +280,6 @@ def account_statement(bookings):
                     Option("The balance before the first booking is 50.", {"opening": "50"}),
                     Option("The balance before the first booking is 200.", {"opening": "200"}),
                 ),
-                ("start", "begin", "opening", "initial"),
             ),
             reworded(
                 empty(("None",), "not bookings"),

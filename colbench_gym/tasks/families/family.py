@@ -46,7 +46,6 @@ class Topic:
         name: Short name, e.g. "rounding".
         asks: Two or more ways in which an agent may ask about it, each a short question.
         options: Option 0 is the plain choice, the others are special wishes.
-        keywords: Lower-case words that questions about the topic have.
         cues: Sentences of a request that announce the topic, each enough by itself.
         paraphrases: Questions about the topic in other people's words, by which the scripted human recognises one.
     """
@@ -54,7 +53,6 @@ class Topic:
     name: str
     asks: tuple[str, ...]
     options: tuple[Option, ...]
-    keywords: tuple[str, ...] = ()
     cues: tuple[str, ...] = ()
     paraphrases: tuple[str, ...] = ()
 
@@ -97,10 +95,9 @@ class Family:
     @cached_property
     def cues(self) -> tuple[str, ...]:
         """A sentence for each relevant topic, in any order."""
-        rng = random.Random(f"cues {self.name}")
-        return tuple(
-            rng.choice(self.topics[i].cues) for i in rng.sample(self.relevant, len(self.relevant)) if self.topics[i].cues
-        )
+        announced = [self.topics[i] for i in self.relevant if self.topics[i].cues]
+        shuffled = random.Random(f"cues {self.name}").sample(announced, len(announced))
+        return tuple(random.Random(f"{topic.name} {self.name}").choice(topic.cues) for topic in shuffled)
 
     def reference(self, choice: Choice) -> str:
         """Source of the function with option ``choice[i]`` on topic i."""

@@ -9,7 +9,7 @@ from colbench_gym.tasks.families.topics import cap, rounding
 FAMILIES = (
     Family(
         name="card_fees",
-        area="billing",
+        area="fees",
         request="How much do card payments cost us? The bank takes two percent of each payment; "
         "I want the sum of what it takes for a list of amounts.",
         signature="def card_fees(payments)",
@@ -47,7 +47,6 @@ def card_fees(payments):
                         {"large": "if amount > 500:\n    fee = 0"},
                     ),
                 ),
-                ("large", "big", "rate", "percent", "percentage"),
             ),
             Topic(
                 "fixed",
@@ -56,7 +55,6 @@ def card_fees(payments):
                     Option("There is no fixed part.", {}),
                     Option("Add 2 for each payment that counts, on top of the percentage.", {"fixed": "fee += 2"}),
                 ),
-                ("fixed", "extra", "each", "base"),
             ),
             reworded(
                 rounding("total", ("cents", "up")),
@@ -83,7 +81,7 @@ def card_fees(payments):
     ),
     Family(
         name="split_bill",
-        area="billing",
+        area="fees",
         request="A group wants to share a bill equally. From the total and the list of names, "
         "make a table that tells for each name what to pay.",
         signature="def split_bill(total, names)",
@@ -111,7 +109,6 @@ def split_bill(total, names):
                         {"service": "if total > 200:\n    total += 20"},
                     ),
                 ),
-                ("service", "tip", "add", "charge"),
             ),
             reworded(
                 rounding("share", ("cents", "up")),
@@ -143,7 +140,6 @@ def split_bill(total, names):
                         {"twice": "share"},
                     ),
                 ),
-                ("twice", "repeated", "duplicate", "same"),
             ),
         ),
         calls=(
@@ -161,7 +157,7 @@ def split_bill(total, names):
     ),
     Family(
         name="invoice_code",
-        area="billing",
+        area="fees",
         request="We want short codes for invoices: the customer's name, right after it a dash and then the running number.",
         signature="def invoice_code(customer, number)",
         template="""
@@ -192,7 +188,6 @@ def invoice_code(customer, number):
                         {"spaces": 'name = name.replace(" ", "")'},
                     ),
                 ),
-                ("spaces", "space", "gaps"),
             ),
             Topic(
                 "length",
@@ -202,7 +197,6 @@ def invoice_code(customer, number):
                     Option("Use only the first 3 characters of the name.", {"length": "name = name[:3]"}),
                     Option("Use only the first 10 characters of the name.", {"length": "name = name[:10]"}),
                 ),
-                ("long", "short", "shorten", "length", "whole"),
             ),
             reworded(
                 letters("name"),
@@ -221,7 +215,6 @@ def invoice_code(customer, number):
                         {"digits": "digits = digits[-2:]"},
                     ),
                 ),
-                ("digits", "zeros", "fill", "front"),
             ),
         ),
         calls=(

@@ -42,7 +42,6 @@ def reorder_amounts(stock):
                     Option("Order nothing extra.", {}),
                     Option("Order 3 extra pieces of each listed item.", {"spare": "amount += 3"}),
                 ),
-                ("extra", "reserve", "spare", "top"),
             ),
             Topic(
                 "pack",
@@ -58,7 +57,6 @@ def reorder_amounts(stock):
                         {"pack": "amount = -(-amount // 10) * 10"},
                     ),
                 ),
-                ("pack", "packs", "steps", "any", "boxes"),
             ),
             reworded(
                 order("orders"),
@@ -129,7 +127,6 @@ def value_by_group(items):
                     Option("Cheap items count as well.", {}),
                     Option("Skip entries where one piece costs less than 2.", {"cheap": "if cost < 2:\n    continue"}),
                 ),
-                ("cheap", "worth", "little"),
             ),
             Topic(
                 "total",
@@ -141,7 +138,6 @@ def value_by_group(items):
                         {"total": 'values["total"] = sum(values.values())'},
                     ),
                 ),
-                ("sum", "total", "overall", "altogether"),
             ),
         ),
         calls=(
@@ -202,7 +198,6 @@ def merge_counts(first, second):
                         {"both": "count"},
                     ),
                 ),
-                ("both", "same", "combine", "twice", "conflict"),
             ),
             Topic(
                 "zero",
@@ -214,7 +209,6 @@ def merge_counts(first, second):
                         {"zero": "merged = {item: count for item, count in merged.items() if count != 0}"},
                     ),
                 ),
-                ("zero", "leave", "listed"),
             ),
         ),
         calls=(
@@ -266,7 +260,6 @@ def expiry_loss(batches, today):
                         {"half": "if count > 10:\n    value = value / 2"},
                     ),
                 ),
-                ("whole", "half", "back", "money", "part"),
             ),
             Topic(
                 "expired",
@@ -276,7 +269,6 @@ def expiry_loss(batches, today):
                     Option("A batch counts on its last good day already.", {"expired": "<= today"}),
                     Option("A batch counts already from 3 days before its last good day on.", {"expired": "<= today + 3"}),
                 ),
-                ("last", "expired", "already", "before", "soon"),
             ),
             reworded(
                 rounding("loss", ("tenths", "down")),

@@ -38,7 +38,6 @@ def count_words(comment):
                         {"signs": 'words = [word.strip(".,") for word in words]'},
                     ),
                 ),
-                ("signs", "stops", "commas", "punctuation", "dot"),
             ),
             short_words((3, 5)),
             Topic(
@@ -51,7 +50,6 @@ def count_words(comment):
                         {"rare": "counts = {word: counts[word] for word in counts if counts[word] > 1}"},
                     ),
                 ),
-                ("rare", "once", "often", "frequent", "least"),
             ),
             empty(("None",), "not comment"),
         ),
@@ -99,7 +97,6 @@ def join_names(names):
                         {"last": 'if len(names) > 1:\n    line = ", ".join(names[:-1]) + " and " + names[-1]'},
                     ),
                 ),
-                ("last", "and", "comma", "joined"),
             ),
             empty(("None",), "not names"),
         ),
@@ -149,7 +146,6 @@ def wrap_lines(message, width):
                         {"cut": "word = word[:width]"},
                     ),
                 ),
-                ("longer", "cut", "words", "fit", "whole"),
             ),
             keep_first("lines", (3, 2), "lines", " and drop all further ones"),
             Topic(
@@ -166,7 +162,6 @@ def wrap_lines(message, width):
                         {"align": "lines = [line.rjust(width) for line in lines]"},
                     ),
                 ),
-                ("fill", "filled", "blanks", "left", "right", "align"),
             ),
             Topic(
                 "glue",
@@ -178,7 +173,6 @@ def wrap_lines(message, width):
                         {"glue": 'lines = "/".join(lines)'},
                     ),
                 ),
-                ("list", "text", "slash", "back"),
             ),
         ),
         calls=(
@@ -222,7 +216,6 @@ def shorten_label(name, size):
                         {"comma": 'name = name.split(",")[0]'},
                     ),
                 ),
-                ("comma", "commas", "after", "drop", "everything"),
             ),
             Topic(
                 "plus",
@@ -234,7 +227,6 @@ def shorten_label(name, size):
                         {"plus": 'name = name.replace(" and ", " + ")'},
                     ),
                 ),
-                ("plus", "and", "sign", "replace", "instead"),
             ),
             Topic(
                 "ending",
@@ -250,7 +242,6 @@ def shorten_label(name, size):
                         {"ending": 'name = name[:-2] + ".."'},
                     ),
                 ),
-                ("cut", "end", "ends", "dot", "last", "shortened"),
             ),
             letter_case("name", "the name", ("upper", "title")),
             Topic(
@@ -263,7 +254,6 @@ def shorten_label(name, size):
                         {"fill": 'name = name.ljust(size, "*")'},
                     ),
                 ),
-                ("short", "shorter", "fill", "filled", "stars"),
             ),
         ),
         calls=(

@@ -41,17 +41,21 @@ def overdue_charge(loans):
                         {"grace": "if days < 5:\n    continue"},
                     ),
                 ),
-                ("grace", "free", "first", "days"),
             ),
             Topic(
                 "most",
                 ("Can one loan cost any amount?", "Is there a limit for a single loan?"),
                 (
                     Option("A single loan can cost any amount.", {}),
-                    Option("Charge at most 10 for any single loan, before adding up.", {"most": "fee = min(fee, 10)"}),
-                    Option("Charge at most 20 for any single loan, before adding up.", {"most": "fee = min(fee, 20)"}),
+                    Option(
+                        "A loan never costs more than 10: if it comes out higher, it costs 10. The total may be higher.",
+                        {"most": "fee = min(fee, 10)"},
+                    ),
+                    Option(
+                        "A loan never costs more than 20: if it comes out higher, it costs 20. The total may be higher.",
+                        {"most": "fee = min(fee, 20)"},
+                    ),
                 ),
-                ("single", "limit", "most", "each", "loan"),
             ),
             Topic(
                 "waiver",
@@ -63,7 +67,6 @@ def overdue_charge(loans):
                         {"waiver": "if total < 5:\n    total = 0"},
                     ),
                 ),
-                ("small", "waived", "collect", "waiver"),
             ),
             rounding("total", ("tenths", "up")),
             in_words(cap("total", (50,)), "What they owe in all is never more than 50: if it comes out higher, it is 50."),
@@ -111,7 +114,6 @@ def reading_list(titles):
                         {"repeats": "if title in books:\n    continue"},
                     ),
                 ),
-                ("repeated", "twice", "duplicate", "same", "once"),
             ),
             Topic(
                 "order",
@@ -128,7 +130,6 @@ def reading_list(titles):
                         {"order": "key=len"},
                     ),
                 ),
-                ("order", "sort", "sorted", "length", "alphabet"),
             ),
             first_few("titles", "After sorting", "books", (3, 5)),
         ),
@@ -170,7 +171,6 @@ def hold_queue(holds):
                     Option("For holds of the same day, keep the order in which I gave them.", {"key": "hold[1]"}),
                     Option("For holds of the same day, go by name from A to Z.", {"key": "(hold[1], hold[0])"}),
                 ),
-                ("same", "tie", "day", "equal"),
             ),
             Topic(
                 "old",
@@ -185,7 +185,6 @@ def hold_queue(holds):
                         {"old": "if day < 10:\n    continue"},
                     ),
                 ),
-                ("old", "expire", "before", "early"),
             ),
             Topic(
                 "again",
@@ -197,7 +196,6 @@ def hold_queue(holds):
                         {"again": "if name in names:\n    continue"},
                     ),
                 ),
-                ("twice", "again", "duplicate", "once", "already"),
             ),
             first_few("people", "When the queue is complete", "names", (2, 3)),
             Topic(
@@ -210,7 +208,6 @@ def hold_queue(holds):
                         {"place": "names = list(enumerate(names, 1))"},
                     ),
                 ),
-                ("place", "number", "numbers", "position", "rank"),
             ),
         ),
         calls=(
@@ -229,7 +226,7 @@ def hold_queue(holds):
     Family(
         name="catalogue_label",
         area="library",
-        request="Make the label of a book from its title, its author and the year, with a comma and a space between them, "
+        request="Make the label of a book: its title, its author and the year, with a comma and a space between each two of these three, "
         "like Emma, Jane Austen, 1815.",
         signature="def catalogue_label(title, author, year)",
         template="""
@@ -260,17 +257,15 @@ def catalogue_label(title, author, year):
                         {"long": "title = title[:20]"},
                     ),
                 ),
-                ("long", "limit", "cut", "length", "short"),
             ),
             Topic(
                 "author",
                 ("Should the author's name be in full?", "Can I shorten the author?"),
                 (
                     Option("Give the author in full.", {}),
-                    Option("Give only the first 5 letters of the author's name.", {"author": "author = author[:5]"}),
-                    Option("Give only the first 3 letters of the author's name.", {"author": "author = author[:3]"}),
+                    Option("Shorten the author's name to its first 5 letters.", {"author": "author = author[:5]"}),
+                    Option("Shorten the author's name to its first 3 letters.", {"author": "author = author[:3]"}),
                 ),
-                ("author", "name", "surname", "last", "shorten"),
             ),
             Topic(
                 "blanks",
@@ -282,7 +277,6 @@ def catalogue_label(title, author, year):
                         {"blanks": 'if not author:\n    author = "unknown"'},
                     ),
                 ),
-                ("missing", "empty", "blank", "unknown"),
             ),
             Topic(
                 "year",
@@ -295,7 +289,6 @@ def catalogue_label(title, author, year):
                     ),
                     Option("Leave out the year, together with the comma before it.", {"year": "parts = parts[:2]"}),
                 ),
-                ("year", "digits", "end", "date"),
             ),
             letter_case("the whole label", "At the very end", "label", ("upper",)),
         ),

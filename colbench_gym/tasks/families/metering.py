@@ -41,7 +41,6 @@ def usage_bill(meters):
                         {"lower": "if new < old:\n    old = 0"},
                     ),
                 ),
-                ("lower", "reset", "negative", "again", "backwards"),
             ),
             Topic(
                 "rent",
@@ -54,7 +53,6 @@ def usage_bill(meters):
                     ),
                     Option("Start the bill of the household at a fixed 10 instead of zero.", {"start": "10"}),
                 ),
-                ("fixed", "charge", "base", "rent", "extra", "standing"),
             ),
             Topic(
                 "large",
@@ -70,7 +68,6 @@ def usage_bill(meters):
                         {"large": "if bill > 200:\n    bill = bill * 0.75"},
                     ),
                 ),
-                ("large", "heavy", "discount", "percent", "surcharge"),
             ),
             rounding("bill", ("cents", "down")),
             in_words(floor("bill", (20,)), "The finished bill is never less than 20: if it comes out lower, it is 20."),
@@ -121,7 +118,6 @@ def sensor_average(values):
                     ),
                     Option("Count every value above 50 as exactly 50.", {"spikes": "value = min(value, 50)"}),
                 ),
-                ("high", "spikes", "outliers", "large", "above"),
             ),
             Topic(
                 "window",
@@ -133,7 +129,6 @@ def sensor_average(values):
                         {"window": "values = values[-5:]"},
                     ),
                 ),
-                ("latest", "last", "recent", "all", "back"),
             ),
             Topic(
                 "offset",
@@ -145,7 +140,6 @@ def sensor_average(values):
                         {"offset": "average += 2"},
                     ),
                 ),
-                ("correction", "sensor", "offset", "calibrate", "add"),
             ),
             rounding("average", ("tenths", "whole")),
         ),
@@ -193,7 +187,6 @@ def peak_load(readings):
                     ),
                     Option("Leave out all pairs whose hour is 20 or more.", {"hours": "if hour >= 20:\n    continue"}),
                 ),
-                ("hours", "night", "day", "early", "late"),
             ),
             negative("loads", "load", ("abs",)),
             Topic(
@@ -203,7 +196,6 @@ def peak_load(readings):
                     Option("With equally high loads, take the pair that comes first in the list.", {"tie": ">"}),
                     Option("With equally high loads, take the pair that comes last in the list.", {"tie": ">="}),
                 ),
-                ("tie", "equal", "same", "equally", "wins"),
             ),
             Topic(
                 "answer",
@@ -219,7 +211,6 @@ def peak_load(readings):
                         {"answer": "if best:\n    best = best[::-1]"},
                     ),
                 ),
-                ("answer", "form", "back", "give", "only"),
             ),
         ),
         calls=(
@@ -270,7 +261,6 @@ def usage_steps(readings):
                         {"reset": "if step < 0:\n    step = after"},
                     ),
                 ),
-                ("lower", "reset", "negative", "jump", "backwards"),
             ),
             Topic(
                 "still",
@@ -282,7 +272,6 @@ def usage_steps(readings):
                         {"still": "if step == 0:\n    continue"},
                     ),
                 ),
-                ("zero", "nothing", "same", "unchanged"),
             ),
             Topic(
                 "leak",
@@ -292,7 +281,6 @@ def usage_steps(readings):
                     Option("Count a step of more than 100 as 100.", {"leak": "step = min(step, 100)"}),
                     Option("Count a step of more than 50 as 50.", {"leak": "step = min(step, 50)"}),
                 ),
-                ("large", "limit", "most", "leak", "huge"),
             ),
             Topic(
                 "opening",
@@ -305,7 +293,6 @@ def usage_steps(readings):
                         {"opening": "steps = readings[:1] + steps"},
                     ),
                 ),
-                ("first", "start", "opening", "initial"),
             ),
             Topic(
                 "order",
@@ -317,7 +304,6 @@ def usage_steps(readings):
                         "Sort the finished list by size, with the largest number first.", {"order": "steps.sort(reverse=True)"}
                     ),
                 ),
-                ("order", "sorted", "newest", "largest", "reverse"),
             ),
         ),
         calls=(

@@ -23,7 +23,6 @@ def ties(kinds: Sequence[str]) -> Topic:
             Option("Highest number first, and equal ones stay in the order in which they first came.", {"ties": "-row[1]"}),
             *(wishes[kind] for kind in kinds),
         ),
-        ("ties", "tie", "equal", "same", "order", "sort", "sorted", "name", "highest", "lowest"),
     )
 
 
@@ -60,7 +59,6 @@ def leaderboard(results):
                         {"minimum": "if points < 0:\n    continue"},
                     ),
                 ),
-                ("minimum", "weak", "few", "under", "negative", "leave", "low"),
             ),
             Topic(
                 "again",
@@ -72,7 +70,6 @@ def leaderboard(results):
                         {"again": "rows = list(dict(rows).items())"},
                     ),
                 ),
-                ("several", "twice", "again", "same", "last", "duplicate", "once"),
             ),
             ties(("name",)),
             keep_first("rows", (3,), "rows", ", after sorting them"),
@@ -90,7 +87,6 @@ def leaderboard(results):
                         {"show": "rows = [(place, *row) for place, row in enumerate(rows, 1)]"},
                     ),
                 ),
-                ("show", "place", "places", "names", "rank", "number"),
             ),
         ),
         calls=(
@@ -132,7 +128,6 @@ def medal_table(medals):
                     Option("A gold medal counts 3, every other medal counts 1.", {"points": '(3 if kind == "gold" else 1)'}),
                     Option("A gold medal counts 5, every other medal counts 2.", {"points": '(5 if kind == "gold" else 2)'}),
                 ),
-                ("gold", "worth", "more", "count", "points"),
             ),
             Topic(
                 "skip",
@@ -144,7 +139,6 @@ def medal_table(medals):
                         {"skip": 'if kind == "bronze":\n    continue'},
                     ),
                 ),
-                ("skip", "bronze", "leave", "all"),
             ),
             letter_case("team", "the team", ("upper",)),
             ties(("name", "alphabet")),
@@ -195,7 +189,6 @@ def penalty_points(offences):
                         {"old": "if months > 20:\n    points = points / 2"},
                     ),
                 ),
-                ("old", "months", "ago", "long", "half", "expire"),
             ),
             Topic(
                 "heavy",
@@ -211,7 +204,6 @@ def penalty_points(offences):
                         {"heavy": "points = min(points, 3)"},
                     ),
                 ),
-                ("heavy", "more", "double", "single", "one"),
             ),
             Topic(
                 "many",
@@ -223,7 +215,6 @@ def penalty_points(offences):
                         {"many": "if len(offences) > 3:\n    total += 5"},
                     ),
                 ),
-                ("many", "number", "extra", "more", "add"),
             ),
             cap("total", (10,)),
             floor("total", (2,)),
@@ -271,7 +262,6 @@ def class_grades(results):
                         {"absent": "if points < 0:\n    continue"},
                     ),
                 ),
-                ("negative", "absent", "zero", "below", "skip"),
             ),
             Topic(
                 "extra",
@@ -281,7 +271,6 @@ def class_grades(results):
                     Option("Add 2 points for everybody before looking for the grade.", {"extra": "points += 2"}),
                     Option("Add 5 points for everybody before looking for the grade.", {"extra": "points += 5"}),
                 ),
-                ("extra", "add", "bonus", "everybody", "change"),
             ),
             Topic(
                 "top",
@@ -293,7 +282,6 @@ def class_grades(results):
                         {"top": 'if points >= 100:\n    grade = grade + "+"'},
                     ),
                 ),
-                ("better", "best", "plus", "top", "good"),
             ),
             Topic(
                 "low",
@@ -305,7 +293,6 @@ def class_grades(results):
                         {"low": 'if points < 10:\n    grade = "D"'},
                     ),
                 ),
-                ("worse", "worst", "weak", "low", "fail"),
             ),
             letter_case("name", "the name", ("upper", "title")),
         ),

@@ -37,7 +37,6 @@ def clean_customers(customers):
                         {"missing": 'email = email or "unknown"'},
                     ),
                 ),
-                ("missing", "without", "email", "skip", "unknown"),
             ),
             letter_case("name", "the name", ("title", "upper")),
             Topic(
@@ -50,7 +49,6 @@ def clean_customers(customers):
                         {"staff": 'if "test" in email:\n    continue'},
                     ),
                 ),
-                ("address", "addresses", "leave", "skip", "skipped", "test"),
             ),
             Topic(
                 "again",
@@ -62,7 +60,6 @@ def clean_customers(customers):
                         {"again": "if name in [row[0] for row in clean]:\n    continue"},
                     ),
                 ),
-                ("again", "twice", "same", "duplicate", "duplicates", "repeated", "before"),
             ),
             order("clean", ("sorted",), "by name and then email, capital letters before small ones"),
         ),
@@ -110,7 +107,6 @@ def merge_gifts(gifts):
                         {"combine": "max(totals.get(name, amount), amount)"},
                     ),
                 ),
-                ("combine", "add", "sum", "last", "largest", "same"),
             ),
             letter_case("name", "the name", ("lower", "upper")),
             Topic(
@@ -123,7 +119,6 @@ def merge_gifts(gifts):
                         {"negative": "amount = abs(amount)"},
                     ),
                 ),
-                ("negative", "zero", "below", "minus", "returned"),
             ),
             Topic(
                 "unnamed",
@@ -135,7 +130,6 @@ def merge_gifts(gifts):
                         {"unnamed": "if not name:\n    continue"},
                     ),
                 ),
-                ("name", "without", "missing", "skip", "anonymous"),
             ),
             Topic(
                 "little",
@@ -147,7 +141,6 @@ def merge_gifts(gifts):
                         {"little": "totals = {name: totals[name] for name in totals if totals[name] >= 10}"},
                     ),
                 ),
-                ("small", "smallest", "leave", "under", "minimum"),
             ),
         ),
         calls=(
@@ -196,7 +189,6 @@ def parse_settings(line):
                         {"bare": 'part = part + "=yes"'},
                     ),
                 ),
-                ("equals", "sign", "without", "word", "only", "yes"),
             ),
             letter_case("key", "the names of settings", ("lower", "upper")),
             Topic(
@@ -213,7 +205,6 @@ def parse_settings(line):
                         {"blank": 'value = value or "unknown"'},
                     ),
                 ),
-                ("missing", "value", "blank", "empty", "skip", "unknown"),
             ),
             Topic(
                 "again",
@@ -225,7 +216,6 @@ def parse_settings(line):
                         {"again": "if key in settings:\n    continue"},
                     ),
                 ),
-                ("again", "twice", "same", "first", "last", "repeated", "duplicate"),
             ),
             Topic(
                 "numbers",
@@ -237,7 +227,6 @@ def parse_settings(line):
                         {"numbers": "if value.isdigit():\n    value = int(value)"},
                     ),
                 ),
-                ("number", "numbers", "digits", "text", "texts", "type"),
             ),
         ),
         calls=(

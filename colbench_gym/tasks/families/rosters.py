@@ -8,7 +8,7 @@ from colbench_gym.tasks.families.family import Family, Option, Topic
 FAMILIES = (
     Family(
         name="choose_room",
-        area="scheduling",
+        area="rosters",
         request="Give me the name of the right meeting room for a number of people: the smallest one that fits. "
         "Rooms are pairs of name and seats.",
         signature="def choose_room(rooms, people)",
@@ -37,7 +37,6 @@ def choose_room(rooms, people):
                         "Keep 5 seats free: a room fits only with at least 5 more seats than people.", {"spare": "people += 5"}
                     ),
                 ),
-                ("spare", "free", "more", "extra"),
             ),
             Topic(
                 "none",
@@ -53,7 +52,6 @@ def choose_room(rooms, people):
                         {"none": "if not fitting:\n    fitting = rooms[-1:]"},
                     ),
                 ),
-                ("none", "nothing", "enough", "fits"),
             ),
             Topic(
                 "ties",
@@ -66,7 +64,6 @@ def choose_room(rooms, people):
                         "When several smallest rooms have the same size, take the last of them on the list.", {"ties": "-1"}
                     ),
                 ),
-                ("tie", "same", "size", "equal"),
             ),
             reworded(
                 letters("name"),
@@ -84,7 +81,6 @@ def choose_room(rooms, people):
                         {"seats": 'name += " " + str(smallest)'},
                     ),
                 ),
-                ("seats", "number", "more", "only"),
             ),
         ),
         calls=(
@@ -102,7 +98,7 @@ def choose_room(rooms, people):
     ),
     Family(
         name="reminder_texts",
-        area="scheduling",
+        area="rosters",
         request='Write a list of reminders like "tax in 3 days" for events that are still to come. '
         "Each event is a pair of name and day number, and I give you the day number of today.",
         signature="def reminder_texts(events, today)",
@@ -131,7 +127,6 @@ def reminder_texts(events, today):
                         {"soonest": "events = sorted(events, key=lambda event: event[1])"},
                     ),
                 ),
-                ("order", "sort", "soonest", "first"),
             ),
             Topic(
                 "past",
@@ -143,7 +138,6 @@ def reminder_texts(events, today):
                         {"past": 'if left < 0:\n    when = "over"'},
                     ),
                 ),
-                ("past", "over", "gone", "missed"),
             ),
             Topic(
                 "near",
@@ -159,7 +153,6 @@ def reminder_texts(events, today):
                         {"near": "if left > 50:\n    continue"},
                     ),
                 ),
-                ("ahead", "far", "away", "near"),
             ),
             Topic(
                 "today",
@@ -171,7 +164,6 @@ def reminder_texts(events, today):
                         {"today": 'if left == 0:\n    when = "today"'},
                     ),
                 ),
-                ("today", "zero", "same"),
             ),
             reworded(
                 letters("name"),
@@ -195,7 +187,7 @@ def reminder_texts(events, today):
     ),
     Family(
         name="duty_roster",
-        area="scheduling",
+        area="rosters",
         request="The people on a list take turns at being on duty, and when all had their turn it begins again. "
         "List who is on duty on each of a number of days.",
         signature="def duty_roster(names, days)",
@@ -222,7 +214,6 @@ def duty_roster(names, days):
                     ),
                     Option("Start with the last person on the list and go backwards.", {"sequence": "names = names[::-1]"}),
                 ),
-                ("order", "start", "starts", "sort", "sequence"),
             ),
             Topic(
                 "turns",
@@ -231,7 +222,6 @@ def duty_roster(names, days):
                     Option("Each turn is a single day.", {"turns": "day"}),
                     Option("Each turn is 2 days in a row for the same person.", {"turns": "day // 2"}),
                 ),
-                ("turn", "long", "row", "several"),
             ),
             reworded(
                 letters("name"),
@@ -253,7 +243,6 @@ def duty_roster(names, days):
                         {"rest": 'if day % 5 == 4:\n    name = "free"'},
                     ),
                 ),
-                ("free", "nobody", "rest", "every"),
             ),
             Topic(
                 "number",
@@ -265,7 +254,6 @@ def duty_roster(names, days):
                         {"number": "(day + 1, name)"},
                     ),
                 ),
-                ("pairs", "number", "alone", "day"),
             ),
         ),
         calls=(

@@ -42,7 +42,6 @@ def free_slots(busy, start, end):
                         {"pause": "finish += 10"},
                     ),
                 ),
-                ("pause", "break", "buffer", "right"),
             ),
             Topic(
                 "least",
@@ -58,7 +57,6 @@ def free_slots(busy, start, end):
                         {"least": "slots = [slot for slot in slots if slot[1] - slot[0] >= 50]"},
                     ),
                 ),
-                ("short", "gaps", "long", "least", "minimum"),
             ),
             reworded(
                 order("slots", ("last",)),
@@ -80,7 +78,6 @@ def free_slots(busy, start, end):
                         {"show": "slots = [slot[1] - slot[0] for slot in slots]"},
                     ),
                 ),
-                ("show", "length", "start", "each"),
             ),
         ),
         calls=(
@@ -128,7 +125,6 @@ def shift_hours(shifts):
                         {"night": "if end < start:\n    end += 1440"},
                     ),
                 ),
-                ("night", "midnight", "before", "over"),
             ),
             Topic(
                 "pause",
@@ -144,7 +140,6 @@ def shift_hours(shifts):
                         {"pause": "if length > 500:\n    length -= 50"},
                     ),
                 ),
-                ("break", "pause", "off", "subtract", "lunch"),
             ),
             reworded(
                 empty(("None", "-1"), "not shifts"),
@@ -204,7 +199,6 @@ def overtime_minutes(worked):
                     Option("Days under 480 minutes count as zero and take nothing off.", {"short": "extra = max(extra, 0)"}),
                     Option("On days under 480 minutes, take the missing minutes off the sum, which may go below zero.", {}),
                 ),
-                ("short", "reduce", "less", "under", "negative"),
             ),
             Topic(
                 "small",
@@ -220,7 +214,6 @@ def overtime_minutes(worked):
                         {"small": "if abs(extra) < 20:\n    continue"},
                     ),
                 ),
-                ("few", "little", "every", "leave"),
             ),
             Topic(
                 "long",
@@ -236,7 +229,6 @@ def overtime_minutes(worked):
                         {"long": "extra = min(extra, 100)"},
                     ),
                 ),
-                ("long", "rule", "double", "day"),
             ),
             Topic(
                 "steps",
@@ -252,7 +244,6 @@ def overtime_minutes(worked):
                         {"steps": "total = -(-total // 10) * 10"},
                     ),
                 ),
-                ("round", "exact", "steps", "full"),
             ),
             reworded(
                 empty(("-1",), "not worked"),
@@ -307,7 +298,6 @@ def next_due_days(last, gap, count):
                         {"weekend": "while day % 7 > 4:\n    day -= 1"},
                     ),
                 ),
-                ("weekend", "saturday", "sunday"),
             ),
             Topic(
                 "early",
@@ -323,7 +313,6 @@ def next_due_days(last, gap, count):
                         {"early": "day -= 5"},
                     ),
                 ),
-                ("early", "earlier", "ahead", "warning"),
             ),
             Topic(
                 "until",
@@ -339,7 +328,6 @@ def next_due_days(last, gap, count):
                         {"until": "if day > 200:\n    continue"},
                     ),
                 ),
-                ("until", "far", "above", "end"),
             ),
             Topic(
                 "include",
@@ -351,7 +339,6 @@ def next_due_days(last, gap, count):
                         {"include": "days.insert(0, last)"},
                     ),
                 ),
-                ("include", "only", "coming", "front"),
             ),
             reworded(
                 order("days", ("last",)),

@@ -22,7 +22,6 @@ def few(variable: str, things: str, options: Sequence[tuple[int, str]]) -> Topic
         "few",
         (f"What if there are very few {things}?", f"How many {things} are needed?"),
         (Option(f"Any number of {things} will do.", {}), *wishes),
-        ("few", "fewer", "needed", "number", "enough"),
     )
 
 
@@ -56,7 +55,6 @@ def weighted_score(marks):
                         {"negative": "marks = [row for row in marks if row[0] >= 0]"},
                     ),
                 ),
-                ("negative", "zero", "below", "minus"),
             ),
             Topic(
                 "lowest",
@@ -72,7 +70,6 @@ def weighted_score(marks):
                         {"lowest": "marks = sorted(marks)[:-1]"},
                     ),
                 ),
-                ("lowest", "highest", "worst", "best", "drop", "leave"),
             ),
             rounding("score", ("tenths", "down")),
             cap("score", (100,)),
@@ -118,7 +115,6 @@ def star_rating(stars):
                         {"zeros": "stars = [star for star in stars if star > 0]"},
                     ),
                 ),
-                ("zero", "zeros", "count", "skip"),
             ),
             few("stars", "ratings", ((5, "None"), (5, "3"))),
             Topic(
@@ -135,7 +131,6 @@ def star_rating(stars):
                         {"trim": "stars = stars[-3:]"},
                     ),
                 ),
-                ("all", "best", "worst", "last", "old", "recent", "leave"),
             ),
             rounding("rating", ("tenths", "whole")),
             floor("rating", (2,)),
@@ -180,7 +175,6 @@ def quiz_score(answers, solution):
                     Option("Each right answer gives 2 points.", {"points": "2"}),
                     Option("Each right answer gives 5 points.", {"points": "5"}),
                 ),
-                ("points", "right", "correct", "worth"),
             ),
             Topic(
                 "wrong",
@@ -196,7 +190,6 @@ def quiz_score(answers, solution):
                         {"wrong": 'elif given != "-":\n    score -= 1'},
                     ),
                 ),
-                ("wrong", "penalty", "cost", "costs", "open", "blank", "dash", "minus"),
             ),
             Topic(
                 "case",
@@ -208,7 +201,6 @@ def quiz_score(answers, solution):
                         {"case": "answers = answers.upper()"},
                     ),
                 ),
-                ("small", "capital", "letters", "lower", "upper"),
             ),
             Topic(
                 "bonus",
@@ -220,7 +212,6 @@ def quiz_score(answers, solution):
                         {"bonus": "if answers == solution:\n    score += 5"},
                     ),
                 ),
-                ("bonus", "extra", "all", "perfect"),
             ),
             cap("score", (10,)),
         ),
@@ -269,7 +260,6 @@ def loyalty_points(purchases):
                         "Negative amounts earn and cost nothing; all others count.", {"small": "if amount < 0:\n    continue"}
                     ),
                 ),
-                ("small", "negative", "returns", "returned", "minimum", "under"),
             ),
             Topic(
                 "double",
@@ -285,7 +275,6 @@ def loyalty_points(purchases):
                         {"double": "if amount > 50:\n    amount = amount * 2"},
                     ),
                 ),
-                ("large", "more", "double", "same", "high"),
             ),
             Topic(
                 "bonus",
@@ -297,7 +286,6 @@ def loyalty_points(purchases):
                         {"bonus": "if len(purchases) >= 3:\n    points += 20"},
                     ),
                 ),
-                ("bonus", "extra", "many", "add"),
             ),
             rounding("points", ("down", "up")),
             cap("points", (250,)),

@@ -9,7 +9,7 @@ from colbench_gym.tasks.families.topics import cap
 FAMILIES = (
     Family(
         name="pick_list",
-        area="inventory",
+        area="stock",
         request="For an order, given as pairs of item and wanted pieces, list pairs of item and the pieces we can fetch. "
         "The stock is a table of item and pieces on the shelf; an item that is not in it we do not have.",
         signature="def pick_list(order, stock)",
@@ -42,7 +42,6 @@ def pick_list(order, stock):
                         {"reserve": "left = max(left - 5, 0)"},
                     ),
                 ),
-                ("shelf", "stay", "empty", "reserve", "leave"),
             ),
             Topic(
                 "partly",
@@ -54,7 +53,6 @@ def pick_list(order, stock):
                         {"partly": "if left < wanted:\n    left = 0"},
                     ),
                 ),
-                ("enough", "part", "partly", "short", "fewer"),
             ),
             reworded(
                 cap("amount", (10,)),
@@ -88,7 +86,7 @@ def pick_list(order, stock):
     ),
     Family(
         name="pack_boxes",
-        area="inventory",
+        area="stock",
         request="We pack things into boxes, and a box holds up to 20 kilos. When the next thing does not fit in the box, "
         "we close that box for good and start a new one. From the weights in kilos, list what goes in each box.",
         signature="def pack_boxes(weights)",
@@ -117,7 +115,6 @@ def pack_boxes(weights):
                     ),
                     Option("Sort the things before packing, the lightest first.", {"sequence": "weights = sorted(weights)"}),
                 ),
-                ("order", "first", "sequence", "heaviest", "lightest"),
             ),
             Topic(
                 "heavy",
@@ -129,7 +126,6 @@ def pack_boxes(weights):
                         {"heavy": "if weight > 20:\n    continue"},
                     ),
                 ),
-                ("heavy", "above", "big", "own"),
             ),
             Topic(
                 "most",
@@ -145,7 +141,6 @@ def pack_boxes(weights):
                         {"most": " or len(boxes[-1]) == 3"},
                     ),
                 ),
-                ("many", "number", "pieces", "limit"),
             ),
             Topic(
                 "show",
@@ -157,7 +152,6 @@ def pack_boxes(weights):
                         {"show": "boxes = [sum(box) for box in boxes]"},
                     ),
                 ),
-                ("show", "total", "weights", "each"),
             ),
             reworded(
                 first("boxes", (3,)),
@@ -180,7 +174,7 @@ def pack_boxes(weights):
     ),
     Family(
         name="shelf_sign",
-        area="inventory",
+        area="stock",
         request="Make the text for a shelf sign from the name of an item and the number of pieces left: "
         "the name, a colon, a space and the number.",
         signature="def shelf_sign(item, left)",
@@ -210,7 +204,6 @@ def shelf_sign(item, left):
                         {"length": "item = item[:10]"},
                     ),
                 ),
-                ("long", "short", "shorten", "length", "whole"),
             ),
             reworded(
                 letters("item"),
@@ -228,7 +221,6 @@ def shelf_sign(item, left):
                         {"none": 'if left == 0:\n    amount = "none"'},
                     ),
                 ),
-                ("none", "zero", "sold", "out", "gone"),
             ),
             Topic(
                 "many",
@@ -244,7 +236,6 @@ def shelf_sign(item, left):
                         {"many": 'if left > 100:\n    amount = "many"'},
                     ),
                 ),
-                ("many", "large", "exact", "big"),
             ),
             Topic(
                 "low",
@@ -256,7 +247,6 @@ def shelf_sign(item, left):
                         {"low": 'if left < 10:\n    text += "!"'},
                     ),
                 ),
-                ("warn", "low", "few", "hint"),
             ),
         ),
         calls=(

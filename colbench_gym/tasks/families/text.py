@@ -20,7 +20,6 @@ def letter_case(variable: str, what: str, kinds: Sequence[str]) -> Topic:
         "case",
         ("What about capital and small letters?", "Should I change the case of the letters?"),
         (Option("Leave capital and small letters as they are.", {}), *wishes),
-        ("capital", "capitals", "small", "lower", "upper", "uppercase", "lowercase"),
     )
 
 
@@ -34,7 +33,6 @@ def keep_first(variable: str, limits: Sequence[int], things: str, note: str = ""
         "length",
         (f"Is there a limit on how many {things} to keep?", f"Should I keep all {things}?"),
         (Option(f"Keep all {things}.", {}), *wishes),
-        ("length", "long", "first", "many", "most", "limit", "cut", "top"),
     )
 
 
@@ -50,7 +48,6 @@ def duplicates(variable: str, what: str) -> Topic:
                 {"duplicates": f"{variable} = list(dict.fromkeys({variable}))"},
             ),
         ),
-        ("duplicate", "duplicates", "repeated", "double", "same", "once", "unique"),
     )
 
 
@@ -66,7 +63,6 @@ def order(variable: str, kinds: Sequence[str], ties: str = "capital letters befo
         "order",
         ("In which order should the result be?", "Should I sort the result?"),
         (Option("Keep the order as it is.", {}), *(wishes[kind] for kind in kinds)),
-        ("order", "sort", "sorted", "alphabet", "alphabetical", "reverse"),
     )
 
 
@@ -80,7 +76,6 @@ def separator(things: str, signs: Sequence[str]) -> Topic:
             Option(f"Put {names[sign]} between the {things}{', but not at the ends' if sign else ''}.", {"separator": sign})
             for sign in signs
         ),
-        ("between", "separator", "separated", "dash", "sign", "join"),
     )
 
 
@@ -97,7 +92,6 @@ def short_words(limits: Sequence[int]) -> Topic:
         "short",
         ("What about very short words?", "Should I skip short words?"),
         (Option("Short words stay in.", {}), *wishes),
-        ("short", "skip", "letters", "little"),
     )
 
 
@@ -134,7 +128,6 @@ def clean_name(name):
                         {"titles": 'words = [word for word in words if not word.endswith(".")]'},
                     ),
                 ),
-                ("title", "titles", "mr", "mrs", "dr", "dot", "drop"),
             ),
             Topic(
                 "turn",
@@ -146,7 +139,6 @@ def clean_name(name):
                         {"turn": "words = words[-1:] + words[:-1]"},
                     ),
                 ),
-                ("last", "first", "front", "parts", "surname", "family"),
             ),
             letter_case("name", "the name", ("title", "upper")),
             keep_first("name", (20, 10), "letters", " of the tidy name, counting blanks, even a blank at the end"),
@@ -196,7 +188,6 @@ def make_slug(title):
                     ),
                     Option("Signs and digits all stay where they stand, and only blanks divide words.", {"signs": "letter"}),
                 ),
-                ("signs", "commas", "digits", "punctuation", "characters", "special"),
             ),
             short_words((3,)),
             keep_first("words", (5, 3), "words", " that remain after all others were left out"),
@@ -244,7 +235,6 @@ def initials(name):
                         {"double": 'name = name.replace("-", " ")'},
                     ),
                 ),
-                ("dash", "hyphen", "double", "two"),
             ),
             Topic(
                 "skipped",
@@ -260,7 +250,6 @@ def initials(name):
                         {"skipped": 'words = [word for word in words if not word.endswith(".")]'},
                     ),
                 ),
-                ("leave", "skip", "van", "little", "dot", "every"),
             ),
             keep_first("words", (2, 3), "words", ", not counting words that are left out"),
             Topic(
@@ -273,7 +262,6 @@ def initials(name):
                         {"single": "if len(words) == 1:\n    return words[0][:2].upper()"},
                     ),
                 ),
-                ("single", "one", "only", "letters"),
             ),
             separator("initials", ("", ".", " ")),
         ),
@@ -322,7 +310,6 @@ def mask_number(number):
                         {"gaps": 'number = number.replace("-", "")'},
                     ),
                 ),
-                ("blanks", "dashes", "gaps", "spaces", "hyphens"),
             ),
             Topic(
                 "brief",
@@ -334,7 +321,6 @@ def mask_number(number):
                         {"brief": "if len(number) < 10:\n    hidden = 0"},
                     ),
                 ),
-                ("short", "hidden", "under", "length"),
             ),
             Topic(
                 "sign",
@@ -344,7 +330,6 @@ def mask_number(number):
                     Option("Each hidden sign becomes a small letter x.", {"sign": "x"}),
                     Option("Each hidden sign becomes a dot.", {"sign": "."}),
                 ),
-                ("sign", "stars", "star", "symbol", "character"),
             ),
             Topic(
                 "start",
@@ -356,7 +341,6 @@ def mask_number(number):
                         {"start": "text = number[:2] + text[2:]"},
                     ),
                 ),
-                ("start", "first", "beginning", "front"),
             ),
             Topic(
                 "tail",
@@ -368,7 +352,6 @@ def mask_number(number):
                         {"tail": 'text = text + " " + str(len(number))'},
                     ),
                 ),
-                ("add", "added", "behind", "count", "shown"),
             ),
         ),
         calls=(

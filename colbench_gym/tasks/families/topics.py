@@ -24,7 +24,6 @@ def rounding(variable: str, kinds: Sequence[str] = ("cents", "down", "up")) -> T
         "rounding",
         ("How should the result be rounded?", "Do you want any rounding?"),
         (Option("No rounding, give the exact number.", {}), *(wishes[kind] for kind in kinds)),
-        ("round", "decimals", "precision", "cents", "exact"),
     )
 
 
@@ -43,27 +42,36 @@ def empty(values: Sequence[str], test: str) -> Topic:
         "empty",
         ("What should happen with empty input?", "What do you want back when there is nothing to process?"),
         (Option("Nothing special for empty input.", {}), *wishes),
-        ("empty", "nothing", "none", "blank", "missing"),
     )
 
 
 def cap(variable: str, limits: Sequence[int]) -> Topic:
     """An upper limit on the result; one special wish per limit."""
-    wishes = (Option(f"Never go above {limit}.", {"cap": f"{variable} = min({variable}, {limit})"}) for limit in limits)
+    wishes = (
+        Option(
+            f"The result is never more than {limit}: if it comes out higher, it is {limit}.",
+            {"cap": f"{variable} = min({variable}, {limit})"},
+        )
+        for limit in limits
+    )
     return Topic(
         "cap",
         ("Is there an upper limit?", "Should the result be capped?"),
         (Option("There is no upper limit.", {}), *wishes),
-        ("limit", "maximum", "cap", "upper", "above", "most"),
     )
 
 
 def floor(variable: str, limits: Sequence[int]) -> Topic:
     """A lower limit on the result; one special wish per limit."""
-    wishes = (Option(f"Never go below {limit}.", {"floor": f"{variable} = max({variable}, {limit})"}) for limit in limits)
+    wishes = (
+        Option(
+            f"The result is never less than {limit}: if it comes out lower, it is {limit}.",
+            {"floor": f"{variable} = max({variable}, {limit})"},
+        )
+        for limit in limits
+    )
     return Topic(
         "floor",
         ("Is there a minimum?", "Should the result have a lower limit?"),
         (Option("There is no minimum.", {}), *wishes),
-        ("minimum", "least", "lower", "below", "floor"),
     )

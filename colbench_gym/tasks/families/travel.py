@@ -29,7 +29,6 @@ def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
         "negative",
         (f"What about negative {things}?", f"How do I treat {things} below zero?"),
         (Option(f"Negative {things} count as they are.", {}), *(wishes[kind] for kind in kinds)),
-        ("negative", "minus", "zero", "below"),
     )
 
 
@@ -47,7 +46,6 @@ def letter_case(thing: str, when: str, variable: str, kinds: Sequence[str]) -> T
             Option("Leave capital and small letters as they are.", {}),
             *(Option(wishes[kind], {"case": f"{variable} = {variable}.{kind}()"}) for kind in kinds),
         ),
-        ("capital", "letters", "case", "upper", "lower", "small"),
     )
 
 
@@ -62,7 +60,6 @@ def blanks(things: str, skip: str, fallback: str = "", entries: str = "") -> Top
         "blanks",
         (f"What about blank {things}?", f"How do I treat {things} that are only spaces?"),
         (Option(f"Treat blank {things} like all others.", {}), *wishes),
-        ("blank", "empty", "missing", "spaces"),
     )
 
 
@@ -76,7 +73,6 @@ def first_few(things: str, when: str, variable: str, counts: Sequence[int]) -> T
         "first",
         ("How many entries do you want at most?", "Should I shorten the list?"),
         (Option("Give all of them.", {}), *wishes),
-        ("many", "first", "most", "long", "shorten", "number"),
     )
 
 
@@ -120,7 +116,6 @@ def trip_fare(legs):
                         "Count a leg of less than 10 kilometres as 10 kilometres.", {"short": "distance = max(distance, 10)"}
                     ),
                 ),
-                ("short", "least", "minimum", "shortest"),
             ),
             Topic(
                 "long",
@@ -136,7 +131,6 @@ def trip_fare(legs):
                         {"long": "if distance > 200:\n    price = price / 2"},
                     ),
                 ),
-                ("long", "discount", "cheaper", "percent", "off"),
             ),
             Topic(
                 "booking",
@@ -148,7 +142,6 @@ def trip_fare(legs):
                         {"booking": "if fare < 50:\n    fare += 10"},
                     ),
                 ),
-                ("booking", "fee", "extra", "add"),
             ),
             rounding("fare", ("cents", "up")),
             in_words(cap("fare", (250,)), "The fare is never more than 250: if it comes out higher, it is 250."),
@@ -201,7 +194,6 @@ def luggage_fee(weights, allowance):
                         {"free": "weights = sorted(weights)[:-1]"},
                     ),
                 ),
-                ("free", "first", "heaviest", "paid"),
             ),
             Topic(
                 "part",
@@ -217,7 +209,6 @@ def luggage_fee(weights, allowance):
                         {"part": "weight = int(weight // 1)"},
                     ),
                 ),
-                ("part", "whole", "kilo", "round", "weights"),
             ),
             Topic(
                 "heavy",
@@ -229,7 +220,6 @@ def luggage_fee(weights, allowance):
                         {"heavy": "if weight > 50:\n    fee += 20"},
                     ),
                 ),
-                ("heavy", "extra", "surcharge", "add"),
             ),
             in_words(
                 floor("fee", (10,)), "The fee for all bags together is never less than 10: if it comes out lower, it is 10."
@@ -290,7 +280,6 @@ def mileage_claim(trips):
                         {"longest": "distance = min(distance, 200)"},
                     ),
                 ),
-                ("limit", "long", "longest", "most", "trip"),
             ),
             Topic(
                 "small",
@@ -302,7 +291,6 @@ def mileage_claim(trips):
                         {"small": "totals = {name: far for name, far in totals.items() if far >= 10}"},
                     ),
                 ),
-                ("drivers", "hardly", "everybody", "small", "few"),
             ),
         ),
         calls=(
@@ -349,7 +337,6 @@ def itinerary_text(places):
                         {"repeats": "if place in route:\n    continue"},
                     ),
                 ),
-                ("repeated", "twice", "duplicate", "same", "once"),
             ),
             first_few("places", "After anything else has been left out", "route", (3, 5)),
             Topic(
@@ -363,7 +350,6 @@ def itinerary_text(places):
                         {"back": "route = route + route[:1]"},
                     ),
                 ),
-                ("back", "round", "return", "end", "start"),
             ),
             letter_case("the whole line", "At the very end", "text", ("upper", "title")),
         ),

@@ -37,7 +37,6 @@ def form_problems(form):
                         {"long": 'if len(form["name"]) > 20:\n    problems.append("long name")'},
                     ),
                 ),
-                ("long", "name", "letters", "length"),
             ),
             Topic(
                 "email",
@@ -53,7 +52,6 @@ def form_problems(form):
                         {"email": ' or " " in form["email"]'},
                     ),
                 ),
-                ("email", "mail", "address", "bad", "dot", "blank"),
             ),
             Topic(
                 "age",
@@ -69,7 +67,6 @@ def form_problems(form):
                         {"age": 'if form["age"] > 100:\n    problems.append("check age")'},
                     ),
                 ),
-                ("age", "young", "old", "years", "minimum"),
             ),
             order("problems", ("sorted",), "not by the fields of the form"),
             Topic(
@@ -82,7 +79,6 @@ def form_problems(form):
                         {"fine": 'if not problems:\n    return "ok"'},
                     ),
                 ),
-                ("good", "fine", "nothing", "ok", "correct", "empty"),
             ),
         ),
         calls=(
@@ -123,7 +119,6 @@ def wrong_items(lines):
                     Option("A quantity above 100 makes a line wrong too.", {"many": " or quantity > 100"}),
                     Option("A quantity above 20 makes a line wrong too.", {"many": " or quantity > 20"}),
                 ),
-                ("large", "high", "highest", "quantity", "above", "most"),
             ),
             Topic(
                 "price",
@@ -133,7 +128,6 @@ def wrong_items(lines):
                     Option("A price of zero or less makes a line wrong too.", {"price": " or price <= 0"}),
                     Option("A price above 500 makes a line wrong too.", {"price": " or price > 500"}),
                 ),
-                ("price", "zero", "free", "expensive"),
             ),
             Topic(
                 "show",
@@ -142,7 +136,6 @@ def wrong_items(lines):
                     Option("Show only the item.", {"show": "item"}),
                     Option("For each wrong line give a pair of item and quantity.", {"show": "(item, quantity)"}),
                 ),
-                ("show", "pair", "quantity", "more"),
             ),
             duplicates("wrong", "entries in the result"),
             order("wrong", ("sorted",), "and the same item by its quantity if that is given"),
@@ -186,7 +179,6 @@ def clean_phone(number):
                     Option("Ignore everything from the first small letter x on.", {"cutoff": 'number = number.split("x")[0]'}),
                     Option("Ignore everything from the first slash on.", {"cutoff": 'number = number.split("/")[0]'}),
                 ),
-                ("extra", "extension", "ignore", "ignored", "part", "slash"),
             ),
             Topic(
                 "country",
@@ -199,7 +191,6 @@ def clean_phone(number):
                         {"country": 'if digits.startswith("0"):\n    digits = "50" + digits[1:]'},
                     ),
                 ),
-                ("zero", "zeros", "start", "country", "code", "leading"),
             ),
             Topic(
                 "few",
@@ -211,7 +202,6 @@ def clean_phone(number):
                         {"few": "if len(digits) < 5:\n    return None"},
                     ),
                 ),
-                ("few", "short", "length", "smallest", "invalid"),
             ),
             Topic(
                 "group",
@@ -223,7 +213,6 @@ def clean_phone(number):
                         {"group": 'digits = digits[:3] + "-" + digits[3:]'},
                     ),
                 ),
-                ("group", "grouped", "dash", "dashes", "together"),
             ),
             Topic(
                 "plus",
@@ -232,7 +221,6 @@ def clean_phone(number):
                     Option("Put nothing in front.", {}),
                     Option("Put a plus in front of every finished number.", {"plus": 'digits = "+" + digits'}),
                 ),
-                ("plus", "front", "sign", "prefix"),
             ),
         ),
         calls=(
@@ -276,7 +264,6 @@ def parse_amount(text):
                         {"comma": 'text = text.replace(".", "").replace(",", ".")'},
                     ),
                 ),
-                ("comma", "dot", "decimal", "decimals", "thousands"),
             ),
             Topic(
                 "thousand",
@@ -288,7 +275,6 @@ def parse_amount(text):
                         {"thousand": 'if "k" in text:\n    amount = amount * 1000'},
                     ),
                 ),
-                ("letter", "k", "thousand", "short", "large"),
             ),
             Topic(
                 "brackets",
@@ -304,7 +290,6 @@ def parse_amount(text):
                         {"brackets": 'if "-" in text:\n    amount = -amount'},
                     ),
                 ),
-                ("negative", "brackets", "minus", "debit", "below"),
             ),
             rounding("amount", ("down", "up")),
             cap("amount", (500,)),

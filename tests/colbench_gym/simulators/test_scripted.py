@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
-import pkgutil
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,22 +23,23 @@ from colbench_gym.simulators.scripted import (
     ScriptedHuman,
     parameter_names,
 )
-from colbench_gym.tasks import families
+from colbench_gym.tasks.embedded import WRITTEN_DOMAINS, written_families
 from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.task import Fact, HiddenTask, Task
 
 
 def _families() -> Iterator[Family]:
-    for module in pkgutil.iter_modules(families.__path__):
-        yield from getattr(importlib.import_module(f"{families.__name__}.{module.name}"), "FAMILIES", ())
+    for domain in (*WRITTEN_DOMAINS, "travel", "metering", "library"):
+        yield from written_families(domain)
 
 
 def _facts(family: Family, option: int) -> tuple[Fact, ...]:
     facts = []
     for topic in family.topics:
         index = min(option, len(topic.options) - 1)
-        words = tuple(word for ask in topic.asks for word in re.findall(r"\w+", ask.lower()))
-        facts.append(Fact(topic.name, topic.options[index].says, topic.keywords + words, is_special=index > 0))
+        facts.append(
+            Fact(topic.name, topic.options[index].says, is_special=index > 0, phrases=(*topic.asks, *topic.paraphrases))
+        )
     return tuple(facts)
 
 

@@ -63,7 +63,7 @@ def test_topics_of_a_message(message: str, topics: tuple[str, ...]) -> None:
         ("Give me a sample input.", "example"),
         ("Is lines a list or a dict?", "argument"),
         ("What does the input look like?", "argument"),
-        ("Is the price a float or an integer?", "argument"),
+        ("Are the lines floats or integers?", "argument"),
         ("What type does the function return?", "returned"),
         ("What should the output look like?", "returned"),
         ("What should happen with malformed input?", "malformed"),

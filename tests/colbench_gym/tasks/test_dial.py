@@ -88,14 +88,18 @@ def test_a_query_that_is_no_dial_is_refused(query, text):
 
 
 @pytest.mark.parametrize(
-    ("place", "query"),
+    ("place", "query", "bounds"),
     [
-        ("train/billing", "topics=20&relevant=3&wishes=2&turns=6&points=1"),
-        ("train/written", "topics=12&relevant=6&wishes=2&turns=6&points=1"),
+        ("train/billing", "topics=20&relevant=3&wishes=2&turns=6&points=1", (17, 5)),
+        ("train/written", "topics=12&relevant=6&wishes=2&turns=6&points=1", (17, 5)),
     ],
 )
-def test_a_dial_at_which_no_family_of_a_domain_has_tasks_is_refused(place, query):
-    text = f"No family of 'embedded:{place}' has tasks at the dial {query!r}; ask for fewer topics or wishes."
+def test_a_dial_at_which_no_family_of_a_domain_has_tasks_is_refused(place, query, bounds):
+    topics, relevant = bounds
+    text = (
+        f"No family of 'embedded:{place}' has tasks at the dial {query!r}: `topics` can be at most {topics} there and "
+        f"`relevant` at most {relevant}; within these, ask for fewer `wishes`."
+    )
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         load_tasks(f"embedded:{place}?{query}")
 

@@ -195,7 +195,7 @@ def test_a_wish_taken_for_another_one_hardly_ever_passes(values, place):
             for option in set(range(1, len(family.topics[i].options))) - {choice[i]}:
                 other = values(family.reference((*choice[:i], option, *choice[i + 1 :])), task.hidden.calls)
                 (instead if choice[i] else besides).append(other == expected)
-    assert sum(instead) < 0.01 * len(instead) and sum(besides) < 0.08 * len(besides)
+    assert sum(instead) < 0.01 * len(instead) and sum(besides) < 0.1 * len(besides)
 
 
 def _asks_for_all(env, task, number=0):
@@ -359,12 +359,12 @@ def test_the_tasks_are_the_same_in_every_process():
 def test_the_tasks_are_the_same_on_every_machine():
     first = [task.id for split in SPLITS for task in load_tasks(f"embedded:{split}[:2]")]
     assert first == [
-        "embedded/standard/total+negative+rounding+text/000010000001",
-        "embedded/standard/average+unmeasured+tax+text/120000000000",
-        "embedded/standard/total+negative+rounding+text/100000000003",
-        "embedded/standard/average+unmeasured+tax+text/030000100000",
-        "embedded/standard/total+unit+tax+fee/000200000200",
-        "embedded/standard/average+unmeasured+unit+duplicate/000002003000",
-        "embedded/standard/trip_fare/000100001000",
-        "embedded/standard/luggage_fee/100000001000",
+        "embedded/standard/total+negative+rounding+text/000000110000",
+        "embedded/standard/average+unmeasured+tax+text/020030000000",
+        "embedded/standard/total+negative+rounding+text/003000030000",
+        "embedded/standard/average+unmeasured+tax+text/000030001000",
+        "embedded/standard/total+unit+tax+fee/000310000000",
+        "embedded/standard/average+unmeasured+unit+duplicate/030020000000",
+        "embedded/standard/trip_fare/100010000000",
+        "embedded/standard/luggage_fee/100010000000",
     ]
