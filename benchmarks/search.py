@@ -4,7 +4,7 @@
 
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
 steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
-candidates (the first 1,800 training tasks), and are measured on the others, some 300. The result is appended to `search.jsonl` in the output
+candidates (the first 1,800 training tasks), and are measured on the others, some 230. The result is appended to `search.jsonl` in the output
 folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first.
 """
 
