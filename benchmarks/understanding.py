@@ -58,9 +58,9 @@ def _family(domain: str, function: str) -> Family:
 def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[str, Any]:
     """The reply to a question, whether it is right, and how many wishes it states that nobody asked about."""
     dialogue = Dialogue((Message("user", task.description),)).add("assistant", question["question"])
-    start = time.perf_counter()
+    start = time.process_time()
     reply = human.reply(task, dialogue, seed=0)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     facts = {fact.topic: fact for fact in task.hidden.facts}
     said = [fact.topic for fact in task.hidden.facts if fact.sentence in reply]
     if question["topics"]:
@@ -100,7 +100,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         "unasked_wish": leaks,
         "unasked_wish_ci95": wilson(leaks, count),
         "by_kind": {kind: f"{right[kind]} of {total}" for kind, total in kinds.items()},
-        "milliseconds": round(1000 * sum(row["seconds"] for row in results) / count, 2),
+        "cpu_milliseconds": round(1000 * sum(row["seconds"] for row in results) / count, 2),
     }
 
 

@@ -122,3 +122,27 @@ def test_two_points_are_said_in_two_sentences_or_in_one(policies):
     assert policies.message(topics, False, Random(0)) == "How is it rounded? Is there a limit?"
     assert policies.message(topics, True, Random(0)) == "How is it rounded and is there a limit?"
     assert policies.message(topics[:1], True, Random(0)) == "How is it rounded?"
+
+
+@pytest.fixture(scope="module")
+def understanding():
+    yield from _loaded("understanding")
+
+
+@pytest.mark.parametrize(("half", "count"), [("development", 484), ("blind", 251)])
+def test_the_scripted_person_understands_what_others_wrote(understanding, half, count):
+    rows = json.loads((understanding.FOLDER / f"{half}.json").read_text(encoding="utf-8"))
+    found = understanding.summary(list(understanding.measured(rows)))
+    assert found["n"] == count
+    assert found["right"] >= 0.88 and found["unasked_wish"] <= 0.03
+
+
+def test_a_wrong_reply_and_an_unasked_wish_are_counted(understanding):
+    row = json.loads((understanding.FOLDER / "development.json").read_text(encoding="utf-8"))[0]
+    task = understanding.task_of(row)
+    special = next(fact for fact in task.hidden.facts if fact.is_special)
+    question = {"kind": "blanket", "topics": [], "question": special.phrases[0]}
+    asked = understanding.asked(understanding.ScriptedHuman(), task, question)
+    assert not asked["right"] and asked["unasked"] == 1 and asked["said"] == [special.topic]
+    rightly = understanding.asked(understanding.ScriptedHuman(), task, {**question, "kind": "topic", "topics": [special.topic]})
+    assert rightly["right"] and rightly["unasked"] == 0
