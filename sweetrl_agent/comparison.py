@@ -10,6 +10,7 @@ from typing import Any
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
+from sweetrl_agent.evaluation import links
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.ledger import ledger
@@ -61,7 +62,7 @@ def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dic
 
     Returns:
         "grade": its name. "algorithms": name -> split -> "success", the grade (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
-        the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks).
+        the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks); "links" says where dialogues fail.
         "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
         "tasks_for_80" (tasks that as many seeds would need to see a difference of this size with power 0.8; None: no number).
@@ -87,9 +88,14 @@ def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dic
                     "success": _interval(score_interval(success, agents_interval)),
                     grade: _interval(score_interval(graded, agents_interval)),
                 },
+                "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
             }
         paired += _paired(by_metric["success"], split)
     return {"grade": grade, "algorithms": dict(algorithms), "paired": paired}
+
+
+def _is_of(row: Row, agent: str, split: str) -> bool:
+    return bool(row["agent"] == agent and row["split"] == split and row["outcome"] != "void")
 
 
 def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:

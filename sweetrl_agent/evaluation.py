@@ -79,8 +79,8 @@ def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any
 
     Returns:
         "success" and the grade in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
-        episodes, "turns" per dialogue, the share "answered" before the turn limit, and "leak": how much of the reference's code the
-        human gave away in a dialogue.
+        episodes, "turns" per dialogue, the share "answered" before the turn limit, "leak": how much of the reference's code the
+        human gave away in a dialogue, and where tasks have wishes "links" (`links`).
     """
     valid = [row for row in rows if row["outcome"] != "void"]
     if not valid:
@@ -102,6 +102,28 @@ def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any
             "success": [round(x, 4) for x in interval],
             grade: [round(x, 4) for x in mean_interval(grades, tasks)],
         },
+        **({"links": found} if (found := links(valid)) else {}),
+    }
+
+
+def links(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Where dialogues fail: are the wishes asked about, and written down once they are heard?
+
+    Args:
+        rows: Of `evaluation.jsonl`, none of them void.
+
+    Returns:
+        "wishes_heard": share of a task's special wishes that the human said, "all_heard": share of dialogues in which it said all,
+        and "success_if_all_heard", None where there are none. Empty where no task has wishes that could be looked for.
+    """
+    told = [row for row in rows if row.get("wishes_heard") is not None]
+    if not told:
+        return {}
+    complete = [row for row in told if row["wishes_heard"] == 1]
+    return {
+        "wishes_heard": round(_mean([row["wishes_heard"] for row in told]), 4),
+        "all_heard": round(len(complete) / len(told), 4),
+        "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
     }
 
 
@@ -118,8 +140,15 @@ def _row(trajectory: Trajectory, task: Task, grade: str) -> Row:
         "answered": metrics.get("answered"),
         "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
         "leak": leak_fraction("\n".join(replies), task.hidden.reference, task.signature),
+        "wishes_heard": _wishes_heard(task, "\n".join(replies)),
         "dialogue_history": trajectory.messages,
     }
+
+
+def _wishes_heard(task: Task, said: str) -> float | None:
+    """Share of the special wishes that are said in so many words; None for a task that names none."""
+    special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
+    return _mean([sentence in said for sentence in special]) if special else None
 
 
 def _mean(values: Sequence[float]) -> float:

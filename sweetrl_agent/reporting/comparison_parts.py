@@ -26,6 +26,11 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         is_against_paper: Put the paper's numbers beside ours.
     """
     made = [_scores(results, algorithms), _paired(results, algorithms)]
+    made += (
+        [_links(results, algorithms)]
+        if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
+        else []
+    )
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
     made += [_dials(results, algorithms)] if results.get("dials") else []
@@ -106,6 +111,24 @@ def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
         f"{row['seeds_ahead']} of {row['seeds']}",
         NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
     )
+
+
+def _links(results: Results, titles: Names) -> Part:
+    rows = [
+        (
+            titles.get(name, name),
+            split,
+            percent(links["wishes_heard"]),
+            percent(links["all_heard"]),
+            percent(links["success_if_all_heard"]),
+        )
+        for name, of in results["algorithms"].items()
+        for split, score in of.items()
+        if (links := score.get("links"))
+    ]
+    head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success where all are heard")
+    text = "An agent must ask about the wishes, and write down what it hears. Void episodes are left out."
+    return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text])
 
 
 def _dials(results: Results, titles: Names) -> Part:

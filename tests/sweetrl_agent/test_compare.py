@@ -145,6 +145,14 @@ def test_the_experiments_are_in_the_results(finished):
         assert first and (finished / f"seed_{seed}" / "log.txt").stat().st_size > 0
 
 
+def test_the_results_say_where_dialogues_fail(finished):
+    results = json.loads((finished / "results.json").read_text())
+    for splits in results["algorithms"].values():
+        heard = splits["test"]["links"]
+        assert 0 <= heard["all_heard"] <= heard["wishes_heard"] <= 1
+    assert results["algorithms"]["single_turn"]["test"]["links"]["wishes_heard"] == 0
+
+
 def test_one_candidate_is_the_same_whoever_chooses(finished):
     rows = [row for row in read_rows(finished / "seed_0" / "best_of_n.jsonl") if row["candidates"] == 1]
     said = {critic: [row["dialogue_history"] for row in rows if row["agent"] == critic] for critic in CRITICS}
@@ -159,7 +167,7 @@ def test_a_single_turn_agent_answers_at_once(finished):
 def test_the_reports_hold_every_part(finished):
     html, markdown = ((finished / name).read_text() for name in ("report.html", "report.md"))
     for title in (
-        "Success", "Paired differences", "Beside the paper", "Credit accuracy of critics", "Best of N per turn", "Data scaling", "Win rate",
+        "Success", "Paired differences", "Where dialogues fail", "Beside the paper", "Credit accuracy of critics", "Best of N per turn", "Data scaling", "Win rate",
         "Audit of the simulated human", "What it cost",
     ):  # fmt: skip
         assert f"<h2>{title}" in html and f"## {title}" in markdown

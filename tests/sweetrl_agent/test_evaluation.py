@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colbench_gym.scoring.intervals import mean_interval, wilson
-from sweetrl_agent.evaluation import summarize
+from sweetrl_agent.evaluation import links, summarize
 
 
 def _row(task, success, tests_passed, turns=4, answered=True, leak=0.0):
@@ -40,3 +40,17 @@ def test_repeated_tasks_are_no_independent_evidence():
 @pytest.mark.parametrize("rows", [[], [VOID, VOID]])
 def test_without_evidence_there_is_no_mean(rows):
     assert summarize(rows) == {"success": None, "tests_passed": None, "n": 0, "void": len(rows), "ci95": {}}
+
+
+def test_links_say_whether_wishes_are_heard_and_written_down():
+    rows = [
+        {**_row("a", 1, 1.0), "wishes_heard": 1.0},
+        {**_row("b", 0, 0.5), "wishes_heard": 1.0},
+        {**_row("c", 0, 0.0), "wishes_heard": 0.5},
+        {**_row("d", 0, 0.0), "wishes_heard": 0.0},
+        {**_row("e", 1, 1.0), "wishes_heard": None},
+    ]
+    found = {"wishes_heard": 0.625, "all_heard": 0.5, "success_if_all_heard": 0.5}
+    assert links(rows) == found and summarize([*rows, VOID])["links"] == found
+    assert links(rows[2:]) == {"wishes_heard": 0.25, "all_heard": 0.0, "success_if_all_heard": None}
+    assert links(rows[4:]) == links([_row("f", 1, 1.0)]) == {}
