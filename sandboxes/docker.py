@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import docker
@@ -21,6 +21,7 @@ from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
+_NOTHING: Mapping[str, Any] = {}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
 
 
@@ -68,6 +69,7 @@ class DockerSandbox(PooledSandbox):
             "network": "none (container), seccomp",
             "processes": "one, with threads (seccomp); 128 in the container",
             "signals": "seccomp, process namespace of the container",
+            "other programs": "not readable (runner is process 1 and not dumpable, sealed pipes)",
             "system calls": "allow-list (seccomp), no capabilities, no new privileges",
             "memory": f"address space of the one process (RLIMIT_AS), {ready['memory_mib']} MiB in the container",
             "time": "deadlines kept by the runner, watchdog in the host",
@@ -79,11 +81,31 @@ class DockerSandbox(PooledSandbox):
 
 
 class _Launcher:
-    """Starts containers and has each runner prove its walls. Arguments as for `DockerSandbox`."""
+    """Starts containers and has each runner prove its walls.
 
-    def __init__(self, image: str, runtime: str | None, memory_mib: int, patience_s: float) -> None:
+    Args:
+        image: As for `DockerSandbox`, and so are the next three.
+        runtime: See there.
+        memory_mib: See there.
+        patience_s: See there.
+        omit_walls: Walls of the runner to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
+        changes: Settings of the container to replace. For tests, which leave one of its walls out.
+        is_checked: Whether runners must pass the self-test.
+    """
+
+    def __init__(
+        self,
+        image: str,
+        runtime: str | None,
+        memory_mib: int,
+        patience_s: float,
+        omit_walls: Sequence[str] = (),
+        changes: Mapping[str, Any] = _NOTHING,
+        is_checked: bool = True,
+    ) -> None:
         self._image, self._runtime = image, runtime
         self._memory_mib, self._patience_s = memory_mib, patience_s
+        self._omit_walls, self._changes, self._is_checked = tuple(omit_walls), changes, is_checked
         self._has_worked = False
         self._cpus = 1.0
         self._reaped_by = 0
@@ -113,11 +135,14 @@ class _Launcher:
 
     def _start(self, modules: tuple[str, ...]) -> RunnerClient:
         self._prepare()
-        channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
-        runner = RunnerClient(channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,)))
+        channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime, self._changes)
+        runner = RunnerClient(
+            channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,), omit_walls=self._omit_walls)
+        )
         runner.ready |= {"image": self._image, "runtime": self._runtime or "default", "memory_mib": self._memory_mib}
-        # An image holds nothing of its user: a kernel without Landlock may let a program read it.
-        check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
+        if self._is_checked:
+            # An image holds nothing of its user: a kernel without Landlock may let a program read it.
+            check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
         return runner
 
     def _prepare(self) -> None:

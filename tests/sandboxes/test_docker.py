@@ -87,7 +87,7 @@ def test_a_container_has_nothing_that_it_does_not_need(client):
     assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
     assert host["SecurityOpt"] == ["no-new-privileges=true"]
     assert host["Memory"] == host["MemorySwap"] == 1024 << 20
-    assert (host["PidsLimit"], host["LogConfig"]["Type"], host["IpcMode"], host["Init"]) == (128, "none", "none", True)
+    assert (host["PidsLimit"], host["LogConfig"]["Type"], host["IpcMode"], host["Init"]) == (128, "none", "none", False)
     assert not host["Binds"] and not attributes["Mounts"] and not host["Devices"]
     assert "noexec" in host["Tmpfs"]["/tmp"]
     assert config["User"] == "65534:65534"
