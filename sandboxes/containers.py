@@ -25,6 +25,8 @@ _OWNER = f"{LABEL}.owner"
 #: Before each piece of a container's output: which stream it is, and its length.
 HEADER = struct.Struct("!BxxxI")
 STDOUT = 1
+#: Processes and threads of a container.
+MAX_PROCESSES = 128
 _API_TIMEOUT_S = 60
 _NOTHING: Mapping[str, Any] = {}
 
@@ -48,7 +50,7 @@ class ContainerChannel(Channel):
     Args:
         image: Image whose entry point is a Python interpreter.
         memory_mib: Memory of the container, without swap.
-        cpus: CPUs that it may use.
+        cpus: CPUs that it may use; 0 for all.
         runtime: OCI runtime, such as "runsc"; None for the daemon's default.
         changes: Settings to replace those of `lock_down`. For tests, which leave one wall out.
 
@@ -148,7 +150,7 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges=true"],
         "user": "65534:65534",
-        "pids_limit": 128,
+        "pids_limit": MAX_PROCESSES,
         "mem_limit": f"{memory_mib}m",
         "memswap_limit": f"{memory_mib}m",
         "nano_cpus": int(cpus * 1e9),
