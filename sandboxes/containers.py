@@ -68,7 +68,7 @@ class ContainerChannel(Channel):
         self._socket: Any = None
         try:
             self._container = self._client.containers.create(
-                image, [*PYTHON_FLAGS, "-c", boot_code()], **(lock_down(memory_mib, cpus, runtime) | changes)
+                image, [*PYTHON_FLAGS, "-c", boot_code()], **{**lock_down(memory_mib, cpus, runtime), **changes}
             )
             self._wrapped, self._socket = attach(self._client, self._container.id)
             self._watch(self._socket.fileno(), self._socket.fileno())
