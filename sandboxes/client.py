@@ -56,7 +56,7 @@ def runner_settings(
         hidden: Directories below the roots that they may not read.
         package_parents: Directories that hold the packages among the modules.
         parent: Process with which the runner should end; 0 where something else sees to that.
-        omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits".
+        omit_walls: Walls to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
         max_processes: Processes and threads that the runner's user may have; 0 for no limit. Only where the user is the runner's
             alone, in a user namespace.
     """

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ _OWNER = f"{LABEL}.owner"
 #: Before each piece of a container's output: which stream it is, and its length.
 HEADER = struct.Struct("!BxxxI")
 STDOUT = 1
+#: Processes and threads of a container.
+MAX_PROCESSES = 128
 _API_TIMEOUT_S = 60
+_NOTHING: Mapping[str, Any] = {}
 
 
 def connect() -> docker.DockerClient:
@@ -46,14 +50,17 @@ class ContainerChannel(Channel):
     Args:
         image: Image whose entry point is a Python interpreter.
         memory_mib: Memory of the container, without swap.
-        cpus: CPUs that it may use.
+        cpus: CPUs that it may use; 0 for all.
         runtime: OCI runtime, such as "runsc"; None for the daemon's default.
+        changes: Settings to replace those of `lock_down`. For tests, which leave one wall out.
 
     Raises:
         DockerException, OSError: If the daemon fails.
     """
 
-    def __init__(self, image: str, memory_mib: int, cpus: float, runtime: str | None) -> None:
+    def __init__(
+        self, image: str, memory_mib: int, cpus: float, runtime: str | None, changes: Mapping[str, Any] = _NOTHING
+    ) -> None:
         self._client = connect()
         self._errors, self._pending = b"", bytearray()
         self._container: Any = None
@@ -61,7 +68,7 @@ class ContainerChannel(Channel):
         self._socket: Any = None
         try:
             self._container = self._client.containers.create(
-                image, [*PYTHON_FLAGS, "-c", boot_code()], **lock_down(memory_mib, cpus, runtime)
+                image, [*PYTHON_FLAGS, "-c", boot_code()], **{**lock_down(memory_mib, cpus, runtime), **changes}
             )
             self._wrapped, self._socket = attach(self._client, self._container.id)
             self._watch(self._socket.fileno(), self._socket.fileno())
@@ -143,14 +150,15 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges=true"],
         "user": "65534:65534",
-        "pids_limit": 128,
+        "pids_limit": MAX_PROCESSES,
         "mem_limit": f"{memory_mib}m",
         "memswap_limit": f"{memory_mib}m",
         "nano_cpus": int(cpus * 1e9),
         "ulimits": [docker.types.Ulimit(name="core", soft=0, hard=0), docker.types.Ulimit(name="nofile", soft=256, hard=256)],
         "tmpfs": {"/tmp": "size=1m,noexec,nosuid,nodev"},
         "log_config": docker.types.LogConfig(type="none"),
-        "init": True,
+        "init": False,  # the runner is process 1: another one, which could be read, would hold its standard input too
+        "stop_signal": "SIGKILL",  # process 1 ignores those that it has no handler for
         "ipc_mode": "none",
         "hostname": "sandbox",
         "working_dir": "/",

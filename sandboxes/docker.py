@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import docker
@@ -14,13 +15,14 @@ from docker.errors import APIError, ImageNotFound
 
 from sandboxes.channel import RunnerError
 from sandboxes.client import RunnerClient, runner_settings
-from sandboxes.containers import DAEMON_ERRORS, ContainerChannel, connect, reap
+from sandboxes.containers import DAEMON_ERRORS, MAX_PROCESSES, ContainerChannel, connect, reap
 from sandboxes.daemon import address
 from sandboxes.images import PACKAGES_DIRECTORY, default_image
 from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
+_NOTHING: Mapping[str, Any] = {}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
 
 
@@ -66,10 +68,11 @@ class DockerSandbox(PooledSandbox):
         return {
             "files": f"read-only image that holds nothing but an interpreter ({landlock}seccomp)",
             "network": "none (container), seccomp",
-            "processes": "one, with threads (seccomp); 128 in the container",
+            "processes": f"one, with threads (seccomp); {ready['processes']}",
             "signals": "seccomp, process namespace of the container",
+            "other programs": "not readable (runner is process 1 and not dumpable, sealed pipes)",
             "system calls": "allow-list (seccomp), no capabilities, no new privileges",
-            "memory": f"address space of the one process (RLIMIT_AS), {ready['memory_mib']} MiB in the container",
+            "memory": f"address space of the one process (RLIMIT_AS); {ready['memory']}",
             "time": "deadlines kept by the runner, watchdog in the host",
             "python": ready["python"],
             "packages": ", ".join(ready["packages"]) or "none",
@@ -78,14 +81,73 @@ class DockerSandbox(PooledSandbox):
         }
 
 
-class _Launcher:
-    """Starts containers and has each runner prove its walls. Arguments as for `DockerSandbox`."""
+@dataclass(frozen=True)
+class Cgroups:
+    """What a daemon can limit by cgroup, of version 1 or 2. It drops the limits that it cannot keep, all but that of CPUs, silently.
 
-    def __init__(self, image: str, runtime: str | None, memory_mib: int, patience_s: float) -> None:
+    A container runs one program at a time, so its limits are those of each program.
+
+    Attributes:
+        version: Of the cgroups.
+        memory: Whether it can limit memory,
+        swap: swap,
+        processes: processes and threads,
+        cpus: CPU time.
+    """
+
+    version: str = "?"
+    memory: bool = False
+    swap: bool = False
+    processes: bool = False
+    cpus: bool = False
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Cgroups:
+        """Read what a daemon says of itself (`docker info`)."""
+        keys = ("MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota")
+        return cls(str(info.get("CgroupVersion", "1")), *(bool(info.get(key)) for key in keys))
+
+    def guarantees(self, memory_mib: int) -> dict[str, str]:
+        """What holds of a container's memory and processes, for people."""
+        by = f"(cgroup version {self.version})"
+        swap = "without swap" if self.swap else "and swap without limit"
+        memory = (
+            f"{memory_mib} MiB {swap} in the container {by}" if self.memory else "the container has no limit: no memory cgroup"
+        )
+        processes = (
+            f"{MAX_PROCESSES} in the container {by}" if self.processes else "threads have no limit: no cgroup of processes"
+        )
+        return {"memory": memory, "processes": processes}
+
+
+class _Launcher:
+    """Starts containers and has each runner prove its walls.
+
+    Args:
+        image: As for `DockerSandbox`, and so are the next three.
+        runtime: See there.
+        memory_mib: See there.
+        patience_s: See there.
+        omit_walls: Walls of the runner to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
+        changes: Settings of the container to replace. For tests, which leave one of its walls out.
+        is_checked: Whether runners must pass the self-test.
+    """
+
+    def __init__(
+        self,
+        image: str,
+        runtime: str | None,
+        memory_mib: int,
+        patience_s: float,
+        omit_walls: Sequence[str] = (),
+        changes: Mapping[str, Any] = _NOTHING,
+        is_checked: bool = True,
+    ) -> None:
         self._image, self._runtime = image, runtime
         self._memory_mib, self._patience_s = memory_mib, patience_s
+        self._omit_walls, self._changes, self._is_checked = tuple(omit_walls), changes, is_checked
         self._has_worked = False
-        self._cpus = 1.0
+        self._cgroups, self._cpus = Cgroups(), 0.0
         self._reaped_by = 0
         self._lock = threading.Lock()
 
@@ -113,22 +175,28 @@ class _Launcher:
 
     def _start(self, modules: tuple[str, ...]) -> RunnerClient:
         self._prepare()
-        channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime)
-        runner = RunnerClient(channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,)))
-        runner.ready |= {"image": self._image, "runtime": self._runtime or "default", "memory_mib": self._memory_mib}
-        # An image holds nothing of its user: a kernel without Landlock may let a program read it.
-        check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
+        channel = ContainerChannel(self._image, self._memory_mib, self._cpus, self._runtime, self._changes)
+        runner = RunnerClient(
+            channel, runner_settings(modules, package_parents=(PACKAGES_DIRECTORY,), omit_walls=self._omit_walls)
+        )
+        runner.ready |= {"image": self._image, "runtime": self._runtime or "default"}
+        runner.ready |= self._cgroups.guarantees(self._memory_mib)
+        if self._is_checked:
+            # An image holds nothing of its user: a kernel without Landlock may let a program read it.
+            check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
         return runner
 
     def _prepare(self) -> None:
-        """Once in a process: learn how many CPUs there are, and remove what killed hosts have left behind."""
+        """Once in a process: learn what can be limited and how many CPUs there are, and remove what killed hosts have left behind."""
         with self._lock:
             if self._reaped_by == os.getpid():
                 return
             client = connect()
             try:
+                info = client.info()
+                self._cgroups = Cgroups.of(info)
                 # Two where there are two: on one, the quota stops the runner while its program runs.
-                self._cpus = float(min(2, int(client.info().get("NCPU", 1))))
+                self._cpus = float(min(2, int(info.get("NCPU", 1)))) if self._cgroups.cpus else 0.0
                 reap(client)
             finally:
                 client.close()

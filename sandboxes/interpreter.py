@@ -15,6 +15,9 @@ BUBBLEWRAP = "/usr/bin/bwrap"
 """Never searched for: the packages of these names on PyPI are something else."""
 
 _NOBODY = "65534"
+_NAMESPACES = ("user-try", "ipc", "pid", "net", "uts", "cgroup-try")
+#: Out of memory, the kernel should take a program rather than the host's work. Said before bubblewrap, inside which there is no /proc.
+_FIRST_TO_GO = ("/bin/sh", "-c", '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"', "sh")
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,13 @@ def counts_by_namespace() -> bool:
 
 
 def bubblewrap_command(interpreter: Interpreter) -> list[str]:
-    """Command line that runs the interpreter in namespaces of its own, with nothing mounted but what it needs."""
-    command = [BUBBLEWRAP, "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
-    command += ["--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+    """Command line that runs the interpreter in namespaces of its own, with nothing mounted but what it needs.
+
+    There is no /proc, and the interpreter is process 1: bubblewrap's own, which could be read, would hold its standard input too.
+    """
+    command = [*_FIRST_TO_GO, BUBBLEWRAP, *(f"--unshare-{namespace}" for namespace in _NAMESPACES)]
+    command += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    command += ["--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL", "--dev", "/dev"]
     for directory in LIBRARY_DIRECTORIES:
         if os.path.islink(directory):
             command += ["--symlink", os.readlink(directory), directory]

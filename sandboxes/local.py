@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code, runner_settings
-from sandboxes.interpreter import BUBBLEWRAP, bubblewrap_command, counts_by_namespace, find_interpreter
+from sandboxes.interpreter import BUBBLEWRAP, Interpreter, bubblewrap_command, counts_by_namespace, find_interpreter
 from sandboxes.pool import PooledSandbox
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
@@ -49,6 +49,7 @@ class EmbeddedSandbox(PooledSandbox):
             "network": ", ".join(filter(None, ("seccomp", namespaces, landlock if ready["landlock"] >= 4 else ""))),
             "processes": "one, with threads (seccomp)",
             "signals": ", ".join(filter(None, ("seccomp", namespaces, landlock if ready["landlock"] >= 6 else ""))),
+            "other programs": f"not readable ({'no /proc, ' if ready['bubblewrap'] else ''}runner not dumpable, sealed pipes)",
             "system calls": "allow-list (seccomp)",
             "memory": "address space of the one process (RLIMIT_AS)",
             "time": "deadlines kept by the runner, watchdog in the host",
@@ -68,7 +69,9 @@ class UnsafeSandbox(PooledSandbox):
 
     def __init__(self, workers: int = 2) -> None:
         packages = ("numpy",)
-        launch = _Launcher(packages, bubblewrap=False, omit_walls=("landlock", "seccomp"), is_checked=False)
+        launch = _Launcher(
+            packages, bubblewrap=False, omit_walls=("landlock", "runner filter", "program filter"), is_checked=False
+        )
         super().__init__(workers, packages, launch)
 
     def guarantees(self) -> dict[str, str]:
@@ -82,17 +85,24 @@ class _Launcher:
     Args:
         packages: As for `EmbeddedSandbox`.
         bubblewrap: As for `EmbeddedSandbox`.
-        omit_walls: Walls to leave out, of "landlock", "seccomp" and "rlimits". The self-test must then refuse.
+        omit_walls: Walls of the runner to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
         is_checked: Whether runners must pass the self-test.
+        wrap: The command line of bubblewrap. For tests, which leave one of its walls out.
     """
 
     def __init__(
-        self, packages: Sequence[str], bubblewrap: bool | None, omit_walls: Sequence[str] = (), is_checked: bool = True
+        self,
+        packages: Sequence[str],
+        bubblewrap: bool | None,
+        omit_walls: Sequence[str] = (),
+        is_checked: bool = True,
+        wrap: Callable[[Interpreter], list[str]] = bubblewrap_command,
     ) -> None:
         self._interpreter = find_interpreter(tuple(packages))
         self._bubblewrap = bubblewrap
         self._omit_walls = tuple(omit_walls)
         self._is_checked = is_checked
+        self._wrap = wrap
 
     def __call__(self, modules: tuple[str, ...]) -> RunnerClient:
         """Start a runner that has loaded `modules`."""
@@ -108,7 +118,7 @@ class _Launcher:
 
     def _start(self, modules: tuple[str, ...], with_bubblewrap: bool) -> RunnerClient:
         interpreter = self._interpreter
-        wrapper = bubblewrap_command(interpreter) if with_bubblewrap else []
+        wrapper = self._wrap(interpreter) if with_bubblewrap else []
         settings = runner_settings(
             modules,
             interpreter.roots,

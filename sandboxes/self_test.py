@@ -26,6 +26,32 @@ def fork():
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
+
+def open_one(pids, names):
+    # The first that opens of what /proc has of these processes.
+    for pid in pids:
+        for name in names:
+            try:
+                return os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_NONBLOCK))
+            except OSError:
+                pass
+    raise PermissionError(1, "none")
+
+def others():
+    # All, where they can be listed, else those that there must be.
+    try:
+        found = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        found = ["1", "2"]
+    return {str(os.getppid()), *found} - {str(os.getpid())}
+
+def use_any(descriptors):
+    for fd in descriptors:
+        try:
+            return os.fstat(fd).st_mode
+        except OSError:
+            pass
+    raise PermissionError(1, "none")
 """
 
 _PROBES = {
@@ -34,6 +60,9 @@ _PROBES = {
     "write a file in memory": "write('/dev/shm/sandbox-self-test')",
     "read /etc/passwd": "read('/etc/passwd')",
     "read the environment of its runner": "read('/proc/%d/environ' % os.getppid())",
+    "open a descriptor of another process": "open_one(others(), [f'fd/{number}' for number in range(64)])",
+    "read the memory of another process": "open_one(others(), ('mem', 'maps', 'environ'))",
+    "use a descriptor that is not its own": "use_any(range(4, 256))",
     "read the project": f"read({__file__!r})",
     "open a socket": "socket.socket().close()",
     "start a process": "fork()",

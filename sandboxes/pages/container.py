@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     image, *flags = arguments
     client = connect()
     settings = lock_down(MEMORY_MIB, cpus=2.0, runtime=None) | {
+        "init": True,  # the browser's processes leave children behind
         "pids_limit": 512,
         "tmpfs": {"/tmp": "size=512m,mode=1777,nosuid,nodev"},
         "working_dir": "/tmp",

@@ -1,8 +1,12 @@
-"""The walls around a program, from the kernel alone: capabilities, Landlock, resource limits, seccomp.
+"""The walls around a program, from the kernel alone: capabilities, Landlock, resource limits, seccomp, a runner that cannot be read.
 
 `Walls.confine_runner` is called once, before the first program; what it takes away (capabilities, all files but the
 interpreter's, TCP, most system calls) every later process inherits. `Walls.confine_program` is called in the process of each program before any
 byte of it runs, and takes away the rest: memory, signals to the runner, and the system calls that only the runner needs.
+
+Requests wait in the runner's standard input while another program runs. Two walls keep that program from opening it through
+/proc, with or without Landlock: the runner is not dumpable, so only a process with CAP_SYS_PTRACE may open what it holds; and its
+pipes have mode 0 (`Walls.seal`), so nobody without CAP_DAC_OVERRIDE opens them a second time, whichever process holds them.
 """
 
 from __future__ import annotations
@@ -30,6 +34,14 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _MIB = 1 << 20
 _MAX_STACK_BYTES = 8 * _MIB
 MAX_OPEN_FILES = 64
+_FILE_TYPE, _FIFO = 0o170000, 0o010000
+
+_LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 0, "RLIMIT_STACK": _MAX_STACK_BYTES, "RLIMIT_NOFILE": MAX_OPEN_FILES}
+WALLS = (
+    "capabilities", "landlock", "landlock scopes", "no new privileges", "not dumpable", "program filter", "runner filter",
+    "sealed pipes", "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC", *_LIMITS,
+)  # fmt: skip
+"""Names of the walls, as `Walls` takes them to leave one out."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SCOPE_RULES = struct.pack("QQQ", 0, 0, _SCOPE_ALL)
@@ -81,11 +93,16 @@ class Walls:
         roots: Trees and files that programs may read.
         hidden: Directories under `roots` that they may not. The directories that hold these can be listed, for the import
             system looks for modules there.
-        omit: Walls to leave out. For tests of the self-test, which must then refuse.
+        omit: Walls to leave out, of `WALLS`. For tests: another wall must then hold, or the self-test refuse.
         max_processes: Processes and threads of the user; 0 for no limit, where the kernel would count other people's too.
+
+    Raises:
+        ValueError: If a wall to leave out is unknown.
     """
 
     def __init__(self, roots: Collection[str], hidden: Collection[str], omit: Collection[str], max_processes: int) -> None:
+        if unknown := sorted(set(omit) - set(WALLS)):
+            raise ValueError(f"`omit` must name walls of {WALLS}, got {unknown}.")
         self._roots, self._hidden, self._max_processes = roots, hidden, max_processes
         self._listable = {os.path.dirname(path) for path in hidden}
         self._omit = frozenset(omit)
@@ -100,18 +117,32 @@ class Walls:
         except OSError:
             pass
         os.chdir("/")
-        for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_STACK, _MAX_STACK_BYTES)):
-            _limit(kind, limit)
-        _limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+        for name, limit in _LIMITS.items():
+            self._limit(name, limit)
         if self._max_processes:
-            _limit(resource.RLIMIT_NPROC, self._max_processes)
-        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-        _prctl(_PR_SET_DUMPABLE, 0)
-        _drop_capabilities()
+            self._limit("RLIMIT_NPROC", self._max_processes)
+        if self._has("no new privileges"):
+            _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        if self._has("not dumpable"):
+            _prctl(_PR_SET_DUMPABLE, 0)
+        if self._has("capabilities"):
+            _drop_capabilities()
         if self.landlock:
             self._restrict_files()
-        if "seccomp" not in self._omit:
+        if self._has("runner filter"):
             self._runner_filter.set()
+
+    def seal(self, fd: int) -> None:
+        """Keep everybody from opening a pipe of the host again through /proc; those who hold it open read and write on.
+
+        Does nothing to what is no pipe (a terminal has a life beyond the runner) or belongs to another user. Whether what
+        remains is enough the self-test says.
+        """
+        if self._has("sealed pipes") and os.fstat(fd).st_mode & _FILE_TYPE == _FIFO:
+            try:
+                os.fchmod(fd, 0)
+            except OSError:
+                return
 
     def confine_program(self, memory_mib: int, cpu_s: int) -> None:
         """Put up the walls that the runner itself cannot live behind. Nothing untrusted may have run before.
@@ -120,13 +151,23 @@ class Walls:
             memory_mib: Address space of the process.
             cpu_s: CPU time of the process: a second line behind the runner's deadlines.
         """
-        if "rlimits" not in self._omit:
-            _limit(resource.RLIMIT_AS, memory_mib * _MIB)
-            _limit(resource.RLIMIT_CPU, cpu_s)
-        if self.landlock >= 6:
+        self._limit("RLIMIT_AS", memory_mib * _MIB)
+        self._limit("RLIMIT_CPU", cpu_s)
+        if self.landlock >= 6 and self._has("landlock scopes"):
             _restrict(_SCOPE_RULES)
-        if "seccomp" not in self._omit:
+        if self._has("program filter"):
             self._program_filter.set()
+
+    def _has(self, wall: str) -> bool:
+        return wall not in self._omit
+
+    def _limit(self, name: str, value: int) -> None:
+        """Set a limit of `resource`, by its name there, for good; a lower one that is there already stays."""
+        if self._has(name):
+            kind = getattr(resource, name)
+            _, hard = resource.getrlimit(kind)
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (value, value))
 
     def _restrict_files(self) -> None:
         rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(self.landlock, 16)  # how many kinds of access this version knows
@@ -174,12 +215,6 @@ class _Filter:
     def set(self) -> None:
         """Put this process and all that it forks behind the filter."""
         _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._program)
-
-
-def _limit(kind: int, value: int) -> None:
-    _, hard = resource.getrlimit(kind)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
 
 
 def _drop_capabilities() -> None:

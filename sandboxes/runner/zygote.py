@@ -213,8 +213,10 @@ def _rehearse() -> None:
     del sys.modules["program"]
 
 
-def _take_over_pipes() -> tuple[int, int, int]:
+def _take_over_pipes(walls: Walls) -> tuple[int, int, int]:
     """Move the host's pipes out of the way of programs and put /dev/null in their place; requests, replies, null."""
+    for fd in (0, 1):
+        walls.seal(fd)
     null = os.open(os.devnull, os.O_RDWR)
     requests, replies, high_null = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in (0, 1, null))
     for fd in (0, 1, candidate.RESULT_FD):
@@ -236,7 +238,7 @@ def main(settings: dict[str, Any]) -> None:
         roots, hidden = interpreter_files()
         roots += [path for path in settings["package_parents"] if os.path.isdir(path)]
     walls = Walls(roots, hidden, settings["omit_walls"], settings["max_processes"])
-    requests, replies, null = _take_over_pipes()
+    requests, replies, null = _take_over_pipes(walls)
     walls.confine_runner()
     os.dup2(null, 2)  # until here the host wants to hear of errors
     _rehearse()

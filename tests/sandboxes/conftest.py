@@ -5,8 +5,11 @@ import os
 import pytest
 
 from sandboxes.interpreter import BUBBLEWRAP
-from sandboxes.local import EmbeddedSandbox
+from sandboxes.local import EmbeddedSandbox, _Launcher
+from sandboxes.pool import PooledSandbox
 
+#: A kernel that has no Landlock, as gVisor and many of RHEL, Docker Desktop and WSL.
+WITHOUT_LANDLOCK = "bubblewrap without Landlock"
 EMBEDDED_FORMS = [pytest.param("bubblewrap", marks=pytest.mark.bubblewrap), "kernel walls alone"]
 
 
@@ -32,7 +35,24 @@ def use_bubblewrap(request, is_missing):
     return request.param == "bubblewrap"
 
 
-@pytest.fixture(scope="session", params=[*EMBEDDED_FORMS, pytest.param("docker", marks=pytest.mark.docker)])
+class WithoutLandlock(PooledSandbox):
+    """The embedded backend on a kernel without Landlock."""
+
+    def __init__(self, workers=2, packages=("numpy",)):
+        super().__init__(workers, packages, _Launcher(packages, bubblewrap=True, omit_walls=("landlock",)))
+
+    def guarantees(self):
+        return {"python": self._ready()["python"]}
+
+
+BACKENDS = [
+    *EMBEDDED_FORMS,
+    pytest.param(WITHOUT_LANDLOCK, marks=pytest.mark.bubblewrap),
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
 def make_sandbox(request, is_missing):
     """Function: settings -> a sandbox of the backend under test."""
     if request.param == "docker":
@@ -40,8 +60,10 @@ def make_sandbox(request, is_missing):
         from sandboxes.docker import DockerSandbox
 
         return DockerSandbox
-    if request.param == "bubblewrap":
+    if request.param != "kernel walls alone":
         _need_bubblewrap(is_missing)
+    if request.param == WITHOUT_LANDLOCK:
+        return WithoutLandlock
     return lambda **settings: EmbeddedSandbox(**settings, bubblewrap=request.param == "bubblewrap")
 
 

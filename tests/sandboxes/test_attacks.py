@@ -176,7 +176,7 @@ READING = {
     "/etc/shadow": one("return open('/etc/shadow').read()", DENIED),
     "a file of the host": one("return open(CANARY + '/secret').read()", DENIED),
     "directory of the host": one("return os.listdir(CANARY)", DENIED),
-    "root directory": one("return os.listdir('/root')", DENIED),
+    "another directory of the host": one("return os.listdir('/var')", DENIED),
     "the project": one("return open(PROJECT + '/sandboxes/local.py').read()", DENIED),
     "site-packages": one("return open(SITE + '/pytest/__init__.py').read()", DENIED),
     "import from site-packages": body("def run():\n sys.path.append(SITE)\n import pytest", ERROR, DENIED),

@@ -62,4 +62,4 @@ def test_the_readmes_backend_keeps_its_walls():
             sandboxes.Program("import numpy", ("open('/etc/passwd')",)),
         ]
         nice, denied = sandbox.run(programs)
-        assert nice.calls[0].value == 10 and denied.calls[0].outcome is sandboxes.Outcome.FORBIDDEN
+        assert nice.calls[0].value >= 10 and denied.calls[0].outcome is sandboxes.Outcome.FORBIDDEN

@@ -19,7 +19,7 @@ from sandboxes import Limits, Outcome, Program, SandboxError
 
 docker = pytest.importorskip("docker", reason="The docker package is missing.")
 from sandboxes import containers  # noqa: E402
-from sandboxes.docker import DockerSandbox, default_image  # noqa: E402
+from sandboxes.docker import Cgroups, DockerSandbox, default_image  # noqa: E402
 
 pytestmark = pytest.mark.docker
 PROJECT = Path(sandboxes.__file__).parents[1]
@@ -87,11 +87,60 @@ def test_a_container_has_nothing_that_it_does_not_need(client):
     assert host["CapDrop"] == ["ALL"] and not host["CapAdd"]
     assert host["SecurityOpt"] == ["no-new-privileges=true"]
     assert host["Memory"] == host["MemorySwap"] == 1024 << 20
-    assert (host["PidsLimit"], host["LogConfig"]["Type"], host["IpcMode"], host["Init"]) == (128, "none", "none", True)
+    assert (host["PidsLimit"], host["LogConfig"]["Type"], host["IpcMode"], host["Init"]) == (128, "none", "none", False)
     assert not host["Binds"] and not attributes["Mounts"] and not host["Devices"]
     assert "noexec" in host["Tmpfs"]["/tmp"]
     assert config["User"] == "65534:65534"
     assert all("KEY" not in entry and "TOKEN" not in entry for entry in config["Env"])
+
+
+def test_a_program_larger_than_the_container_harms_only_itself(docker_image):
+    with DockerSandbox(workers=1, memory_mib=128) as sandbox:
+        fill = "for i in range(0, len(x), 4096): x[i] = 1"
+        large = Program(f"def f():\n    x = bytearray(600 << 20)\n    {fill}", ("f()",), Limits(9.0, memory_mib=2048))
+        result, after = sandbox.run([large, Program("", ("1",))])
+        assert result.calls[0].outcome is Outcome.CRASH
+        assert after.calls[0].value == 1
+
+
+def test_a_program_starts_no_more_threads_than_the_container_may_have(docker_image):
+    source = """
+import threading
+def run():
+    threading.stack_size(1 << 16)
+    held, made = threading.Event(), 0
+    try:
+        for made in range(300):
+            threading.Thread(target=held.wait, daemon=True).start()
+    except RuntimeError:
+        pass
+    return made
+"""
+    with DockerSandbox(workers=1) as sandbox:
+        result, after = sandbox.run([Program(source, ("run()",), Limits(9.0)), Program("", ("1",))])
+        assert 32 <= result.calls[0].value < containers.MAX_PROCESSES
+        assert after.calls[0].value == 1
+
+
+ALL_LIMITS = {"CgroupVersion": "2", "MemoryLimit": True, "SwapLimit": True, "PidsLimit": True, "CpuCfsQuota": True}
+
+
+@pytest.mark.parametrize(
+    ("lacking", "memory", "processes"),
+    [
+        (set(), "64 MiB without swap in the container (cgroup version 2)", "128 in the container (cgroup version 2)"),
+        ({"SwapLimit"}, "64 MiB and swap without limit in the container (cgroup version 2)", None),
+        ({"MemoryLimit", "SwapLimit"}, "the container has no limit: no memory cgroup", None),
+        ({"PidsLimit"}, None, "threads have no limit: no cgroup of processes"),
+        (set(ALL_LIMITS), "the container has no limit: no memory cgroup", "threads have no limit: no cgroup of processes"),
+    ],
+)
+def test_guarantees_say_which_limits_the_daemon_keeps(lacking, memory, processes):
+    cgroups = Cgroups.of({key: value for key, value in ALL_LIMITS.items() if key not in lacking})
+    guarantees = cgroups.guarantees(64)
+    assert guarantees["memory"] == (memory or "64 MiB without swap in the container (cgroup version 2)")
+    assert guarantees["processes"] == (processes or "128 in the container (cgroup version 2)")
+    assert cgroups.cpus == ("CpuCfsQuota" not in lacking)
 
 
 def test_the_image_holds_nothing_of_the_project(client):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import sandboxes
-from sandboxes import Limits, Outcome, Program, SandboxError, client, interpreter, local
+from sandboxes import Limits, Outcome, Program, SandboxError, client, interpreter
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import RunnerClient
 from sandboxes.local import EmbeddedSandbox
@@ -321,22 +321,6 @@ sandbox.run([Program("import time\\ndef f():\\n    while True: pass", ("f()",) *
 # -------------------------------------------------------------------------------------------------------- walls and settings
 
 
-@pytest.mark.parametrize(
-    ("omitted", "could"),
-    [
-        ("seccomp", "start a process"),
-        ("landlock", "read /etc/passwd"),
-        ("rlimits", "use more memory than it may"),
-    ],
-)
-def test_the_self_test_refuses_when_a_wall_is_missing(omitted, could):
-    with pytest.raises(
-        SandboxError, match=f"^The sandbox refuses to serve: a program in it could .*{could}.* Install bubblewrap"
-    ):
-        local._Launcher((), bubblewrap=False, omit_walls=[omitted])(())
-    assert not os.path.exists("/tmp/sandbox-self-test")
-
-
 def test_bubblewrap_is_used_where_it_works_and_not_needed(monkeypatch):
     monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/bin/false")
     with EmbeddedSandbox(workers=1) as sandbox:
@@ -345,7 +329,7 @@ def test_bubblewrap_is_used_where_it_works_and_not_needed(monkeypatch):
     with pytest.raises(SandboxError, match="^The runner did not start: "):
         EmbeddedSandbox(workers=1, bubblewrap=True)
     monkeypatch.setattr(interpreter, "BUBBLEWRAP", "/no/such/file")
-    with pytest.raises(SandboxError, match="No such file"):
+    with pytest.raises(SandboxError, match="not found|No such file"):
         EmbeddedSandbox(workers=1, bubblewrap=True)
 
 

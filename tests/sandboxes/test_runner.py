@@ -39,6 +39,11 @@ def test_no_process_is_left_over(use_bubblewrap, descendants):
     assert not set(descendants(os.getpid())) - before
 
 
+def test_when_memory_runs_out_the_kernel_takes_a_runner_first(embedded, descendants):
+    runners = {pid for runner in embedded._pool()._runners for pid in (runner.channel.pid, *descendants(runner.channel.pid))}
+    assert runners and {Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in runners} == {"1000\n"}
+
+
 class SlowChild:
     """A program's process whose results come at given times of a clock that only waiting moves."""
 
