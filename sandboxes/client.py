@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -189,10 +188,12 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
         return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
-        value = json.loads(payload)
+        value = values.parse(payload)
         fingerprint = _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(value)
         return CallResult(outcome, value, fingerprint, wall_s=wall_s)
-    except (ValueError, RecursionError):
+    except values.OversizedValue:
+        return CallResult(Outcome.OUTPUT_LIMIT, wall_s=wall_s)
+    except values.MalformedValue:
         # Not what the encoder makes, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
 
@@ -200,4 +201,4 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
 @functools.lru_cache(maxsize=10_000)
 def _short_fingerprint(payload: bytes) -> str:
     """Cached, because rival programs mostly return the same values."""
-    return values.fingerprint(json.loads(payload))
+    return values.fingerprint(values.parse(payload))
