@@ -41,6 +41,9 @@ from sweetrl_agent.policies.slots import SlotCache, predict, read
 INSTRUCTIONS = {
     "plain": "You are a careful Python programmer. Write the function that the user asks for. It must do all that the request says and, "
     "in the right place, all that the wishes say. Put a comment above each step that says in words which part of the request or which wish it meets.",
+    "parts": "You are a careful Python programmer. Write the function that the user asks for, in three parts with a comment above each: first what the "
+    "wishes say about the input, then what the request asks for, last what the wishes say about the result. A part that no wish is about is left out, "
+    "but what the request asks for is never left out.",
     "benchmark": PROMPTS["benchmark"],
 }
 BEGINS = f"{ANSWER_MARKER}\n```python\n"

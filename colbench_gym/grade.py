@@ -7,6 +7,8 @@ is checked, then rows are graded, some at a time, so that a file of any size fit
 SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
 outcome of each hidden test). It appears when it is complete. Rows with outcome "ungradable" or "malformed" have no score: they
 carry zeros and are left out of the means.
+
+What is printed is plain ASCII, a line for each thing said: text of rows, programs, file names and errors is escaped.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from colbench_gym.tasks.task import Task
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
+_SHOWN_OUTCOMES = 20
 _REPORT_EVERY_S = 5.0
 
 
@@ -118,15 +121,28 @@ class Summary:
             success = mean_interval(self.successes, groups) if groups else wilson(rate, n)
             yield _rate("tests passed", sum(self.tests_passed) / n, mean_interval(self.tests_passed, groups), n)
             yield _rate("success", rate, success, n)
-        yield "outcomes: " + ", ".join(f"{outcome} {count}" for outcome, count in self.outcomes.most_common())
+        yield f"outcomes: {self._outcomes()}"
         if self.reasons:
             yield f"{sum(map(len, self.reasons.values()))} rows have no verdict (rows are counted from 0):"
             for reason, rows in self.reasons.items():
                 yield f"  row {', '.join(map(str, rows))}: {reason}"
 
+    def _outcomes(self) -> str:
+        """The outcomes that are most frequent, with their counts: programs choose the names of exceptions, so there may be many."""
+        shown = self.outcomes.most_common(_SHOWN_OUTCOMES)
+        words = [f"{outcome} {count}" for outcome, count in shown]
+        if others := len(self.outcomes) - len(shown):
+            words.append(f"{others} other outcomes {sum(self.outcomes.values()) - sum(count for _, count in shown)}")
+        return ", ".join(words)
+
 
 def _rate(name: str, rate: float, interval: Interval, n: int) -> str:
     return f"{name}: {rate:.2%} (95% interval {interval[0]:.2%} to {interval[1]:.2%}, n = {n})"
+
+
+def _one_line(text: object) -> str:
+    """The text in printable ASCII, everything else escaped: it cannot begin a line, move the cursor or reorder what is shown."""
+    return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
 class _Progress:
@@ -204,17 +220,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--out would overwrite the trajectories in {str(given.file)!r}; name another file")
     try:
         name, reason = sandboxes.resolve(given.sandbox)
-        print(f"sandbox: {name} ({reason})", file=sys.stderr)
+        print(_one_line(f"sandbox: {name} ({reason})"), file=sys.stderr)
         with sandboxes.make(name, workers=given.workers) as sandbox:
             unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
             summary = grade_file(given.file, given.out, unit_tests, given.on_error)
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(_one_line(f"error: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
         return 130
-    print("\n".join(summary.lines()))
+    print("\n".join(map(_one_line, summary.lines())))
     return 0
 
 

@@ -18,6 +18,7 @@ _TYPES = {name: kind for name, kind in vars(builtins).items() if isinstance(kind
 _EPOCH = datetime.datetime.min
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _INFINITE = (math.inf, -math.inf)
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _PARSE_ERRORS = (ValueError, TypeError, ArithmeticError, AttributeError, LookupError)
 
 
@@ -25,11 +26,49 @@ class MalformedValue(ValueError):
     """The wire is not one that an encoder makes, or it is over a budget."""
 
 
+class OversizedValue(MalformedValue):
+    """The wire is over a budget in `sandboxes.frames`: its value is too large, or takes too long to rebuild."""
+
+
+class Budget:
+    """What is left for one value. Everything is paid for before it is built.
+
+    Each method raises OversizedValue where too little is left.
+    """
+
+    def __init__(self) -> None:
+        self._nodes, self._chars, self._work = frames.MAX_NODES, frames.MAX_TEXT_CHARS, frames.MAX_NUMBER_WORK
+
+    def spend_nodes(self, count: int) -> None:
+        """Pay for values, parts of a number included."""
+        self._nodes -= count
+        if self._nodes < 0:
+            raise OversizedValue(f"Expected at most {frames.MAX_NODES} nodes.")
+
+    def spend_text(self, chars: int) -> None:
+        """Pay for characters of canonical text."""
+        self._chars -= chars
+        if self._chars < 0:
+            raise OversizedValue(f"Expected a value of at most {frames.MAX_TEXT_CHARS} characters over all levels of nesting.")
+
+    def spend_work(self, digits: int) -> None:
+        """Pay for a number that takes quadratic time to rebuild."""
+        self._work -= digits * digits
+        if self._work < 0:
+            raise OversizedValue(
+                "Expected shorter decimals, fractions and ranges: "
+                f"the squares of their numbers of digits may add up to {frames.MAX_NUMBER_WORK}."
+            )
+
+
 def split_tag(wire: Any) -> tuple[str, Any]:
     """Tag and body of an object with one key."""
     if not isinstance(wire, dict) or len(wire) != 1:
         raise MalformedValue("Expected a JSON value or an object with one key.")
-    return next(iter(wire.items()))
+    ((tag, body),) = wire.items()
+    if not isinstance(tag, str):
+        raise MalformedValue("Expected a text as key.")
+    return tag, body
 
 
 def is_atom(tag: str) -> bool:
@@ -37,16 +76,18 @@ def is_atom(tag: str) -> bool:
     return tag in _PARSERS
 
 
-def parse_atom(tag: str, body: Any) -> Any:
+def parse_atom(tag: str, body: Any, budget: Budget) -> Any:
     """The Python value of an atom.
 
     Raises:
-        MalformedValue: If it has none.
+        MalformedValue: If it has none, or costs more than is left.
     """
     if tag not in _PARSERS:
         raise MalformedValue(f"Unknown tag {tag[:40]!r}.")
+    if isinstance(body, list):
+        budget.spend_nodes(len(body))
     try:
-        return _PARSERS[tag](body)
+        return _PARSERS[tag](body, budget)
     except MalformedValue:
         raise
     except _PARSE_ERRORS as error:
@@ -69,7 +110,7 @@ def number_text(value: Number | complex, nan: str) -> str:
         return "inf" if value > 0 else "-inf"
     numerator, denominator = value.as_integer_ratio()
     if numerator.bit_length() > frames.MAX_INT_BITS:
-        raise MalformedValue(f"Expected an integer of at most {frames.MAX_INT_BITS} bits.")
+        raise OversizedValue(f"Expected an integer of at most {frames.MAX_INT_BITS} bits.")
     # Hexadecimal: decimal text takes quadratic time, and Python refuses it beyond 4,300 digits.
     return f"{numerator:x}" if denominator == 1 else f"{numerator:x}/{denominator:x}"
 
@@ -120,18 +161,24 @@ def _untag(body: Any, expected: str) -> Any:
     return body
 
 
+def _text(body: Any, max_chars: int) -> str:
+    if not isinstance(body, str):
+        raise MalformedValue("Expected a text.")
+    if len(body) > max_chars:
+        raise OversizedValue(f"Expected at most {max_chars} characters.")
+    return body
+
+
 def _parse_int(body: Any) -> int:
     body = _untag(body, "int")
     if isinstance(body, int) and not isinstance(body, bool):
         return body
-    if not isinstance(body, str) or len(body) > frames.MAX_INT_BITS // 4 + len("-0x"):
-        raise MalformedValue(f"Expected hexadecimal text of at most {frames.MAX_INT_BITS} bits.")
-    return int(body, 16)
+    return int(_text(body, frames.MAX_INT_BITS // 4 + len("-0x")), 16)
 
 
 def _parse_float(body: Any) -> float:
     body = _untag(body, "float")
-    return body if isinstance(body, float) else {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[body]
+    return body if isinstance(body, float) else _FLOATS[body]
 
 
 def _parse_parts(body: Any, parse: Callable[[Any], Any], count: int) -> list[Any]:
@@ -140,35 +187,50 @@ def _parse_parts(body: Any, parse: Callable[[Any], Any], count: int) -> list[Any
     return [parse(part) for part in body]
 
 
-def _parse_decimal(body: str) -> decimal.Decimal:
-    if len(body) > 2 * frames.MAX_DECIMAL_DIGITS:
-        raise MalformedValue(f"Expected at most {2 * frames.MAX_DECIMAL_DIGITS} characters.")
+def _parse_decimal(body: Any, budget: Budget) -> decimal.Decimal:
+    # Nothing but text: `Decimal` would also take a list of sign, digits and exponent.
+    body = _text(body, 2 * frames.MAX_DECIMAL_DIGITS)
     value = decimal.Decimal(body)
-    if abs(value.adjusted()) > frames.MAX_DECIMAL_DIGITS:
-        raise MalformedValue(f"Expected an exponent of at most {frames.MAX_DECIMAL_DIGITS}.")
+    exponent = abs(value.adjusted())
+    if exponent > frames.MAX_DECIMAL_DIGITS:
+        raise OversizedValue(f"Expected an exponent of at most {frames.MAX_DECIMAL_DIGITS}.")
+    budget.spend_work(len(body) + exponent)  # at least the digits of both integers whose ratio it is
     return value
 
 
-def _parse_fraction(body: Any) -> fractions.Fraction:
+def _parse_fraction(body: Any, budget: Budget) -> fractions.Fraction:
     numerator, denominator = _parse_parts(body, _parse_int, 2)
-    if max(numerator.bit_length(), denominator.bit_length()) > frames.MAX_FRACTION_BITS:
-        raise MalformedValue(f"Expected at most {frames.MAX_FRACTION_BITS} bits.")
+    bits = max(numerator.bit_length(), denominator.bit_length())
+    if bits > frames.MAX_FRACTION_BITS:
+        raise OversizedValue(f"Expected at most {frames.MAX_FRACTION_BITS} bits.")
+    budget.spend_work(bits // 4)
     return fractions.Fraction(numerator, denominator)
 
 
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "int": _parse_int,
-    "float": _parse_float,
-    "str": lambda body: bytes.fromhex(body).decode("utf-8", "surrogatepass"),
-    "bytes": bytes.fromhex,
-    "bytearray": bytearray.fromhex,
-    "complex": lambda body: complex(*_parse_parts(body, _parse_float, 2)),
+def _parse_range(body: Any, budget: Budget) -> range:
+    parts = _parse_parts(body, _parse_int, 3)
+    budget.spend_work(max(part.bit_length() for part in parts) // 4)
+    return range(*parts)
+
+
+def _linear(parse: Callable[[Any], Any]) -> Callable[[Any, Budget], Any]:
+    """A parser that takes no longer than its text is long."""
+    return lambda body, budget: parse(body)
+
+
+_PARSERS: dict[str, Callable[[Any, Budget], Any]] = {
+    "int": _linear(_parse_int),
+    "float": _linear(_parse_float),
+    "str": _linear(lambda body: bytes.fromhex(body).decode("utf-8", "surrogatepass")),
+    "bytes": _linear(bytes.fromhex),
+    "bytearray": _linear(bytearray.fromhex),
+    "complex": _linear(lambda body: complex(*_parse_parts(body, _parse_float, 2))),
     "decimal": _parse_decimal,
     "fraction": _parse_fraction,
-    "range": lambda body: range(*_parse_parts(body, _parse_int, 3)),
-    "type": lambda body: _TYPES[body],
-    "datetime": datetime.datetime.fromisoformat,
-    "date": datetime.date.fromisoformat,
-    "time": datetime.time.fromisoformat,
-    "timedelta": lambda body: datetime.timedelta(*_parse_parts(body, _parse_int, 3)),
+    "range": _parse_range,
+    "type": _linear(lambda body: _TYPES[body]),
+    "datetime": _linear(datetime.datetime.fromisoformat),
+    "date": _linear(datetime.date.fromisoformat),
+    "time": _linear(datetime.time.fromisoformat),
+    "timedelta": _linear(lambda body: datetime.timedelta(*_parse_parts(body, _parse_int, 3))),
 }

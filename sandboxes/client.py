@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
+import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -132,17 +132,20 @@ class RunnerClient:
         longest = max(limits.value_bytes, 4 * limits.output_chars, frames.MAX_NAME_BYTES)
         while True:
             kind, length, outcome, wall_s = frames.REPLY.unpack(self._receive(frames.REPLY.size, deadline))
-            if length > longest or outcome >= len(_OUTCOMES):
+            if length > longest or outcome >= len(_OUTCOMES) or not 0.0 <= wall_s < math.inf:
                 raise RunnerError("It broke the protocol.")
             payload = self._receive(length, deadline)
             if kind == frames.CALL and len(calls) < num_calls:
                 calls.append(_call_result(_OUTCOMES[outcome], payload, wall_s))
-            elif kind in printed and len(printed[kind]) <= 4 * limits.output_chars:
-                printed[kind] += payload
+            elif kind in printed and payload and len(printed[kind]) <= 4 * limits.output_chars:
+                printed[kind] += payload  # never empty, or there would be no end to them
             elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and self._is_in_step():
                 out, err = (bytes(text).decode("utf-8", "replace")[: limits.output_chars] for text in printed.values())
+                usage = frames.USAGE.unpack(payload)
+                if not all(0.0 <= used < math.inf for used in usage):
+                    raise RunnerError("It broke the protocol.")
                 self.num_served += 1
-                return ExecutionResult(tuple(calls), out, err, *frames.USAGE.unpack(payload))
+                return ExecutionResult(tuple(calls), out, err, *usage)
             else:
                 raise RunnerError("It broke the protocol.")
 
@@ -189,10 +192,12 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     if outcome is not Outcome.OK:
         return CallResult(outcome, error=payload.decode("utf-8", "replace")[: frames.MAX_NAME_CHARS], wall_s=wall_s)
     try:
-        value = json.loads(payload)
+        value = values.parse(payload)
         fingerprint = _short_fingerprint(payload) if len(payload) <= _SHORT_BYTES else values.fingerprint(value)
         return CallResult(outcome, value, fingerprint, wall_s=wall_s)
-    except (ValueError, RecursionError):
+    except values.OversizedValue:
+        return CallResult(Outcome.OUTPUT_LIMIT, wall_s=wall_s)
+    except values.MalformedValue:
         # Not what the encoder makes, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
 
@@ -200,4 +205,4 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
 @functools.lru_cache(maxsize=10_000)
 def _short_fingerprint(payload: bytes) -> str:
     """Cached, because rival programs mostly return the same values."""
-    return values.fingerprint(json.loads(payload))
+    return values.fingerprint(values.parse(payload))

@@ -18,7 +18,7 @@ from sandboxes.client import RunnerClient, runner_settings
 from sandboxes.containers import DAEMON_ERRORS, MAX_PROCESSES, ContainerChannel, connect, reap
 from sandboxes.daemon import address
 from sandboxes.images import PACKAGES_DIRECTORY, default_image
-from sandboxes.pool import PooledSandbox
+from sandboxes.pool import ATTEMPTS, PooledSandbox
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
@@ -158,14 +158,19 @@ class _Launcher:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def __call__(self, modules: tuple[str, ...]) -> RunnerClient:
-        """Start a runner that has loaded `modules`; a daemon that has served before is given time to come back."""
+        """Start a runner that has loaded `modules`; a daemon that has served before is given time to come back.
+
+        A container that fails at its launch is started again in any case, `ATTEMPTS` times in all.
+        """
         deadline = time.monotonic() + (self._patience_s if self._has_worked else 0.0)
-        pause_s = _FIRST_PAUSE_S
+        pause_s, attempt = _FIRST_PAUSE_S, 0
         while True:
+            attempt += 1
             try:
                 runner = self._start(modules)
             except (*DAEMON_ERRORS, RunnerError) as error:
-                if isinstance(error, ImageNotFound) or time.monotonic() >= deadline:
+                may_recover = isinstance(error, RunnerError) and attempt < ATTEMPTS
+                if isinstance(error, ImageNotFound) or (time.monotonic() >= deadline and not may_recover):
                     raise explain(error, self._image) from error
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

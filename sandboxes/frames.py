@@ -56,8 +56,12 @@ MAX_DEPTH = 60
 MAX_INT_BITS = 400_000
 MAX_FRACTION_BITS = 16_384
 MAX_DECIMAL_DIGITS = 4_096
-MAX_DECIMAL_DIGITS_OF_ALL = 1 << 20
-"""Budgets of one value, kept by the encoder inside and by `sandboxes.values` outside."""
+MAX_NUMBER_WORK = 1 << 32
+"""Budgets of one value, kept by the encoder inside and by `sandboxes.values` outside. The last one is for all decimals, fractions and
+ranges together, which take quadratic time to rebuild: the sum of the squares of their numbers of digits."""
+
+MAX_TEXT_CHARS = 1 << 25
+"""Characters that `sandboxes.values` builds for one value, over all levels of nesting."""
 
 
 def pack_texts(texts: Sequence[str]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, RunnerClient, boot_code, runner_settings
 from sandboxes.interpreter import BUBBLEWRAP, Interpreter, bubblewrap_command, counts_by_namespace, find_interpreter
-from sandboxes.pool import PooledSandbox
+from sandboxes.pool import PooledSandbox, start
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
@@ -108,8 +108,8 @@ class _Launcher:
         """Start a runner that has loaded `modules`."""
         if self._bubblewrap is None:
             try:
-                runner = self._start(modules, with_bubblewrap=True)
-            except SandboxError:
+                runner = start(lambda modules: self._start(modules, with_bubblewrap=True), modules)
+            except (RunnerError, SandboxError):
                 self._bubblewrap = False  # not installed or not allowed here: the walls of the runner itself must do
             else:
                 self._bubblewrap = True
@@ -136,5 +136,6 @@ class _Launcher:
             if self._is_checked:
                 check_walls(runner)
         except (RunnerError, OSError) as error:
-            raise SandboxError(f"{error} (bubblewrap: {BUBBLEWRAP if with_bubblewrap else 'not used'})") from error
+            kind = RunnerError if isinstance(error, RunnerError) else SandboxError  # a command that is missing stays missing
+            raise kind(f"{error} (bubblewrap: {BUBBLEWRAP if with_bubblewrap else 'not used'})") from error
         return runner

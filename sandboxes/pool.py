@@ -16,7 +16,7 @@ from sandboxes.client import RunnerClient, pack_request
 from sandboxes.frames import MAX_REQUEST_BYTES
 from sandboxes.sandbox import CallResult, ExecutionResult, Outcome, Program, Sandbox, SandboxError
 
-#: How often a program is tried, each time in a new runner, before its calls count as crashed.
+#: How often a program is tried, each time in a new runner, before its calls count as crashed; and how often a runner is started.
 ATTEMPTS = 3
 #: What programs import often and what takes long to import.
 LIBRARY = (
@@ -32,6 +32,19 @@ _AHEAD, _MAX_AHEAD_BYTES = 3, 1 << 14
 _CLOSED = "The sandbox has been closed; make a new one."
 
 
+def start(launch: Launch, modules: tuple[str, ...]) -> RunnerClient:
+    """Start a runner; one that ends, hangs or is killed at its launch is started again, `ATTEMPTS` times in all.
+
+    Raises:
+        RunnerError: If all of them fail.
+        SandboxError: As `launch` does.
+    """
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(RunnerError):
+            return launch(modules)
+    return launch(modules)
+
+
 class PooledSandbox(Sandbox):
     """Runs programs in runners that are kept warm.
 
@@ -44,8 +57,9 @@ class PooledSandbox(Sandbox):
     Args:
         workers: Programs that run at the same time, each in a runner of its own.
         packages: What programs may import beside the standard library, by top-level name.
-        launch: Starts a runner that has loaded the modules it is given, as far as there are such, and proved its walls, or raises
-            SandboxError. Must be picklable.
+        launch: Starts a runner that has loaded the modules it is given, as far as there are such, and proved its walls. Raises
+            RunnerError where the runner fails meanwhile (it is then started again), SandboxError where another one would fail too.
+            Must be picklable.
         recycle_after: Programs after which a runner is replaced by a new one; 0 for never.
 
     Raises:
@@ -240,7 +254,7 @@ class _Pool:
         runner = self._own.by_modules.get(modules)
         if runner is None:
             try:
-                runner = self._launch(modules)
+                runner = start(self._launch_unless_closed, modules)
             except RunnerError as error:
                 raise SandboxError(str(error)) from error
             with self._lock:
@@ -252,6 +266,11 @@ class _Pool:
         if self._is_closed:
             raise SandboxError(_CLOSED)
         return runner
+
+    def _launch_unless_closed(self, modules: tuple[str, ...]) -> RunnerClient:
+        if self._is_closed:
+            raise SandboxError(_CLOSED)
+        return self._launch(modules)
 
     def _discard(self, runner: RunnerClient, modules: tuple[str, ...]) -> None:
         del self._own.by_modules[modules]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sandboxes.channel import RunnerError
 from sandboxes.client import RunnerClient
 from sandboxes.sandbox import CallResult, Limits, Outcome, Program, SandboxError
 
@@ -82,7 +83,7 @@ def check_walls(runner: RunnerClient, tolerated: Collection[str] = ()) -> None:
 
     Raises:
         SandboxError: If one is missing; names it and says what to do.
-        RunnerError: If the runner fails.
+        RunnerError: If the runner or one of its probes is killed.
     """
     try:
         _check(runner, tolerated)
@@ -99,7 +100,11 @@ def _check(runner: RunnerClient, tolerated: Collection[str]) -> None:
         raise SandboxError(
             f"The sandbox cannot confine a program on this machine: {result.stderr or 'no reason given'}. {_ADVICE}"
         )
-    if failed := [name for name in failed if name not in tolerated]:
+    failed = [name for name in failed if name not in tolerated]
+    ended = {name for name, call in zip(_PROBES, result.calls, strict=True) if call.outcome is Outcome.CRASH}
+    if failed and ended.issuperset(failed):  # by somebody else: it says nothing about the walls
+        raise RunnerError(f"Its self-test was interrupted at: {', '.join(failed)}.")
+    if failed:
         raise SandboxError(f"The sandbox refuses to serve: a program in it could {', '.join(failed)}. {_ADVICE}")
 
 

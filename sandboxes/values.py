@@ -25,6 +25,10 @@ numbers they equal. Everything else does not cross.
 `canonical` maps a wire to a text such that two texts are equal exactly where Python's `==` holds between the values, with
 three differences: two OrderedDicts are equal in any order, a Counter keeps its zeros, and an aware datetime is its instant. It
 never builds a set or a dict of the value: hashes that collide on purpose would stop the trusted process.
+
+A wire may be forged, and cost far more than its size: a few characters that stand for thousands of digits, a ratio of long
+integers, text that is copied at each of many levels. So a value has a budget of nodes, of depth, of text and of work
+(`sandboxes.frames`), paid before anything is built, and is refused as `OversizedValue` where it is over one of them.
 """
 
 from __future__ import annotations
@@ -34,19 +38,21 @@ import hashlib
 import json
 import math
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
 from sandboxes import frames
-from sandboxes.atoms import MalformedValue, atom_text, is_atom, number_text, parse_atom, split_tag
+from sandboxes.atoms import Budget, MalformedValue, OversizedValue, atom_text, is_atom, number_text, parse_atom, split_tag
 from sandboxes.runner.encode import TooLarge, Unsupported, to_json
 
-__all__ = ["MalformedValue", "canonical", "decode", "equal", "fingerprint", "fingerprint_of"]
+__all__ = ["MalformedValue", "OversizedValue", "canonical", "decode", "equal", "fingerprint", "fingerprint_of", "parse"]
 
-_MAX_DECODED_KEYS = 10_000
+_MAX_KEYS_OF_ONE_HASH = 16
+_MAX_INT_CHARS = len("-9007199254740992")
 _MAX_OWN_BYTES = 1 << 20
 _UNHASHABLE = ("dict", "set", "bytearray", "deque")
+_HASHED = ("dict", "set", "frozenset")
 _CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "set": set,
@@ -54,6 +60,22 @@ _CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "deque": deque,
     "dict": dict,
 }
+
+
+def parse(payload: bytes) -> Any:
+    """The wire in a payload, which may come from a hostile program; its memory is at most about 30 times the payload's.
+
+    Raises:
+        MalformedValue: If it is no JSON in UTF-8, or has an integer that the wire format writes in hexadecimal.
+    """
+    try:
+        return _JSON.decode(payload.decode("utf-8"))
+    except MalformedValue:
+        raise
+    except RecursionError:
+        raise OversizedValue(f"Expected a depth of at most {frames.MAX_DEPTH}.") from None
+    except ValueError as error:
+        raise MalformedValue(f"Malformed JSON: {type(error).__name__}.") from None
 
 
 def canonical(wire: Any, nan_equal: bool = False) -> str:
@@ -67,7 +89,8 @@ def canonical(wire: Any, nan_equal: bool = False) -> str:
         ASCII text, about as long as the wire.
 
     Raises:
-        MalformedValue: If it is not a value's wire or over the budgets in `sandboxes.frames`.
+        MalformedValue: If it is not a value's wire.
+        OversizedValue: If it is over one of the budgets in `sandboxes.frames`.
     """
     return _Canonical(nan_equal).text(wire, 0, hashable=False)
 
@@ -101,27 +124,30 @@ def decode(wire: Any) -> Any:
     """Rebuild the Python value, for display and tests. Never compare with it: use `equal`.
 
     Raises:
-        MalformedValue: If the wire is malformed, or has more than 10,000 elements of sets and keys of dicts, whose hashes may
-            have been made to collide.
+        MalformedValue: If the wire is malformed.
+        OversizedValue: If it is over a budget, or if more than 16 elements of a set or keys of a dict have one hash: they have been
+            made to collide, and would take quadratic time.
     """
     canonical(wire)
-    if _count_hashed(wire) > _MAX_DECODED_KEYS:
-        raise MalformedValue(f"Expected at most {_MAX_DECODED_KEYS} set elements and dict keys.")
-    return _decode(wire)
+    return _decode(wire, Budget())
 
 
 class _Canonical:
     def __init__(self, nan_equal: bool) -> None:
         # Random, so that texts of two calls, or two processes, never agree on it.
         self._nan = "nan" if nan_equal else f"nan#{secrets.token_hex(8)}"
-        self._nodes = frames.MAX_NODES
-        self._digits = frames.MAX_DECIMAL_DIGITS_OF_ALL
+        self._budget = Budget()
 
     def text(self, wire: Any, depth: int, hashable: bool) -> str:
         """Text of one node; `hashable` where it is the element of a set or the key of a dict."""
-        self._nodes -= 1
-        if self._nodes < 0 or depth > frames.MAX_DEPTH:
-            raise MalformedValue(f"Expected at most {frames.MAX_NODES} nodes and depth {frames.MAX_DEPTH}.")
+        self._budget.spend_nodes(1)
+        if depth > frames.MAX_DEPTH:
+            raise OversizedValue(f"Expected a depth of at most {frames.MAX_DEPTH}.")
+        text = self._text(wire, depth, hashable)
+        self._budget.spend_text(len(text))
+        return text
+
+    def _text(self, wire: Any, depth: int, hashable: bool) -> str:
         if wire is None:
             return "None"
         if isinstance(wire, float) and not math.isfinite(wire):
@@ -137,11 +163,9 @@ class _Canonical:
             return self._container(tag, body, depth, hashable)
         if hashable and tag in _UNHASHABLE:
             raise MalformedValue(f"A {tag} cannot be hashed.")
-        atom = parse_atom(tag, body)
-        if isinstance(atom, decimal.Decimal) and atom.is_finite():
-            self._digits -= abs(atom.adjusted())  # a few characters of wire, thousands of text
-            if self._digits < 0:
-                raise MalformedValue(f"Expected decimals of at most {frames.MAX_DECIMAL_DIGITS_OF_ALL} digits together.")
+        atom = parse_atom(tag, body, self._budget)
+        if hashable and isinstance(atom, decimal.Decimal) and atom.is_snan():
+            raise MalformedValue("A signalling NaN cannot be hashed.")
         return atom_text(atom, self._nan)
 
     def _container(self, tag: str, body: Any, depth: int, hashable: bool) -> str:
@@ -164,21 +188,30 @@ class _Canonical:
         return sorted(entries)
 
 
-def _count_hashed(wire: Any) -> int:
+def _decode(wire: Any, budget: Budget) -> Any:
     if isinstance(wire, list):
-        return sum(map(_count_hashed, wire))
-    if not isinstance(wire, dict):
-        return 0
-    tag, body = split_tag(wire)
-    if is_atom(tag):
-        return 0
-    return _count_hashed(body) + (len(body) if tag in ("set", "frozenset", "dict") else 0)
-
-
-def _decode(wire: Any) -> Any:
-    if isinstance(wire, list):
-        return [_decode(item) for item in wire]
+        return [_decode(item, budget) for item in wire]
     if not isinstance(wire, dict):
         return wire
     tag, body = split_tag(wire)
-    return parse_atom(tag, body) if is_atom(tag) else _CONTAINERS[tag](_decode(body))
+    if is_atom(tag):
+        return parse_atom(tag, body, budget)
+    items = _decode(body, budget)
+    if tag in _HASHED:
+        _check_hashes([key for key, _ in items] if tag == "dict" else items)
+    return _CONTAINERS[tag](items)
+
+
+def _check_hashes(keys: list[Any]) -> None:
+    if max(Counter(map(hash, keys)).values(), default=0) > _MAX_KEYS_OF_ONE_HASH:
+        raise OversizedValue(f"Expected at most {_MAX_KEYS_OF_ONE_HASH} set elements or dict keys of one hash.")
+
+
+def _short_int(text: str) -> int:
+    # Longer ones cross in hexadecimal, because decimal text takes quadratic time.
+    if len(text) > _MAX_INT_CHARS:
+        raise MalformedValue(f"Expected an integer of at most {_MAX_INT_CHARS} characters.")
+    return int(text)
+
+
+_JSON = json.JSONDecoder(parse_int=_short_int)

@@ -42,13 +42,14 @@ RELEASED_FORBIDDEN = (
 
 @dataclass(frozen=True)
 class Score:
-    """Verdict on one answer.
+    r"""Verdict on one answer.
 
     Attributes:
         tests_passed: Fraction of the hidden tests passed, in [0, 1].
         success: 1 where all are passed, else 0.
         outcome: "passed", "wrong", "ungradable" (the reference itself fails, so no verdict), or what went wrong with most of
-            the tests not passed: "timeout", "memory", "forbidden", "crash", "no_answer", "exception:TypeError", ...
+            the tests not passed: "timeout", "memory", "forbidden", "crash", "no_answer", "exception:TypeError", ... A program can
+            give its exception any name: one that is no plain identifier is quoted and escaped, as in "exception:'x\n1'".
         calls: "passed", "wrong" or the outcome of each call.
         reason: Where the reference is not gradable, which of its calls has no value that can be compared, and why; else "".
             Quotes the hidden tests, so it is not for actors.
@@ -218,7 +219,7 @@ class UnitTests:
         """Why no answer can be compared with a call of the reference, given two runs of it; "" where one can."""
         for result in (first, second):
             if result.outcome is not Outcome.OK:
-                return f"no value ({result.error or result.outcome.value})"
+                return f"no value ({_plain(result.error) if result.error else result.outcome.value})"
         if self._fingerprint(first, nan_equal=True) != self._fingerprint(second, nan_equal=True):
             return "two values in two runs"
         if self.semantics == "released":
@@ -253,13 +254,18 @@ class UnitTests:
 
     def _call_verdict(self, fingerprint: str, got: CallResult) -> str:
         if got.outcome is not Outcome.OK:
-            return f"exception:{got.error}" if got.outcome is Outcome.EXCEPTION else got.outcome.value
+            return f"exception:{_plain(got.error)}" if got.outcome is Outcome.EXCEPTION else got.outcome.value
         return PASSED if fingerprint and fingerprint == self._fingerprint(got) else WRONG
 
     def _fingerprint(self, result: CallResult, nan_equal: bool | None = None) -> str:
         """Hash of a value; equal where the values are. By default NaN equals itself in module semantics only."""
         nan_equal = self.semantics == "module" if nan_equal is None else nan_equal
         return result.fingerprint if nan_equal else fingerprint(result.value, nan_equal=False)
+
+
+def _plain(name: str) -> str:
+    """The name of an exception; in quotes where it could pass for something else in a line of results."""
+    return name if name.isascii() and name.isidentifier() else ascii(name)
 
 
 def _again(program: Program) -> Program:

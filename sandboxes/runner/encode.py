@@ -54,7 +54,7 @@ class _Encoder:
     def __init__(self, max_bytes: int) -> None:
         self._nodes = frames.MAX_NODES
         self._characters = max_bytes
-        self._digits = frames.MAX_DECIMAL_DIGITS_OF_ALL
+        self._work = frames.MAX_NUMBER_WORK
 
     def encode(self, value: Any, depth: int) -> str:
         self._nodes -= 1
@@ -75,6 +75,17 @@ class _Encoder:
         self._characters -= characters
         if self._characters < 0:
             raise TooLarge
+
+    def spend_work(self, digits: int) -> None:
+        """Take from the budget what it will cost the host to rebuild a number of so many digits."""
+        self._work -= digits * digits
+        if self._work < 0:
+            raise TooLarge
+
+    def parts(self, values: tuple[Any, ...], depth: int) -> str:
+        """The integers that a fraction or a range is rebuilt from. A fraction's may be numpy's, which are never long."""
+        self.spend_work(max((part.bit_length() for part in values if type(part) is int), default=0) // 4)
+        return self.items(values, depth)
 
 
 def _encoder_of(kind: type) -> Encode:
@@ -136,11 +147,11 @@ def _encode_dict(encoder: _Encoder, value: dict[Any, Any], depth: int) -> str:
 
 def _encode_complex(encoder: _Encoder, value: complex, depth: int) -> str:
     real, imaginary = complex.__dict__["real"].__get__(value), complex.__dict__["imag"].__get__(value)
-    return f'{{"complex":[{_encode_float(encoder, real, depth)},{_encode_float(encoder, imaginary, depth)}]}}'
+    return f'{{"complex":{encoder.items((real, imaginary), depth)}}}'
 
 
 def _encode_range(encoder: _Encoder, value: range, depth: int) -> str:
-    return f'{{"range":{encoder.items((value.start, value.stop, value.step), depth)}}}'
+    return f'{{"range":{encoder.parts((value.start, value.stop, value.step), depth)}}}'
 
 
 def _encode_type(encoder: _Encoder, value: type, depth: int) -> str:
@@ -183,14 +194,11 @@ def _encode_timedelta(encoder: _Encoder, value: Any, depth: int) -> str:
 
 def _encode_decimal(encoder: _Encoder, value: Any, depth: int) -> str:
     decimal = sys.modules["decimal"].Decimal
-    digits = abs(decimal.adjusted(value))
-    encoder._digits -= digits
-    if digits > frames.MAX_DECIMAL_DIGITS or encoder._digits < 0:
-        raise TooLarge
-    text = decimal.__str__(value)
-    if len(text) > 2 * frames.MAX_DECIMAL_DIGITS:
+    text, exponent = decimal.__str__(value), abs(decimal.adjusted(value))
+    if exponent > frames.MAX_DECIMAL_DIGITS or len(text) > 2 * frames.MAX_DECIMAL_DIGITS:
         raise TooLarge
     encoder.spend(len(text))
+    encoder.spend_work(len(text) + exponent)
     return f'{{"decimal":{_quote(text)}}}'
 
 
@@ -198,7 +206,7 @@ def _encode_fraction(encoder: _Encoder, value: Any, depth: int) -> str:
     parts = (value._numerator, value._denominator)
     if any(type(part) is int and part.bit_length() > frames.MAX_FRACTION_BITS for part in parts):  # numpy's are never long
         raise TooLarge
-    return f'{{"fraction":{encoder.items(parts, depth)}}}'
+    return f'{{"fraction":{encoder.parts(parts, depth)}}}'
 
 
 def _encode_numpy_scalar(encoder: _Encoder, value: Any, depth: int) -> str:

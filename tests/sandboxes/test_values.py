@@ -5,7 +5,6 @@ import enum
 import json
 import math
 import sys
-import time
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from sandboxes import frames
 from sandboxes.runner.encode import TooLarge, Unsupported, to_json  # in a test only: a host must not load it
-from sandboxes.values import MalformedValue, canonical, decode, equal
+from sandboxes.values import MalformedValue, OversizedValue, canonical, decode, equal
 
 MAX_BYTES = 1 << 20
 UTC, CET = dt.UTC, dt.timezone(dt.timedelta(hours=1))
@@ -191,23 +190,12 @@ def test_malformed_wires_are_refused_and_equal_nothing(bad):
     assert not equal(bad, bad)
 
 
-def _cpu_s(wire):
-    started = time.process_time()
-    canonical(wire)
-    return time.process_time() - started
-
-
-def test_hostile_wires_cost_little():
-    """As multiples of what harmless wires of the same size cost in the same run: colliding elements would cost hundreds."""
+def test_no_set_or_dict_of_a_value_is_built_to_compare_it():
+    """Elements that collide on purpose are texts like others; how they are refused otherwise is in `tests/hostile`."""
     modulus = (1 << 61) - 1  # hashes of integers repeat with it
-    colliding, harmless = ({"set": [{"int": hex(i * modulus + shift * i)} for i in range(49_000)]} for shift in (0, 1))
-    decimals, plain_decimals = [{"decimal": "1e4096"}] * 255, [{"decimal": "1.5"}] * 49_000
-    fractions = [{"fraction": [{"int": hex((1 << 16_000) - 1)}, {"int": hex((1 << 16_000) + 1)}]}] * 120
-    assert _cpu_s(colliding) < 5 * _cpu_s(harmless)
-    a_plain_list = _cpu_s(plain_decimals)
-    assert _cpu_s(decimals) < 5 * a_plain_list
-    assert _cpu_s(fractions) < 5 * a_plain_list
-    with pytest.raises(MalformedValue, match="at most 10000 set elements"):
+    colliding = {"set": [{"int": hex(i * modulus)} for i in range(49_000)]}
+    assert canonical(colliding).count(",") == 48_999
+    with pytest.raises(OversizedValue):
         decode(colliding)
 
 
@@ -215,11 +203,11 @@ def test_hostile_wires_cost_little():
 def test_a_short_wire_has_no_long_text(text):
     """Both sides count what a decimal's exponent stands for: a MiB of wire gave 130 MiB of text."""
     assert len(canonical([{"decimal": text}] * 255)) < 2 << 20
-    with pytest.raises(MalformedValue, match="^Expected decimals of at most 1048576 digits together.$"):
-        canonical([{"decimal": text}] * 257)
+    with pytest.raises(OversizedValue):
+        canonical([{"decimal": text}] * 256)
     to_json([Decimal(text)] * 255, MAX_BYTES)
     with pytest.raises(TooLarge):
-        to_json([Decimal(text)] * 257, MAX_BYTES)
+        to_json([Decimal(text)] * 256, MAX_BYTES)
 
 
 def test_fractions_of_numpy_integers_cross():
@@ -233,5 +221,7 @@ def test_a_library_that_a_program_has_broken_does_not_stand_in_the_way(monkeypat
 
 
 def test_budgets_are_those_of_the_protocol():
-    with pytest.raises(MalformedValue, match=f"at most {frames.MAX_NODES} nodes and depth {frames.MAX_DEPTH}"):
+    with pytest.raises(OversizedValue, match=f"^Expected a depth of at most {frames.MAX_DEPTH}.$"):
         canonical(nested(100))
+    with pytest.raises(OversizedValue, match=f"^Expected at most {frames.MAX_NODES} nodes.$"):
+        canonical([0] * frames.MAX_NODES)
