@@ -14,11 +14,13 @@ Behaviour = Callable[["Handler"], None]
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
+    asked: dict[str, Any]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         with self.server.lock:
-            self.server.requests.append(json.loads(body))
+            self.asked = json.loads(body)
+            self.server.requests.append(self.asked)
             self.server.keys.append(self.headers["Authorization"])
             self.server.cookies.append(self.headers["Cookie"])
             behaviour = self.server.script.pop(0) if len(self.server.script) > 1 else self.server.script[0]
