@@ -137,7 +137,7 @@ class ChatServer:
         status, headers, body = self._post(json.dumps(request).encode("ascii"))
         if not 200 <= status < 300:
             raise _status_error(status, headers, body)
-        text = _text_of(body)
+        text = completion_text(body)
         if text is None:
             raise RequestError("a malformed reply")
         return text
@@ -162,7 +162,8 @@ class ChatServer:
             raise RequestError("a closed connection") from None
         except (self._httpx.ConnectError, self._httpx.ProxyError, self._httpx.UnsupportedProtocol) as error:
             raise RequestError(f"a connection error ({_system_text(error)})", is_unread=True) from None
-        except (self._httpx.HTTPError, self._httpx.StreamError, self._httpx.InvalidURL) as error:
+        except (self._httpx.HTTPError, self._httpx.StreamError, self._httpx.InvalidURL, ValueError) as error:
+            # ValueError: httpx reads the target of a redirect that it does not follow
             raise RequestError(f"a connection error ({_system_text(error)})") from None
         finally:
             exchange.cancel()  # where this thread was interrupted
@@ -225,7 +226,7 @@ def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
     loop.close()
 
 
-def _text_of(body: bytes) -> str | None:
+def completion_text(body: bytes) -> str | None:
     """Text of a chat completion, "" where it says that there is none; None if the body is no chat completion."""
     try:
         content = json.loads(body)["choices"][0]["message"].get("content")

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.simulators import make
+from colbench_gym.simulators.chat_server import completion_text
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.tasks.task import HiddenTask, Task
 
@@ -128,6 +131,23 @@ def test_a_reply_that_is_no_completion_is_an_error(server: Server, body: bytes) 
     assert "got a malformed reply" in _failure(_human(server))[0]
 
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(alphabet=st.characters(exclude_categories=[])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["choices", "message", "content", "text", ""]), inner, max_size=3)
+    ),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(_JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=300), st.integers(0, 300))
+def test_any_body_has_a_text_or_none(body: bytes, cut: int) -> None:
+    for part in (body, body[:cut], b'{"choices": [{"message": ' + body + b"}]}"):
+        text = completion_text(part)
+        assert text is None or isinstance(text, str)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_redirect_is_not_followed(server: Server, status: int, host: str) -> None:
@@ -137,6 +157,12 @@ def test_a_redirect_is_not_followed(server: Server, status: int, host: str) -> N
         assert f"got status {status}" in _failure(_human(server))[0]
         assert (other.requests, other.keys, other.num_gets) == ([], [], 0)
     assert server.keys == [f"Bearer {KEY}"] * len(server.requests)
+
+
+@pytest.mark.parametrize("target", ["http://[::1/", "//[", "http://a:99999999/", "http://a\xa0b/", "\xff", "a:b:c"])
+def test_a_redirect_to_no_address_is_an_error(server: Server, target: str) -> None:
+    server.script = [lambda handler: handler.send(302, b"", Location=target)]
+    assert "got status 302" in (text := _failure(_human(server))[0]) or "got a connection error" in text
 
 
 def test_cookies_are_not_kept(server: Server) -> None:
