@@ -13,6 +13,7 @@ TRAIN = [
     "accelerate>=1.15",
     "datasets>=5.2",
     "openai>=3",
+    "httpx>=0.27",
     "tqdm>=4.66",
     "pyyaml>=6",
 ]

@@ -17,6 +17,7 @@ import gymnasium as gym
 import colbench_gym  # noqa: F401  (registers the environment)
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
+from colbench_gym.outside_text import printable
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
@@ -37,7 +38,7 @@ def read_message(lines: Iterable[str]) -> str | None:
 def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id: str | None) -> dict[str, Any]:
     """Play one episode; returns its metrics, without any if the input ended before it did."""
     _, info = env.reset(seed=seed, options={"task_id": task_id})
-    print(f"Human: {info['messages'][-1]['content']}\n", flush=True)
+    print(f"Human: {printable(info['messages'][-1]['content'])}\n", flush=True)
     while True:
         message = read_message(lines)
         if message is None:
@@ -45,7 +46,7 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
         _, _, _, _, info = env.step(message)
         if "metrics" in info:
             return dict(info["metrics"])
-        print(f"\nHuman: {info['messages'][-1]['content']}\n", flush=True)
+        print(f"\nHuman: {printable(info['messages'][-1]['content'])}\n", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         metrics = play(env, iter(sys.stdin), given.seed, given.task_id)
     except (ColBenchError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return 1
     finally:
         env.close()

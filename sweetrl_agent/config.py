@@ -113,7 +113,9 @@ class TaskArguments:
         try:
             return json.loads(self.simulator)
         except json.JSONDecodeError as error:
-            raise ValueError(f"`simulator` must be a name or JSON, got {self.simulator!r}: {error}.") from None
+            raise ValueError(
+                f"`simulator` must be a name or JSON, which it is not: {error}."
+            ) from None  # it may hold a password
 
 
 @dataclass

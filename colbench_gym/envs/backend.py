@@ -30,6 +30,8 @@ class BackendEnv(ColBenchEnv):
     ## Action
     Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program in a fence or bare. Text before
     ``OUTPUT:`` is the agent's private thought: it never reaches the human and does not return in the observation.
+    Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
+    `colbench_gym.simulators.openai` for what of it a model that plays the human is told.
 
     ## Reward
     0 until the end. Then `reward="success"`: 1 if all tests pass, else 0; `reward="tests_passed"`: the fraction passed.

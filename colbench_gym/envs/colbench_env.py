@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import ColBenchError
+from colbench_gym.outside_text import encodable
 from colbench_gym.scoring.answer import AgentMessage, parse_message
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators import make as make_simulator
@@ -26,8 +27,11 @@ from colbench_gym.tasks.task import PublicTask
 VOID = "void"
 #: Agent turns of an episode where neither the task nor the user sets a number: the benchmark's.
 MAX_TURNS = 10
+#: Characters of an action that count: twice the largest page, so that one that is too large is still found to be.
+MAX_ACTION_CHARS = 2_000_000
 Metrics = dict[str, Any]
 _SEED_RANGE = 2**31
+_NO_LIMIT = 2**63
 
 
 def turn_limit(task: PublicTask, max_turns: int | None = None) -> int:
@@ -67,8 +71,8 @@ class ColBenchEnv(gym.Env[str, str]):
         self._owns_simulator = not isinstance(simulator, Simulator)
         self.max_turns, self.max_reply_chars, self.on_world_error = max_turns, max_reply_chars, on_world_error
         self.render_mode = render_mode
-        self.observation_space = UnicodeText()
-        self.action_space = UnicodeText()
+        self.observation_space = UnicodeText(max_length=_NO_LIMIT)  # a whole dialogue
+        self.action_space = UnicodeText(max_length=MAX_ACTION_CHARS)
         self._task: Task | None = None
         self._dialogue = Dialogue()
         self._metrics: Metrics | None = None
@@ -132,6 +136,9 @@ class ColBenchEnv(gym.Env[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Say `action` to the human; or hand in the answer, where it holds the answer marker or is the last turn.
 
+        Characters beyond `MAX_ACTION_CHARS` are cut, and lone surrogates, which no file and no server can take, are replaced by U+FFFD: in
+        the action and in the reply of the human alike.
+
         Raises:
             TypeError: If the action is no string.
             RuntimeError: If no episode is under way.
@@ -142,7 +149,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
         if self._task is None or self._metrics is not None:
             raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
-        message = parse_message(str(action))  # a plain string, not numpy's
+        message = parse_message(encodable(str(action[:MAX_ACTION_CHARS])))  # a plain string, not numpy's
         dialogue_before, rng_before = self._dialogue, self.np_random.bit_generator.state
         self._dialogue = self._dialogue.add("assistant", message.utterance)
         is_last = self._dialogue.num_turns >= self.turn_limit
@@ -155,7 +162,7 @@ class ColBenchEnv(gym.Env[str, str]):
                 self._dialogue, self.np_random.bit_generator.state = dialogue_before, rng_before
                 raise
             return self._void(error)
-        self._dialogue = self._dialogue.add("user", reply[: self.max_reply_chars])
+        self._dialogue = self._dialogue.add("user", encodable(reply[: self.max_reply_chars]))
         return self._dialogue.transcript(), 0.0, False, False, self._info()
 
     def share(self, other: Self, workers: int) -> None:

@@ -42,6 +42,8 @@ class FrontendEnv(ColBenchEnv):
     it hands in the last page shown. A page that wants Tailwind links it, as ColBench's own do (from any of the usual addresses of Tailwind 2;
     it is answered from disk); scripts do not run. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
     edit the last page instead, see `colbench_gym.scoring.pages`.
+    Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
+    `colbench_gym.simulators.openai` for what of it a model that plays the human is told.
 
     ## Reward
     0 until the end, then `reward="similarity"`: how much the last page looks like the one in mind, in [0, 1]; `reward="success"`: 1

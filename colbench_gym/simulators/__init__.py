@@ -54,7 +54,7 @@ def _make(
     except TypeError as error:
         taken = ", ".join(name for name in parameters.parameters if name not in given)
         raise ValueError(
-            f"The {name!r} simulator takes {taken}; got {arguments}: {error}. "
+            f"The {name!r} simulator takes {taken}; got {list(arguments)!r}: {error}. "
             f'Give a mapping (JSON on the command line) such as {{"name": "{name}", ...}}.'
         ) from None
     return kind(**given, **arguments)

@@ -6,17 +6,23 @@ so a reply is found again only where model, messages, sampling settings and seed
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 from colbench_gym.errors import SimulatorError
 
 CacheMode = Literal["record", "replay", "off"]
+#: A server's reply has no more, see `chat_server.MAX_REPLY_BYTES`; in ASCII JSON a character takes up to twelve bytes.
+MAX_REPLY_CHARS = 2**20
+MAX_LINE_BYTES = 12 * MAX_REPLY_CHARS + 100
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def request_key(request: Mapping[str, Any]) -> str:
@@ -31,10 +37,11 @@ def request_key(request: Mapping[str, Any]) -> str:
 
 
 class ReplyCache:
-    """Replies by request. One object may be used from many threads; the file belongs to one process at a time.
+    """Replies by request, for many threads and processes on one file at once.
 
-    A torn last line, which a crash in the middle of a write leaves, is ignored and cut off before the next write. Replies come
-    back exactly as they were stored, lone surrogates included.
+    Whoever reads or appends holds a lock on the file (`flock`, also over NFS), reads first what others have added, and appends one whole
+    line. The first reply to a request stays, whoever asked. A torn last line, which a crash in the middle of a write leaves, is ignored and cut off before the next
+    write. Every line is checked when it is read. Replies come back exactly as they were stored, lone surrogates included.
 
     Args:
         path: The JSONL file; it and its folder are made at the first write.
@@ -43,7 +50,7 @@ class ReplyCache:
 
     Raises:
         ValueError: If the mode is unknown.
-        SimulatorError: If a line other than the last is damaged, or the file to replay does not exist.
+        SimulatorError: If a whole line is no entry, the file cannot be read, or the file to replay does not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: CacheMode = "record") -> None:
@@ -53,9 +60,13 @@ class ReplyCache:
         self.mode = mode
         self._lock = threading.Lock()
         self._replies: dict[str, str] = {}
-        self._good_bytes = 0
+        self._num_lines = self._num_bytes = 0  # whole lines that have been read
+        if mode == "replay" and not self.path.exists():
+            raise SimulatorError(
+                f"Expected recorded replies in {str(self.path)!r}, found no such file; run once with cache_mode='record'."
+            )
         if mode != "off":
-            self._load()
+            self._read()
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -70,6 +81,8 @@ class ReplyCache:
             return None
         key = request_key(request)
         with self._lock:
+            if key not in self._replies and self.mode == "record":
+                self._read()
             reply = self._replies.get(key)
         if reply is None and self.mode == "replay":
             raise SimulatorError(
@@ -78,60 +91,100 @@ class ReplyCache:
             )
         return reply
 
-    def put(self, request: Mapping[str, Any], reply: str) -> None:
-        """Store a reply; one that is stored already stays as it is. Does nothing unless the mode is "record".
+    def put(self, request: Mapping[str, Any], reply: str) -> str:
+        """Store a reply, if the mode is "record"; one that is stored already stays as it is.
+
+        Returns:
+            The reply to use: the one that is stored, so that a replay says the same.
 
         Raises:
+            ValueError: If the reply has more than `MAX_REPLY_CHARS`.
             SimulatorError: If the file cannot be written.
         """
         if self.mode != "record":
-            return
+            return reply
+        if len(reply) > MAX_REPLY_CHARS:
+            raise ValueError(f"`reply` must have at most {MAX_REPLY_CHARS} characters, got {len(reply)}.")
         key = request_key(request)
-        line = json.dumps({"key": key, "reply": reply}, ensure_ascii=True).encode("ascii") + b"\n"
         with self._lock:
+            if key not in self._replies:
+                try:
+                    self._append(key, reply)
+                except OSError as error:
+                    raise SimulatorError(
+                        f"Expected to add a reply to {str(self.path)!r}, got {error}; free the disk or pass another `cache` path."
+                    ) from error
+            return self._replies[key]
+
+    def _append(self, key: str, reply: str) -> None:
+        """Add an entry after the last whole line, unless another has added it; flushed, so that a crash loses one at most."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self._read_added(file)
             if key in self._replies:
                 return
-            try:
-                self._append(line)
-            except OSError as error:
-                raise SimulatorError(
-                    f"Expected to add a reply to {str(self.path)!r}, got {error}; free the disk or pass another `cache` path."
-                ) from error
-            self._replies[key] = reply
-
-    def _append(self, line: bytes) -> None:
-        """Write one line after the last whole one, so that a torn line is cut; flushed, so that a crash loses one at most."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "r+b" if self.path.exists() else "w+b") as file:
-            file.truncate(self._good_bytes)
-            file.seek(self._good_bytes)
+            line = json.dumps({"key": key, "reply": reply}, ensure_ascii=True).encode("ascii") + b"\n"
+            file.truncate(self._num_bytes)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        self._good_bytes += len(line)
+            self._take(line, key, reply)
 
-    def _load(self) -> None:
-        if not self.path.exists():
-            if self.mode == "replay":
+    def _read(self) -> None:
+        """Read what has been added to the file, if there is one."""
+        try:
+            with open(self.path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH)
+                self._read_added(file)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise SimulatorError(
+                f"Expected to read replies from {str(self.path)!r}, got {error}; pass another `cache` path."
+            ) from error
+
+    def _read_added(self, file: BinaryIO) -> None:
+        size = os.fstat(file.fileno()).st_size
+        if size < self._num_bytes:
+            raise SimulatorError(
+                f"Expected {str(self.path)!r} to have grown only, got {size} bytes where there were {self._num_bytes}; "
+                f"start again, with one file for each run that deletes it."
+            )
+        file.seek(self._num_bytes)
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            is_too_long = len(line) > MAX_LINE_BYTES
+            if not (line.endswith(b"\n") or is_too_long):
+                return
+            entry = None if is_too_long else _entry(line)
+            if entry is None:
                 raise SimulatorError(
-                    f"Expected recorded replies in {str(self.path)!r}, found no such file; run once with cache_mode='record'."
+                    f"Expected a JSON object with key and reply in line {self._num_lines + 1} of {str(self.path)!r}, "
+                    f"got {line[:80]!r}; remove the line or use another file."
                 )
-            return
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                entry = json.loads(line)
-                self._replies.setdefault(entry["key"], entry["reply"])
-            except (ValueError, TypeError, KeyError) as error:
-                raise SimulatorError(
-                    f"Expected a JSON object with key and reply in line {number} of {str(self.path)!r}, got {line[:80]!r}; "
-                    f"remove the line or use another file."
-                ) from error
-        self._good_bytes = len(whole)
+            self._take(line, *entry)
+
+    def _take(self, line: bytes, key: str, reply: str) -> None:
+        self._num_bytes += len(line)
+        self._num_lines += 1
+        self._replies.setdefault(key, reply)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "mode": self.mode}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"], state["mode"])  # type: ignore[misc]
+
+
+def _entry(line: bytes) -> tuple[str, str] | None:
+    """Key and reply of a line; None if it is not an entry as `put` writes them."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or entry.keys() != {"key", "reply"}:
+        return None
+    key, reply = entry["key"], entry["reply"]
+    if not (isinstance(key, str) and isinstance(reply, str) and _KEY.fullmatch(key) and len(reply) <= MAX_REPLY_CHARS):
+        return None
+    return key, reply

@@ -6,14 +6,15 @@ import base64
 from typing import Any
 
 from colbench_gym.dialogue import Dialogue
+from colbench_gym.outside_text import quoted
 from colbench_gym.simulators.design_view import look
-from colbench_gym.simulators.openai import OpenAIHuman
+from colbench_gym.simulators.openai import Messages, OpenAIHuman
 from colbench_gym.tasks.task import Task
 from sandboxes.browser import Browser
 from sandboxes.pages import Rendering
 
 PROMPT = """\
-You play a person who wants a web page and has asked an assistant for it in these words: "{request}"
+You play a person who wants a web page and has asked an assistant for it in these words: {request}
 
 You have a page in mind: the first picture. The assistant cannot see it. What the assistant has made so far is the second picture{missing}.
 
@@ -23,6 +24,7 @@ Tell the assistant what should be different, what stands out most first:
 - If both look alike, say that you are happy with it.
 - Never write code, and never say that there is a picture of the page you have in mind."""
 NO_PAGE = ", which is missing, for it has shown none yet"
+UNSEEN_PAGE = ", which is missing, for it does not come up"
 
 
 class OpenAIDesigner(OpenAIHuman):
@@ -32,7 +34,7 @@ class OpenAIDesigner(OpenAIHuman):
         model: Name of the model at the server, which must take pictures.
         browser: Renders both pages; it stays the caller's to close.
         has_edits: The agent may edit its last page.
-        **settings: The others of `OpenAIHuman`.
+        **settings: The others of `OpenAIHuman`; `max_dialogue_chars` is of no use, for the model sees no talk.
     """
 
     def __init__(self, model: str, browser: Browser, has_edits: bool = False, **settings: Any) -> None:
@@ -40,20 +42,20 @@ class OpenAIDesigner(OpenAIHuman):
         self.browser, self.has_edits = browser, has_edits
         self._settings |= {"browser": browser, "has_edits": has_edits}
 
-    def request(self, task: Task, dialogue: Dialogue, seed: int) -> dict[str, Any]:
-        """The whole request as the server gets it, which is also the cache's key.
+    def prompts(self, task: Task, dialogue: Dialogue) -> list[Messages]:
+        """Both pages; then, for a server that cannot take what the agent has made, the one in mind alone.
 
         Raises:
             SimulatorError: If the pages cannot be rendered.
         """
         view = look(self.browser, task, dialogue, self.has_edits)
-        is_shown = bool(view.html and view.page.picture)
-        prompt = PROMPT.format(request=task.description, missing="" if is_shown else NO_PAGE)
-        pictures = [view.reference, view.page] if is_shown else [view.reference]
-        return {
-            **super().request(task, dialogue, seed),
-            "messages": [{"role": "user", "content": [{"type": "text", "text": prompt}, *map(_shown, pictures)]}],
-        }
+        alone = _prompt(task, UNSEEN_PAGE if view.html else NO_PAGE, [view.reference])
+        return [_prompt(task, "", [view.reference, view.page]), alone] if view.html and view.page.picture else [alone]
+
+
+def _prompt(task: Task, missing: str, pictures: list[Rendering]) -> Messages:
+    text = PROMPT.format(request=quoted(task.description), missing=missing)
+    return [{"role": "user", "content": [{"type": "text", "text": text}, *map(_shown, pictures)]}]
 
 
 def _shown(rendering: Rendering) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
+from colbench_gym.outside_text import printable
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.tasks.task import Task
 
@@ -16,6 +17,9 @@ _HELP = f"(answer in one line; {SHOW_REFERENCE} shows the reference, {QUIT} ends
 
 class Person(Simulator):
     """Shows the agent's message and asks whoever sits there for the reply.
+
+    What the agent and the task say is shown with control characters escaped, and the agent's further lines indented, so that it can
+    neither command the terminal nor pass for another speaker.
 
     Commands: ``:reference`` shows the reference solution, ``:quit`` voids the episode. An empty line is asked for again.
 
@@ -37,9 +41,10 @@ class Person(Simulator):
             SimulatorError: If the person quits or the input ends.
         """
         if dialogue.num_turns <= 1:
-            self._output(f"You want: {task.description}\n{_HELP}")
+            self._output(f"You want: {printable(task.description)}\n{_HELP}")
         if dialogue.messages:
-            self._output(f"Agent: {dialogue.messages[-1].content}")
+            said = printable(dialogue.messages[-1].content)
+            self._output("Agent: " + said.replace("\n", "\n       "))
         while True:
             try:
                 line = self._input("You: ").strip()
@@ -50,6 +55,6 @@ class Person(Simulator):
             if line == QUIT:
                 raise SimulatorError(f"Expected a reply from the person, got {QUIT!r}; start the episode again.")
             if line == SHOW_REFERENCE:
-                self._output(task.hidden.reference or "This task has no reference.")
+                self._output(printable(task.hidden.reference) or "This task has no reference.")
             elif line:
                 return line

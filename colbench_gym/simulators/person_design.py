@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.dialogue import Dialogue
+from colbench_gym.outside_text import encodable
 from colbench_gym.simulators.design_view import View, look
 from colbench_gym.simulators.person import Person
 from colbench_gym.tasks.task import Task
@@ -50,7 +51,7 @@ class PersonDesigner(Person):
         """
         view = look(self.browser, task, dialogue, self.has_edits)
         path = self.folder / FILE
-        path.write_text(side_by_side(task, view), encoding="utf-8")
+        path.write_text(encodable(side_by_side(task, view)), encoding="utf-8")
         self._output(f"Look at {path.as_uri()} (load it again after each turn).")
         return super().reply(task, dialogue, seed)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import gymnasium as gym
 import pytest
 
-from colbench_gym.play import read_message
-from colbench_gym.tasks import load_tasks
+from colbench_gym.play import play, read_message
+from colbench_gym.simulators import Simulator
+from colbench_gym.tasks import HiddenTask, Task, load_tasks
 
 TASK = load_tasks("embedded:test")[0]
 
@@ -66,3 +68,14 @@ def test_wrong_arguments_and_failures_of_the_world_are_said_in_one_line():
     result = _run("hello\n\n", "--simulator", '{"name": "person"}')  # the pipe is empty when the person is asked
     assert result.returncode == 1 and "error: Expected a reply from the person" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_what_the_human_says_cannot_command_the_terminal(capsys):
+    class Rude(Simulator):
+        def reply(self, task, dialogue, seed):
+            return "Two\x1b[2J decimals.\r\u202e"
+
+    task = Task("t", "A total.\x1b[2J", "def f()", HiddenTask("def f(): ...", ()))
+    with gym.make("ColBench-Backend-v0", tasks=[task], simulator=Rude()) as env:
+        play(env, iter(["Rounding?", ""]), 0, None)
+    assert capsys.readouterr().out == "Human: A total.\\x1b[2J\n\n\nHuman: Two\\x1b[2J decimals.\\r\\u202e\n\n"

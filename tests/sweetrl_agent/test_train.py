@@ -257,7 +257,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
             {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
             "`server_urls` must be addresses with blanks between them, ",
         ),
-        ({"simulator": "{bad"}, "`simulator` must be a name or JSON, got '{bad': "),
+        ({"simulator": "{bad"}, "`simulator` must be a name or JSON, which it is not: "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
         ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),

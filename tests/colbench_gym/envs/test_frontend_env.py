@@ -179,7 +179,10 @@ def test_the_person_follows_the_level(make):
         ({"success_at": 0}, "`success_at` must be"),
         ({"sandbox": "none"}, "`name` must be one of"),
         ({"similarity": "eyes"}, "`similarity` must be"),
-        ({"simulator": "openai"}, "The 'openai' simulator takes model, settings; got {}: missing a required argument: 'model'"),
+        (
+            {"simulator": "openai"},
+            "The 'openai' simulator takes model, settings; got \\[\\]: missing a required argument: 'model'",
+        ),
         ({"simulator": "robot"}, "`simulator` must be 'scripted', 'openai' or 'person', got 'robot'"),
         ({"simulator": {"name": "scripted", "level": "mute"}}, "`level` must be"),
     ],

@@ -1,0 +1,34 @@
+"""A dialogue as text in a prompt: a line for each message, which nobody can forge, within a budget of characters."""
+
+from __future__ import annotations
+
+from colbench_gym.dialogue import SPEAKERS, Dialogue, Message
+from colbench_gym.outside_text import quoted
+
+#: Stands after a message whose end is cut, and in place of messages that are left out.
+CUT, LEFT_OUT = "(the rest is left out)", "(earlier messages are left out)"
+
+
+def transcript(dialogue: Dialogue, max_chars: int) -> str:
+    """The dialogue with every message quoted, see `colbench_gym.outside_text.quoted`.
+
+    Args:
+        dialogue: It starts with the human's request, which is never cut.
+        max_chars: Characters of all other messages together, counted before quoting. The newest have precedence: one that does not
+            fit loses its end, and those before it are left out. With 0 nothing that was said after the request is in the text.
+    """
+    newest_first: list[str] = []
+    said, left = dialogue.messages[1:], max_chars
+    for message in reversed(said):
+        if left <= 0 and newest_first:
+            newest_first.append(LEFT_OUT)
+            break
+        newest_first.append(_line(message, left))
+        left -= len(message.content)
+    request = [_line(message, len(message.content)) for message in dialogue.messages[:1]]
+    return "\n".join([*request, *reversed(newest_first)])
+
+
+def _line(message: Message, max_chars: int) -> str:
+    line = f"{SPEAKERS[message.role]}: {quoted(message.content[:max_chars])}"
+    return line if len(message.content) <= max_chars else f"{line} {CUT}"
