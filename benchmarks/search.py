@@ -5,7 +5,8 @@
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
 steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
 candidates (the first 1,800 training tasks), and are measured on the others, some 230. The result is appended to `search.jsonl` in the output
-folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first.
+folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first. To go on with a search of another day, put its
+`search.jsonl` into the folder and give more `--steps` and fewer `--trials`.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _CREDIT: dict[str, list[Any]] = {
     "critic_epochs": [1, 2, 4],
     "pair_quantile": [0.2, 0.5],
     "actor_learning_rate": [1e-4, 2e-4, 4e-4],
-    "actor_epochs": [1, 2, 4],
+    "actor_epochs": [1, 2, 4, 8],
     "actor_nll": [0.3, 1.0],
 }
 SPACES: dict[str, dict[str, list[Any]]] = {
     "rft": {
         "rft_learning_rate": [3e-4, 1e-3, 2e-3],
-        "rft_epochs": [1, 2, 4, 6],
+        "rft_epochs": [1, 2, 4, 6, 9],
         "rft_batch": [8, 32],
     },
     "mtdpo": {
         "mtdpo_learning_rate": [1e-4, 3e-4, 1e-3],
-        "mtdpo_epochs": [1, 2, 4],
+        "mtdpo_epochs": [1, 2, 4, 8],
         "mtdpo_nll": [0.1, 0.3, 1.0],
         "mtdpo_beta": [0.1, 1.0],
     },
