@@ -139,7 +139,7 @@ class Zygote:
                 seen = time.monotonic()  # anew, for the host may have been slow to take them
             if has_ended or (now >= late and not has_come):
                 outcome = frames.TIMEOUT if is_ready and not has_ended else frames.CRASH
-                self._outbox.put(frames.CALL, outcome=outcome, wall_s=now - seen)
+                self._outbox.put(frames.CALL, outcome=outcome, wall_s=max(0.0, now - seen))
                 return call + 1
 
     def _results(self, child: Child, value_bytes: int) -> Iterator[tuple[int, float, memoryview]]:
