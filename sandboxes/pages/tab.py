@@ -26,7 +26,7 @@ for (const a of document.getAnimations()) {
   try { a.effect.getComputedTiming().endTime === Infinity ? a.cancel() : a.finish(); } catch (e) { a.cancel(); }
 }"""
 MAX_REFUSED = 50
-#: Requests of a page that are answered; the pages of the benchmark make 20 at most.
+#: Requests of a page that are answered; ColBench's test pages name 7 addresses at most.
 MAX_ANSWERED = 200
 
 
