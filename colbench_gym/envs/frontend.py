@@ -41,8 +41,8 @@ class FrontendEnv(ColBenchEnv):
     Text: one utterance, with a page in it: HTML in a fence or bare. ``I WANT TO ANSWER:`` starts the last one; without a page of its own
     it hands in the last page shown. A page that wants Tailwind links it, as ColBench's own do (from any of the usual addresses of Tailwind 2;
     it is answered from disk); scripts do not run. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
-    edit the last page instead, see `colbench_gym.scoring.pages`.
-    Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
+    edit the last page instead, see `colbench_gym.scoring.pages`, also for the limits. What a page holds is data: one that cannot be rendered
+    scores as none. Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
     `colbench_gym.simulators.openai` for what of it a model that plays the human is told.
 
     ## Reward

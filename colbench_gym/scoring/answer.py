@@ -9,13 +9,16 @@ Rules (ours; where the released environment differs is said):
       does), together with other blocks that only define things, such as a helper. Without a fence it is the text, prose before
       and after the code left out. The released code takes the first block, knows only the lower-case tag ``python`` and bare
       fences, and keeps prose, so that the program does not compile.
+    * To tell code from prose, parts of an answer are parsed here, outside the sandbox: parts of up to `MAX_PART_CHARS`, at most `MAX_PARTS`
+      of them and `MAX_PARSED_CHARS` in all. What is not parsed is taken for prose beside other blocks, and an answer without a fence is
+      then its whole text.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
@@ -25,8 +28,7 @@ THOUGHT_MARKER = "OUTPUT:"
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _CODE_START = re.compile(r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@")
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-#: Bounds on what is parsed here, outside the sandbox, to tell code from prose; longer texts are taken as they stand.
-_MAX_PARSED_CHARS, _MAX_TRIES = 20_000, 50
+MAX_PART_CHARS, MAX_PARTS, MAX_PARSED_CHARS = 20_000, 50, 40_000
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,11 @@ def extract_program(answer: str, function_name: str = "") -> str:
         rf"^(?:(?:async\s+)?def\s+{re.escape(function_name)}\s*\(|{re.escape(function_name)}\s*=)", re.MULTILINE
     )
     chosen = next((i for i, block in enumerate(blocks) if definition.search(block)), 0)
+    parser = _Parser()
     return "\n\n".join(
-        block for i, block in enumerate(blocks) if i == chosen or (not definition.search(block) and _only_defines(block))
+        block
+        for i, block in enumerate(blocks)
+        if i == chosen or (not definition.search(block) and _only_defines(parser.parse(block)))
     )
 
 
@@ -82,39 +87,63 @@ def extract_program_released(answer: str) -> str:
 
 
 def _bare_program(text: str) -> str:
-    """The code in a text without fences; the text itself if no part of it is code."""
-    if _parse(text) is not None:
+    """The code in a text without fences; the text itself if no part of it is code.
+
+    Code is a run of lines that parses: from a line that starts some, to the end or to before a line that is not indented. A run that does not
+    parse is cut before the line at which the parser gave up, for all longer ones have the same error.
+    """
+    parser = _Parser()
+    if parser.parse(text) is not None:
         return text
     _, marker, rest = text.partition(ANSWER_MARKER)
-    for tries, part in enumerate(_parts(rest if marker else text)):
-        if tries >= _MAX_TRIES:
+    lines = (rest if marker else text).lstrip().splitlines()
+    margins = [i for i, line in enumerate(lines) if line.strip() and not line[0].isspace()]
+    for start in (i for i in margins if _CODE_START.match(lines[i])):
+        end = len(lines)
+        while end > start and not parser.has_finished:
+            part = "\n".join(lines[start:end])
+            if parser.parse(part) is not None:
+                return part
+            before = bisect_right(margins, min(end - 1, start + parser.good_lines)) - 1
+            end = margins[before]
+        if parser.has_finished:
             break
-        if _parse(part) is not None:
-            return part
     return text
 
 
-def _parts(text: str) -> Iterator[str]:
-    """Runs of lines that may be a program: from a line that starts one, to the end or to before a line that is not indented."""
-    lines = text.lstrip().splitlines()
-    margins = [i for i, line in enumerate(lines) if line.strip() and not line[0].isspace()]
-    for start in margins:
-        if _CODE_START.match(lines[start]):
-            yield "\n".join(lines[start:])
-            for end in reversed([i for i in margins if i > start]):
-                yield "\n".join(lines[start:end])
-
-
-def _only_defines(block: str) -> bool:
-    tree = _parse(block)
+def _only_defines(tree: ast.Module | None) -> bool:
     return tree is not None and all(isinstance(node, _DEFINITIONS) for node in tree.body)
 
 
-def _parse(text: str) -> ast.Module | None:
-    if len(text) > _MAX_PARSED_CHARS:
-        return None
-    try:
-        tree: ast.Module = parse_source(text)
-    except PARSE_ERRORS:
-        return None
-    return tree
+class _Parser:
+    """Parses parts of one answer, within the bounds of the module.
+
+    Attributes:
+        good_lines: Of the part that was parsed last: lines before its first error.
+    """
+
+    def __init__(self) -> None:
+        self._parts, self._chars = MAX_PARTS, MAX_PARSED_CHARS
+        self.good_lines = 0
+
+    @property
+    def has_finished(self) -> bool:
+        """True where nothing more is parsed."""
+        return self._parts <= 0 or self._chars <= 0
+
+    def parse(self, text: str) -> ast.Module | None:
+        """The module; None for what is no program, too long, or past the bounds."""
+        self.good_lines = text.count("\n")
+        if self.has_finished:
+            return None
+        self._parts -= 1
+        if len(text) > MAX_PART_CHARS:
+            return None
+        self._chars -= len(text)
+        try:
+            tree: ast.Module = parse_source(text)
+        except PARSE_ERRORS as error:
+            if isinstance(error, SyntaxError) and error.lineno:
+                self.good_lines = error.lineno - 1
+            return None
+        return tree

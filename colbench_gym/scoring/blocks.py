@@ -3,12 +3,14 @@
 In the spirit of Design2Code (Si et al., arXiv:2403.03163, section 3.3): boxes of the two pages are paired, and five numbers in [0, 1] say
 how much of what there is has a partner, and how alike partners are in text, place and colour; ours also compares what the page is
 painted with behind them. A box without a partner counts as 0 in each, so that little that is right is not better than much that nearly is.
+
+Of each kind the first `MAX_PAIRED` boxes of a page find partners; those after them stand alone. So the time that two pages take is bounded,
+whatever is on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -16,9 +18,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from colbench_gym.scoring.texts import Floats, likeness_table, text_likeness
 from sandboxes.pages import Box, Rendering
 
-Floats = NDArray[np.float64]
+#: Boxes of a kind that are paired; of ColBench's first 300 test pages none has more than 20.
+MAX_PAIRED = 300
 #: Pixels of a side of the squares that the painted ground is compared by.
 CELL = 20
 WHITE = (255, 255, 255)
@@ -84,7 +88,7 @@ def compare(page: Rendering, reference: Rendering) -> Comparison:
     for kind in _KINDS:
         own = [box for box in page.boxes if box.kind == kind]
         wanted = [box for box in reference.boxes if box.kind == kind]
-        found = _partners(own, wanted, _LIKENESS[kind], _LEAST[kind])
+        found = _partners(own[:MAX_PAIRED], wanted[:MAX_PAIRED], _LIKENESS[kind], _LEAST[kind])
         pairs += [(own[i], wanted[j]) for i, j in found]
         with_partner = [{i for i, _ in found}, {j for _, j in found}]
         extra += [box for i, box in enumerate(own) if i not in with_partner[0]]
@@ -114,56 +118,62 @@ def _mean(values: Sequence[float], zeros: int) -> float:
 
 
 def _partners(
-    own: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Box, Box], float], least: float
+    own: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Sequence[Box], Sequence[Box]], Floats], least: float
 ) -> list[tuple[int, int]]:
     """The pairing whose likeness sums to most; pairs less alike than `least` are none."""
     if not own or not wanted:
         return []
     from scipy.optimize import linear_sum_assignment
 
-    table = np.array([[likeness(a, b) for b in wanted] for a in own], dtype=float)
+    table = likeness(own, wanted)
     rows, columns = linear_sum_assignment(-table)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if table[i, j] >= least]
 
 
-def _text_partner(a: Box, b: Box) -> float:
+def _text_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
     """Texts belong together by what they say; of equal ones the nearer and the more alike in size."""
-    return (
-        text_likeness(a.text, b.text) - 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000 - 1e-4 * (a.font_size != b.font_size)
-    )
+    a, b = _Columns(own), _Rows(wanted)
+    alike = likeness_table([box.text for box in own], [box.text for box in wanted])
+    return alike - 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000 - 1e-4 * (a.font_size != b.font_size)
 
 
-def _thing_partner(a: Box, b: Box) -> float:
-    if a.tag != b.tag:
-        return -1.0
+def _thing_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
+    a, b = _Columns(own), _Rows(wanted)
     far = (abs(a.x - b.x) + abs(a.y - b.y) + abs(a.width - b.width) + abs(a.height - b.height)) / 10_000
-    return 1 + 0.5 * text_likeness(a.text, b.text) * bool(a.text and b.text) - far
+    alike = likeness_table([box.text for box in own], [box.text for box in wanted]) * (a.has_text & b.has_text)
+    return np.where(a.tag == b.tag, 1 + 0.5 * alike - far, -1.0)
 
 
-def _block_partner(a: Box, b: Box) -> float:
-    width = min(a.x + a.width, b.x + b.width) - max(a.x, b.x)
-    height = min(a.y + a.height, b.y + b.height) - max(a.y, b.y)
-    shared = max(width, 0) * max(height, 0)
-    return shared / (_area(a) + _area(b) - shared) + 0.3 * (a.tag == b.tag)
+def _block_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
+    a, b = _Columns(own), _Rows(wanted)
+    width = np.minimum(a.x + a.width, b.x + b.width) - np.maximum(a.x, b.x)
+    height = np.minimum(a.y + a.height, b.y + b.height) - np.maximum(a.y, b.y)
+    shared = np.maximum(width, 0) * np.maximum(height, 0)
+    overlap: Floats = shared / np.maximum(a.width * a.height + b.width * b.height - shared, 1) + 0.3 * (a.tag == b.tag)
+    return overlap
 
 
-_LIKENESS = {"text": _text_partner, "image": _thing_partner, "control": _thing_partner, "block": _block_partner}
+class _Rows:
+    """What boxes are compared by, arrays of shape (1, boxes)."""
+
+    shape: tuple[int, ...] = (1, -1)
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        sides = np.array([(box.x, box.y, box.width, box.height) for box in boxes], dtype=float).T
+        self.x, self.y, self.width, self.height = (side.reshape(self.shape) for side in sides)
+        self.font_size = np.array([box.font_size for box in boxes]).reshape(self.shape)
+        self.tag = np.array([box.tag for box in boxes]).reshape(self.shape)
+        self.has_text = np.array([bool(box.text) for box in boxes]).reshape(self.shape)
+
+
+class _Columns(_Rows):
+    """The same, arrays of shape (boxes, 1)."""
+
+    shape = (-1, 1)
+
+
+_LIKENESS = {"text": _text_partners, "image": _thing_partners, "control": _thing_partners, "block": _block_partners}
 _LEAST = {"text": LEAST_ALIKE, "image": 0.0, "control": 0.0, "block": LEAST_OVERLAP}
-
-
-@lru_cache(maxsize=2**14)  # of a page's texts few change from step to step
-def text_likeness(a: str, b: str) -> float:
-    """Dice's coefficient of the two texts' pairs of letters, in [0, 1]; case and white space do not count.
-
-    Source: Dice, 1945, Ecology 26.
-    """
-    a, b = "".join(a.lower().split()), "".join(b.lower().split())
-    if a == b:
-        return 1.0
-    if len(a) < 2 or len(b) < 2:
-        return 0.0
-    pairs_a, pairs_b = (Counter(zip(text, text[1:], strict=False)) for text in (a, b))
-    return 2 * (pairs_a & pairs_b).total() / (pairs_a.total() + pairs_b.total())
 
 
 def distance(a: Box, b: Box, width: int, height: int) -> float:

@@ -2,6 +2,9 @@
 
 A difference is said in words for what is seen, never in those of HTML. How outstanding it is grows with the area that it concerns
 and with how far apart the two are.
+
+A person does not look at everything: of what only one page has, the largest `MAX_SINGLE` boxes of each page are seen. With the bound on
+partners (`scoring.blocks.MAX_PAIRED`) the time that two pages take is bounded, whatever is on them.
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from colbench_gym.scoring.blocks import Comparison, colour_distance, compare, distance, text_likeness
+from colbench_gym.scoring.blocks import Comparison, colour_distance, compare, distance
+from colbench_gym.scoring.texts import text_likeness
 from colbench_gym.simulators.colours import colour_name
 from sandboxes.pages import Box, Rendering
 
 #: Differences smaller than these nobody mentions: of colours, of places (share of the page), of sizes (ratio).
 LEAST_COLOUR, LEAST_MOVE, LEAST_RATIO = 0.08, 0.07, 1.3
+#: Boxes of a page that have no partner and are seen.
+MAX_SINGLE = 300
 #: How much of a text is quoted to name it, and where the agent is to write it.
 MAX_QUOTE_CHARS, MAX_DICTATED_CHARS = 60, 200
 _BARS = {
@@ -52,15 +58,51 @@ def differences(page: Rendering, reference: Rendering) -> list[Difference]:
     return sorted(_Viewer(compare(page, reference), page, reference).all(), key=lambda d: (-d.weight, d.sentence))
 
 
+class _Layout:
+    """What lies in what on a page, and which of its texts both pages have. A box is known by its identity."""
+
+    def __init__(self, rendering: Rendering, paired: Sequence[Box]) -> None:
+        boxes, with_partner = rendering.boxes, {id(box) for box in paired}
+        self.height, self.ground = rendering.height, _ground_of(rendering)
+        self.shared_texts = [box for box in boxes if box.kind == "text" and id(box) in with_partner]
+        self._place = {id(box): i for i, box in reversed(list(enumerate(boxes)))}
+        self._is_in_control = [False] * len(boxes)
+        self._first_text: dict[int, Box] = {}
+        for i, box in enumerate(boxes):
+            if 0 <= box.parent < i:
+                self._is_in_control[i] = self._is_in_control[box.parent] or boxes[box.parent].kind == "control"
+            if box.kind == "text":
+                self._note_text(box, i, boxes)
+
+    def _note_text(self, text: Box, place: int, boxes: Sequence[Box]) -> None:
+        """It is the first text of all boxes around it that have none yet: where one has, so have all around that."""
+        around = text.parent
+        while 0 <= around < place and around not in self._first_text:
+            self._first_text[around] = text
+            place, around = around, boxes[around].parent
+
+    def first_text(self, box: Box) -> Box | None:
+        """The first text in a box of this page."""
+        return self._first_text.get(self._place.get(id(box), -1))
+
+    def is_in_control(self, box: Box) -> bool:
+        """True for what is written on a button or in a field."""
+        place = self._place.get(id(box))
+        return place is not None and self._is_in_control[place]
+
+
 class _Viewer:
     def __init__(self, comparison: Comparison, page: Rendering, reference: Rendering) -> None:
-        self.found, self.page, self.reference = comparison, page, reference
-        self.replaced = _replaced(comparison, max(reference.width, 1), max(reference.height, page.height, 1))
-        replaced = {id(box) for pair in self.replaced for box in pair}
-        self.missing = [box for box in comparison.missing if id(box) not in replaced]
-        self.extra = [box for box in comparison.extra if id(box) not in replaced]
+        self.found = comparison
+        self.page = _Layout(page, [own for own, _ in comparison.pairs])
+        self.reference = _Layout(reference, [wanted for _, wanted in comparison.pairs])
         self.width = max(reference.width, 1)
         self.height = max(reference.height, page.height, 1)
+        missing, extra = _largest(comparison.missing), _largest(comparison.extra)
+        self.replaced = _replaced(missing, extra, self.width, self.height)
+        replaced = {id(box) for pair in self.replaced for box in pair}
+        self.missing = [box for box in missing if id(box) not in replaced]
+        self.extra = [box for box in extra if id(box) not in replaced]
 
     def all(self) -> Iterator[Difference]:
         yield from self._ground()
@@ -76,7 +118,7 @@ class _Viewer:
     # ---- what both have -----------------------------------------------------------------------------------------------
 
     def _ground(self) -> Iterator[Difference]:
-        own, wanted = (_ground_of(rendering) for rendering in (self.page, self.reference))
+        own, wanted = self.page.ground, self.reference.ground
         if (far := colour_distance(own, wanted)) > LEAST_COLOUR:
             yield Difference(0.5 + far, f"The background of the page should be {_shade(wanted, own)}.")
 
@@ -141,10 +183,10 @@ class _Viewer:
                 yield Difference(
                     0.5 + self._share(box), f"{_capital(self._name(box, self.reference, 'a'))} is missing {place}."
                 )
-            elif box.kind == "text" and not self._is_in_control(box, self.reference):
+            elif box.kind == "text" and not self.reference.is_in_control(box):
                 yield Difference(0.3 + self._share(box), f"The words {_quote(box, MAX_DICTATED_CHARS)} are missing {place}.")
             elif box.kind == "block" and box.tag != "body" and box.background is not None:
-                far = colour_distance(box.background, _ground_of(self.reference))
+                far = colour_distance(box.background, self.reference.ground)
                 if far > LEAST_COLOUR:
                     name = "a " + _BARS[box.tag].removeprefix("the ") if box.tag in _BARS else "a box"
                     inside = self._inside(box, self.reference)
@@ -161,7 +203,7 @@ class _Viewer:
                 yield Difference(
                     0.4 + self._share(box), f"There should be no {self._name(box, self.page).removeprefix('the ')}."
                 )
-            elif box.kind == "text" and not self._is_in_control(box, self.page):
+            elif box.kind == "text" and not self.page.is_in_control(box):
                 yield Difference(0.25 + self._share(box), f"The words {_quote(box)} should not be there.")
             elif box.kind == "block" and box.tag in _BARS:
                 yield Difference(0.3 + self._share(box), f"There should be no {_BARS[box.tag].removeprefix('the ')}.")
@@ -172,8 +214,8 @@ class _Viewer:
         """Square root of the share of the page that a box covers: a side, so to speak."""
         return math.sqrt(box.width * box.height / (self.width * self.height))
 
-    def _name(self, box: Box, rendering: Rendering, article: str = "the") -> str:
-        inside = self._inside(box, rendering)
+    def _name(self, box: Box, layout: _Layout, article: str = "the") -> str:
+        inside = self._inside(box, layout)
         if box.kind == "image":
             return f"{article} photo"
         if box.kind == "control":
@@ -182,49 +224,44 @@ class _Viewer:
             return f"{article} {kind} {words}".strip()
         if box.tag in _BARS:
             return _BARS[box.tag]
-        return f"{article} box with the words {inside}" if inside else f"{article} box {self._place(box, rendering)}"
+        return f"{article} box with the words {inside}" if inside else f"{article} box {self._place(box, layout)}"
 
-    def _inside(self, box: Box, rendering: Rendering) -> str:
+    def _inside(self, box: Box, layout: _Layout) -> str:
         """The first words in a box, quoted."""
-        place = next((i for i, other in enumerate(rendering.boxes) if other is box), -1)
-        for other in rendering.boxes[place + 1 :] if place >= 0 else ():
-            if other.kind == "text" and place in _ancestors(other, rendering.boxes):
-                return _quote(other)
-        return ""
+        text = layout.first_text(box)
+        return _quote(text) if text is not None else ""
 
-    def _is_in_control(self, box: Box, rendering: Rendering) -> bool:
-        return any(rendering.boxes[i].kind == "control" for i in _ancestors(box, rendering.boxes))
-
-    def _place(self, box: Box, rendering: Rendering) -> str:
+    def _place(self, box: Box, layout: _Layout) -> str:
         """Where a box is, by the nearest words above it that both pages have; else by the part of the page."""
         column = ("on the left", "in the middle", "on the right")[min(2, int(3 * (box.x + box.width / 2) / self.width))]
-        shared = {id(wanted if rendering is self.reference else own) for own, wanted in self.found.pairs}
         above = [
-            other for other in rendering.boxes
-            if other.kind == "text" and id(other) in shared and other.y + other.height <= box.y + 4 and _overlap(other, box)
+            other for other in layout.shared_texts
+            if other.y + other.height <= box.y + 4 and _overlap(other, box)
         ]  # fmt: skip
         if above:
             return f"{column}, under {_quote(max(above, key=lambda other: other.y))}"
-        return f"{column} at the top" if box.y < rendering.height / 4 else column
+        return f"{column} at the top" if box.y < layout.height / 4 else column
 
 
-def _replaced(found: Comparison, width: int, height: int) -> list[tuple[Box, Box]]:
+def _replaced(missing: Sequence[Box], extra: Sequence[Box], width: int, height: int) -> list[tuple[Box, Box]]:
     """Texts without a partner that stand where the other page has another one: (of the page, of the reference)."""
     pairs = []
-    extra = [box for box in found.extra if box.kind == "text"]
-    for wanted in (box for box in found.missing if box.kind == "text"):
-        near = [own for own in extra if own.tag == wanted.tag and distance(own, wanted, width, height) < _SAME_PLACE]
+    left = [box for box in extra if box.kind == "text"]
+    for wanted in (box for box in missing if box.kind == "text"):
+        near = [own for own in left if own.tag == wanted.tag and distance(own, wanted, width, height) < _SAME_PLACE]
         if near:
             own = min(near, key=lambda box: distance(box, wanted, width, height))
-            extra.remove(own)
+            left.remove(own)
             pairs.append((own, wanted))
     return pairs
 
 
-def _ancestors(box: Box, boxes: Sequence[Box]) -> Iterator[int]:
-    while box.parent >= 0:
-        yield box.parent
-        box = boxes[box.parent]
+def _largest(boxes: Sequence[Box]) -> list[Box]:
+    """The `MAX_SINGLE` largest boxes, in their order."""
+    if len(boxes) <= MAX_SINGLE:
+        return list(boxes)
+    by_size = sorted(range(len(boxes)), key=lambda i: -boxes[i].width * boxes[i].height)
+    return [boxes[i] for i in sorted(by_size[:MAX_SINGLE])]
 
 
 def _ground_of(rendering: Rendering) -> tuple[int, int, int]:

@@ -2,6 +2,10 @@
 
 A task row has `problem_description`, `ground_truth`, `hidden_information` and `test_cases` ({"test1": call, ...}).
 A trajectory row has such a row under `task`, and `dialogue_history`, `answer` and `reward`.
+
+A file is data that somebody else wrote: a row that is too long (`MAX_ROW_BYTES`), holds a text that is too long (`MAX_TEXT_CHARS`, for pages
+`sandboxes.pages.page.MAX_CHARS`), too many calls (`MAX_CALLS`), Python nested too deep (`MAX_DEPTH`) or text that UTF-8 cannot write is malformed, as
+is one of another form. ColBench's own rows stay below a fortieth of the lengths and a tenth of the depth.
 """
 
 from __future__ import annotations
@@ -9,16 +13,21 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from colbench_gym.errors import TaskError
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
 from colbench_gym.tasks.task import HiddenTask, Task
+from sandboxes.pages.page import MAX_CHARS as MAX_PAGE_CHARS
 
 OnError = Literal["raise", "skip"]
-_SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*?)\s*$", re.DOTALL)
+MAX_ROW_BYTES = 16 * 2**20
+MAX_TEXT_CHARS, MAX_CALLS, MAX_DEPTH = 50_000, 1_000, 200
+_SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_SHOWN = 80
 
 
 class RowError(TaskError):
@@ -26,10 +35,9 @@ class RowError(TaskError):
 
     def __init__(self, path: Path, line: int, field: str, expected: str, got: object) -> None:
         """Say what stood in `field` and what should have."""
-        shown = repr(got)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        name = field if field.isprintable() else ascii(field)
         super().__init__(
-            f"{path}, line {line}, field '{field}': expected {expected}, got {shown}. "
+            f"{path}, line {line}, field '{_cut(name)}': expected {expected}, got {_cut(repr(got))}. "
             "Correct the row, or pass on_error='skip' to leave such rows out."
         )
         self.line, self.field = line, field
@@ -52,18 +60,32 @@ def read_rows(
     if not path.is_file():
         raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(_lines(lines), start=1):
             if not line.strip():
+                continue
+            if len(line) > MAX_ROW_BYTES:
+                expected = f"at most {MAX_ROW_BYTES} bytes"
+                _refuse(RowError(path, number, "(the line)", expected, line[:_MAX_SHOWN]), on_error, skipped)
                 continue
             try:
                 row = json.loads(line.decode("utf-8"))
                 problem = "" if isinstance(row, dict) else "a JSON object"
+                if _is_deeper([row], MAX_DEPTH, _inner_values):
+                    row, problem = line[:_MAX_SHOWN], f"JSON nested at most {MAX_DEPTH} deep"
             except (ValueError, RecursionError) as error:
                 row, problem = line.strip(), f"a JSON object ({error})"
             if problem:
                 _refuse(RowError(path, number, "(the line)", problem, row), on_error, skipped)
                 continue
             yield number, row
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines of a file; of one that is longer than `MAX_ROW_BYTES` one byte more than that."""
+    while line := file.readline(MAX_ROW_BYTES + 1):
+        yield line
+        while len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):
+            line = file.readline(MAX_ROW_BYTES + 1)
 
 
 def read_tasks(
@@ -114,6 +136,18 @@ class _Fields:
             raise RowError(self.path, self.line, self.prefix + field, expected, value)
         return value
 
+    def text(self, field: str, expected: str, is_valid: Callable[[str], bool], most: int = MAX_TEXT_CHARS) -> str:
+        """A text of at most so many characters that can be written as UTF-8."""
+        value: str = self.take(field, str, expected, is_valid)
+        self.check_text(field, value, most)
+        return value
+
+    def check_text(self, field: str, value: str, most: int = MAX_TEXT_CHARS) -> None:
+        if len(value) > most:
+            raise RowError(self.path, self.line, self.prefix + field, f"at most {most} characters", value[:_MAX_SHOWN])
+        if _SURROGATE.search(value):
+            raise RowError(self.path, self.line, self.prefix + field, "text without half surrogate pairs", value)
+
 
 def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     """Build a page task from a row of ColBench-Frontend, or from the `task` of a trajectory row: a description and HTML.
@@ -122,8 +156,8 @@ def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
         RowError: If a field is missing or no text.
     """
     fields = _Fields(row, path, line)
-    description = fields.take("problem_description", str, "a non-empty text", _has_text)
-    html = fields.take("ground_truth", str, "the source of a page", lambda text: "<" in text)
+    description = fields.text("problem_description", "a non-empty text", _has_text)
+    html = fields.text("ground_truth", "the source of a page", lambda text: "<" in text, MAX_PAGE_CHARS)
     return Task(f"{path.stem}/{line - 1}", description, "", HiddenTask(html, (), row=dict(fields.row)))
 
 
@@ -134,24 +168,27 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
         RowError: If a field is missing or of another type than ColBench's.
     """
     fields = _Fields(row, path, line)
-    take, inner, prefix = fields.take, fields.row, fields.prefix
-    description = take("problem_description", str, "a non-empty text", _has_text)
-    reference = take("ground_truth", str, "the source of a function", _has_text)
+    inner = fields.row
+    description = fields.text("problem_description", "a non-empty text", _has_text)
+    reference = fields.text("ground_truth", "the source of a function", _has_text)
     if "hidden_information" in inner:
-        take("hidden_information", str, "a text", lambda text: True)
-    tests = take("test_cases", dict, "a table of test name to call")
+        fields.text("hidden_information", "a text", lambda text: True)
+    tests = fields.take("test_cases", dict, "a table of test name to call")
+    if len(tests) > MAX_CALLS:
+        raise RowError(path, line, fields.prefix + "test_cases", f"at most {MAX_CALLS} calls", f"{len(tests)} calls")
     functions = [
         node
-        for node in _parse(reference, "exec", path, line, prefix + "ground_truth").body
+        for node in _parse(reference, "exec", fields, "ground_truth").body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     if not functions:
-        raise RowError(path, line, prefix + "ground_truth", "source that defines a function", reference)
+        raise RowError(path, line, fields.prefix + "ground_truth", "source that defines a function", reference)
     for name, call in tests.items():
-        field = f"{prefix}test_cases.{name}"
+        field = f"test_cases.{name}"
         if not isinstance(call, str):
-            raise RowError(path, line, field, "a call of the function", call)
-        _parse(call.strip(), "eval", path, line, field)
+            raise RowError(path, line, fields.prefix + field, "a call of the function", call)
+        fields.check_text(field, call)
+        _parse(call.strip(), "eval", fields, field)
     return Task(
         id=f"{path.stem}/{line - 1}",
         description=description,
@@ -167,7 +204,7 @@ def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None
         RowError: If the answer is neither a text nor null.
     """
     if "task" not in row and "answer" not in row:
-        return str(row["ground_truth"])
+        return str(_Fields(row, path, line).take("ground_truth", str, "the source of a function", _has_text))
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, str):
         raise RowError(path, line, "answer", "a text or null", answer)
@@ -190,16 +227,35 @@ def _has_text(value: str) -> bool:
     return bool(value.strip())
 
 
-def _parse(source: str, mode: str, path: Path, line: int, field: str) -> Any:
+def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
+    name = fields.prefix + field
     try:
-        return parse_source(source, mode)
+        tree = parse_source(source, mode)
     except PARSE_ERRORS as error:
-        raise RowError(path, line, field, f"Python source that compiles ({error})", source) from None
+        raise RowError(fields.path, fields.line, name, f"Python source that compiles ({error})", source) from None
+    if _is_deeper([tree], MAX_DEPTH, ast.iter_child_nodes):
+        raise RowError(fields.path, fields.line, name, f"Python source nested at most {MAX_DEPTH} deep", source)
+    return tree
+
+
+def _is_deeper(level: list[Any], most: int, inner: Callable[[Any], Iterable[Any]]) -> bool:
+    """True for a tree with more than so many levels."""
+    for _ in range(most):
+        level = [child for node in level for child in inner(node)]
+    return bool(level)
+
+
+def _inner_values(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _signature(description: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     match = _SIGNATURE.search(description)
-    return match.group(1).rstrip(":") if match else f"def {function.name}({ast.unparse(function.args)})"
+    return match.group(1).rstrip().rstrip(":") if match else f"def {function.name}({ast.unparse(function.args)})"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
 
 
 def _refuse(error: RowError, on_error: OnError, skipped: list[RowError] | None) -> None:

@@ -1,4 +1,8 @@
-"""From Chromium's snapshot of a laid-out page (DOMSnapshot.captureSnapshot) to the boxes that a person sees."""
+"""From Chromium's snapshot of a laid-out page (DOMSnapshot.captureSnapshot) to the boxes that a person sees.
+
+What a page wrote into its styles and texts is data: a style that is not known counts as none (`styles`), half of a surrogate pair is written
+as U+FFFD. The first `MAX_NODES` laid-out nodes are looked at, up to `MAX_BOXES` boxes; of a text `MAX_TEXT_CHARS` characters are kept.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandboxes.pages.page import Box, Colour
+from sandboxes.pages.styles import number, solid_colour
 
 #: Computed styles that the snapshot must hold, in this order.
 STYLES = (
@@ -17,9 +22,12 @@ _KINDS = {
     **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
     **dict.fromkeys(("input", "textarea", "select", "button"), "control"),
 }
-_NUMBER = re.compile(r"[\d.]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BORDERS = ("border-top-width", "border-bottom-width", "border-left-width", "border-right-width")
 _TEXT_NODE = 3
+#: What `visible_boxes` raises for a broken snapshot.
+SNAPSHOT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+MAX_NODES = 50_000
 MAX_BOXES = 2_000
 MAX_TEXT_CHARS = 2_000
 
@@ -31,6 +39,9 @@ def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple
         snapshot: What Chromium answered, with `STYLES`.
         width: Of the picture, in pixels; what lies outside is left out, what reaches out is cut.
         height: The same.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError, ArithmeticError: If the snapshot has not the form that Chromium gives it.
     """
     return _Reader(snapshot, width, height).boxes()
 
@@ -52,24 +63,26 @@ class _Reader:
 
     def boxes(self) -> tuple[Box, ...]:
         found: list[Box] = []
-        for i, node in enumerate(self.layout["nodeIndex"]):
+        for i, node in enumerate(self.layout["nodeIndex"][:MAX_NODES]):
+            if len(found) >= MAX_BOXES:
+                break
             style = dict(zip(STYLES, (self.strings[s] for s in self.layout["styles"][i]), strict=False))
             if not style:  # a pseudo-element or the viewport
                 continue
             parent = self.nodes["parentIndex"][node]
-            self.opacity[node] = self.opacity.get(parent, 1.0) * float(style["opacity"] or 1)
+            self.opacity[node] = self.opacity.get(parent, 1.0) * number(style["opacity"], 1.0)
             bounds = self._bounds(self.layout["bounds"][i])
-            if style["visibility"] == "visible" and self.opacity[node] > 0.02 and bounds and len(found) < MAX_BOXES:
-                box = self._box(i, node, style, bounds, self._around(parent))
+            if style["visibility"] == "visible" and self.opacity[node] > 0.02 and bounds:
+                box = self._box(i, node, style, bounds)
                 if box is not None:
                     self.box_of[node] = len(found)
                     found.append(box)
         return tuple(found)
 
-    def _box(self, i: int, node: int, style: Mapping[str, str], bounds: tuple[int, int, int, int], parent: int) -> Box | None:
+    def _box(self, i: int, node: int, style: Mapping[str, str], bounds: tuple[int, int, int, int]) -> Box | None:
         is_text = self.nodes["nodeType"][node] == _TEXT_NODE
         tag = self._tag(self.nodes["parentIndex"][node] if is_text else node)
-        background = _solid(style["background-color"])
+        background = solid_colour(style["background-color"])
         kind = "text" if is_text else _KINDS.get(tag, "block")
         text = self._text(i, node, tag) if kind in ("text", "control") else ""
         if kind == "text" and not text:
@@ -77,8 +90,9 @@ class _Reader:
         if kind == "block" and not _is_drawn(style, background):
             return None
         return Box(
-            kind, tag, *bounds, text=text, colour=_solid(style["color"]) or (0, 0, 0), background=None if is_text else background,
-            font_size=float(_NUMBER.findall(style["font-size"])[0]), bold=float(style["font-weight"]) >= 600, parent=parent,
+            kind, tag, *bounds, text=text, colour=solid_colour(style["color"]) or (0, 0, 0), background=None if is_text else background,
+            font_size=number(style["font-size"], 16.0), bold=number(style["font-weight"], 400.0) >= 600,
+            parent=self._around(self.nodes["parentIndex"][node]),
         )  # fmt: skip
 
     def _bounds(self, bounds: list[float]) -> tuple[int, int, int, int] | None:
@@ -113,21 +127,11 @@ class _Reader:
 
 
 def _collapsed(text: str) -> str:
-    return " ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
-
-
-def _solid(colour: str) -> Colour | None:
-    """A CSS colour as the computed style says it, "rgb(r, g, b)" or "rgba(r, g, b, a)"; None where it can be seen through for the most part."""
-    numbers = [float(number) for number in _NUMBER.findall(colour)]
-    if len(numbers) < 3 or (len(numbers) > 3 and numbers[3] < 0.5):
-        return None
-    red, green, blue = (min(255, round(number)) for number in numbers[:3])
-    return red, green, blue
+    return _SURROGATE.sub("\ufffd", " ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS])
 
 
 def _is_drawn(style: Mapping[str, str], background: Colour | None) -> bool:
     """True for an element that is seen apart from what is in it."""
-    has_border = (
-        any(float(_NUMBER.findall(style[name])[0]) > 0 for name in _BORDERS) and _solid(style["border-top-color"]) is not None
-    )
-    return bool(background) or style["background-image"] != "none" or has_border or style["box-shadow"] != "none"
+    has_border = any(number(style[name]) > 0 for name in _BORDERS) and solid_colour(style["border-top-color"]) is not None
+    has_image = any(image.strip() != "none" for image in style["background-image"].split(","))
+    return bool(background) or has_image or has_border or style["box-shadow"] != "none"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sandboxes.sandbox import SandboxError
@@ -50,7 +51,7 @@ class StyleSheet:
 
     def for_page(self, html: str) -> str:
         """The rules that can apply in this page, in their order."""
-        return self._top.used(frozenset(_WORD.findall(html)))
+        return self._top.used(_words(html))
 
 
 class _Block:
@@ -83,6 +84,12 @@ class _Block:
     def used(self, words: Words) -> str:
         places = {*self.always, *(place for word in words & self.by_class.keys() for place in self.by_class[word])}
         return "".join(_used(self.parts[place], words) for place in sorted(places))
+
+
+@lru_cache(maxsize=4)  # a page may ask for its sheet many times
+def _words(html: str) -> Words:
+    """All that may be a class in a page's source."""
+    return frozenset(_WORD.findall(html))
 
 
 def _nested(node: tinycss2.ast.Node) -> _Block:

@@ -6,9 +6,9 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
-from sandboxes.pages.boxes import STYLES, visible_boxes
-from sandboxes.pages.page import Page, PageOutcome, Rendering
-from sandboxes.pages.web_files import WebFiles
+from sandboxes.pages.boxes import SNAPSHOT_ERRORS, STYLES, visible_boxes
+from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
+from sandboxes.pages.web_files import WebFile, WebFiles
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Route
@@ -26,6 +26,8 @@ for (const a of document.getAnimations()) {
   try { a.effect.getComputedTiming().endTime === Infinity ? a.cancel() : a.finish(); } catch (e) { a.cancel(); }
 }"""
 MAX_REFUSED = 50
+#: Requests of a page that are answered; ColBench's test pages name 7 addresses at most.
+MAX_ANSWERED = 200
 
 
 async def new_context(browser: Browser, page: Page) -> BrowserContext:
@@ -83,7 +85,7 @@ async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab
 async def _look(session: CDPSession, page: Page, requests: _Requests, picture: bool) -> Rendering:
     await session.send("Runtime.evaluate", {"expression": _STAND_STILL})
     snapshot = await _snapshot(session)
-    page_height, height = _heights(snapshot, page)
+    page_height, height, boxes = _read(snapshot, page)
     shot = await _shoot(session, page, height) if picture else b""
     return Rendering(
         PageOutcome.OK,
@@ -91,7 +93,7 @@ async def _look(session: CDPSession, page: Page, requests: _Requests, picture: b
         page.width,
         height,
         page_height,
-        visible_boxes(snapshot, page.width, height),
+        boxes,
         tuple(dict.fromkeys(requests.refused))[:MAX_REFUSED],
     )
 
@@ -115,10 +117,20 @@ async def _snapshot(session: CDPSession) -> dict[str, Any]:
     return found
 
 
-def _heights(snapshot: dict[str, Any], page: Page) -> tuple[int, int]:
-    """Of the whole page, and of its picture."""
-    whole = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
-    return whole, min(whole, page.max_height)
+def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, tuple[Box, ...]]:
+    """Heights of the whole page and of its picture, and the boxes.
+
+    Raises:
+        playwright.async_api.Error: If the page's process has sent something else than a snapshot: it is not what it was.
+    """
+    from playwright.async_api import Error
+
+    try:
+        whole = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
+        height = min(whole, page.max_height)
+        return whole, height, visible_boxes(snapshot, page.width, height)
+    except SNAPSHOT_ERRORS as error:
+        raise Error(f"The page's process has sent a broken snapshot ({error!r}).") from error
 
 
 class LayoutTab:
@@ -143,8 +155,8 @@ class LayoutTab:
         """A rendering with boxes and no picture."""
         await self._tab.set_content(self._requests.files.inlined(page.html), wait_until="load", timeout=0)
         snapshot = await _snapshot(self._session)
-        page_height, height = _heights(snapshot, page)
-        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, visible_boxes(snapshot, page.width, height))
+        page_height, height, boxes = _read(snapshot, page)
+        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, boxes)
 
 
 class _Requests:
@@ -153,6 +165,7 @@ class _Requests:
     def __init__(self, page: Page, files: WebFiles) -> None:
         self.page, self.files = page, files
         self.refused: list[str] = []
+        self.answered = 0
         self.has_begun = self.has_crashed = False
 
     def note_crash(self) -> None:
@@ -162,11 +175,15 @@ class _Requests:
         request = route.request
         if request.is_navigation_request():
             await self._navigation(route)
-        elif file := self.files.answer(request.url, self.page.html, self.page.scripts):
+        elif file := self._file(request.url):
+            self.answered += 1
             await route.fulfill(body=file.body, content_type=file.content_type)
         else:
             self._note(request.url)
             await route.abort()
+
+    def _file(self, url: str) -> WebFile | None:
+        return self.files.answer(url, self.page.html, self.page.scripts) if self.answered < MAX_ANSWERED else None
 
     async def _navigation(self, route: Route) -> None:
         if self.has_begun:  # anything else would replace the page, or blank it
@@ -176,7 +193,7 @@ class _Requests:
         self.has_begun = True
         scripts = "'unsafe-inline' 'unsafe-eval'" if self.page.scripts else "'none'"
         await route.fulfill(
-            body=self.page.html,
+            body=self.page.html.encode("utf-8", "replace"),
             content_type="text/html; charset=utf-8",
             headers={"Content-Security-Policy": _POLICY.format(scripts=scripts), "Content-Type": "text/html; charset=utf-8"},
         )

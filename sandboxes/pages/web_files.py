@@ -2,6 +2,9 @@
 
 The packages come from npm, once, from whatever registry it is set to, checked against the hash that is written here; nothing of theirs is in
 this repository.
+
+Addresses are the page's to choose: one that is none, or longer than `MAX_URL_CHARS`, is not answered. The first `MAX_INLINED` links to style sheets
+are answered in the page itself; the sheet is made once for a page.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sandboxes.pages.cache import write_whole
 from sandboxes.pages.stylesheet import StyleSheet
@@ -26,6 +29,8 @@ from sandboxes.sandbox import SandboxError
 FOLDER_VARIABLE = "COLBENCH_WEB_FILES"
 _DOWNLOAD_TIMEOUT_S = 120
 MAX_PHOTO_SIDE = 4_000
+MAX_URL_CHARS = 2_000
+MAX_INLINED = 4
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,13 @@ PHOTO_HOSTS = (
     "placeimg.com",
     "source.unsplash.com",
 )
-_LINK = re.compile(r"<link\b[^>]*\bstylesheet\b[^>]*>", re.IGNORECASE)
+_LINK = re.compile(r"<link\b[^<>]*>", re.IGNORECASE)
+_STYLESHEET = re.compile(r"\bstylesheet\b", re.IGNORECASE)
 _HREF = re.compile(r"""\bhref\s*=\s*(?:["']([^"']*)["']|([^\s"'>]+))""", re.IGNORECASE)
 _WHICH = re.compile(r"^/(id|seed)/[^/]+")
-_SIZE = re.compile(r"(\d+)[x/](\d+)\D*$")
-_SIDE = re.compile(r"(\d+)\D*$")
+_SIZE = re.compile(r"(?<![0-9])([0-9]+)[x/]([0-9]+)[^0-9]*$")
+_SIDE = re.compile(r"(?<![0-9])([0-9]+)[^0-9]*$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,9 @@ class WebFiles:
             html: The page's source: of a large style sheet only what it can use is sent.
             has_scripts: The page may change its classes, so it gets the whole sheet.
         """
-        parts = urlsplit(url)
+        parts = _parts(url)
+        if parts is None:
+            return None
         if any(pattern.search(parts.path) for pattern, _ in STYLE_SHEETS):
             sheet = self._tailwind.css if has_scripts else self._tailwind.for_page(html)
             return WebFile("text/css; charset=utf-8", sheet.encode())
@@ -125,16 +134,27 @@ class WebFiles:
             self._tailwind  # noqa: B018  # read once, then remembered
 
     def inlined(self, html: str) -> str:
-        """The page with the style sheets that it links to written into it, as far as it can use them: a request less to wait for."""
+        """The page with the first style sheets that it links to written into it, as far as it can use them: a request less to wait for.
 
-        def style(link: re.Match[str]) -> str:
-            address = _HREF.search(link[0])
-            file = self.answer(address[1] or address[2], html) if address else None
-            if file is None or not file.content_type.startswith("text/css"):
-                return link[0]
-            return f"<style>{file.body.decode()}</style>"
+        Half of a surrogate pair, which no encoding has, becomes U+FFFD.
+        """
+        html = _SURROGATE.sub("\ufffd", html)
+        parts: list[str] = []
+        end = inlined = 0
+        for link in _LINK.finditer(html):
+            sheet = self._linked_sheet(link[0], html)
+            if sheet is not None:
+                parts += [html[end : link.start()], f"<style>{sheet}</style>"]
+                end, inlined = link.end(), inlined + 1
+                if inlined >= MAX_INLINED:
+                    break
+        return "".join([*parts, html[end:]])
 
-        return _LINK.sub(style, html)
+    def _linked_sheet(self, tag: str, html: str) -> str | None:
+        """The style sheet that a tag links to; None where that is nothing of ours."""
+        address = _HREF.search(tag) if _STYLESHEET.search(tag) else None
+        file = self.answer(address[1] or address[2] or "", html) if address else None
+        return file.body.decode() if file is not None and file.content_type.startswith("text/css") else None
 
     @cached_property
     def _tailwind(self) -> StyleSheet:
@@ -152,8 +172,23 @@ class WebFiles:
         return path
 
 
+def _parts(url: str) -> SplitResult | None:
+    """An address taken apart; None for one that is none, or too long."""
+    if len(url) > MAX_URL_CHARS:
+        return None
+    try:
+        return urlsplit(url)
+    except ValueError:  # brackets that hold no address, or characters that mean others
+        return None
+
+
 def photo_size(path: str) -> tuple[int, int] | None:
-    """Width and height that the path of a placeholder's address asks for, in pixels: "/id/48/640/480" is (640, 480)."""
+    """Width and height that the path of a placeholder's address asks for, in pixels: "/id/48/640/480" is (640, 480).
+
+    A path longer than `MAX_URL_CHARS` asks for nothing. Digits are those of ASCII.
+    """
+    if len(path) > MAX_URL_CHARS:
+        return None
     path = _WHICH.sub("", path)
     if found := _SIZE.search(path):
         width, height = int(found[1]), int(found[2])
@@ -166,7 +201,7 @@ def photo_size(path: str) -> tuple[int, int] | None:
 
 def photo(width: int, height: int, seed: str = "") -> str:
     """A picture of that size as SVG: a sky, a sun and hills in colours and shapes that depend on the seed alone."""
-    chance = hashlib.sha256(seed.encode()).digest()
+    chance = hashlib.sha256(seed.encode("utf-8", "replace")).digest()
     hue = chance[0] * 360 // 256
     horizon = height * (45 + chance[1] % 20) // 100
     sun_x, sun_y, sun = width * (15 + chance[2] % 70) // 100, horizon // 2, max(min(width, height) // 8, 1)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colbench_gym.scoring.blocks import CELL, colour_distance, compare, distance, paint, text_likeness, to_lab
+from colbench_gym.scoring.blocks import CELL, colour_distance, compare, distance, paint, to_lab
+from colbench_gym.scoring.texts import text_likeness
 from sandboxes.pages import Box, PageOutcome, Rendering
 
 HEADER = Box("block", "header", 0, 0, 1280, 100, background=(20, 80, 20))
