@@ -73,6 +73,7 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.experiments.dials import read_results
     from sweetrl_agent.experiments.simulators import simulator_spec
     from sweetrl_agent.experiments.win_rate import recorded
+    from sweetrl_agent.setting_checks import refuse_secrets
     from sweetrl_agent.worlds import WORLDS
 
     _check_names(given, config)
@@ -82,6 +83,7 @@ def check(given: CompareArguments, config: Config) -> None:
     world = WORLDS[config.task.env]
     world.make_simulator(config.task.simulator_spec()).close()
     for simulator in given.simulators:
+        refuse_secrets("simulators", simulator)
         simulator_spec(simulator, world)
     if given.baseline:
         recorded(given.baseline, world.grade)

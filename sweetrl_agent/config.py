@@ -14,7 +14,7 @@ from typing import Any
 
 import sandboxes
 from sweetrl_agent.credit import FORMS
-from sweetrl_agent.setting_checks import check_servers, require, require_file, require_folder
+from sweetrl_agent.setting_checks import check_servers, refuse_secrets, require, require_file, require_folder
 
 #: Environments, and the settings whose defaults are others than below.
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
@@ -306,6 +306,10 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything runs."""
+        for name, value in (("simulator", self.task.simulator), ("ray_address", self.run.ray_address)):
+            refuse_secrets(name, value)
+        for url in self.model.server_urls:
+            refuse_secrets("server_urls", url)
         require("stage", self.run.stage, ("all", *STAGES))
         require("env", self.task.env, tuple(ENVIRONMENTS))
         require("sandbox", self.task.sandbox, sandboxes.NAMES)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
+
+#: What holds a secret: an address with a user or password or with a key in its query, and a JSON argument of such a name.
+_SECRET = re.compile(
+    r'://[^/?#\s"]*@|[?&](api[-_]?key|key|token|password|secret)=|"(api_?key|key|token|password|secret|authorization)"\s*:',
+    re.I,
+)
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -42,3 +49,15 @@ def check_servers(engine: str, urls: Sequence[str]) -> None:
             raise ValueError(
                 f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
             )
+
+
+def refuse_secrets(name: str, value: str) -> None:
+    """Refuse a setting that holds a secret, without repeating it: settings are written to files that anybody may read.
+
+    Limits: It knows addresses and JSON arguments by their form and name, and not a secret that looks like any other text.
+    """
+    if _SECRET.search(value):
+        raise ValueError(
+            f"`{name}` must not hold a password or key, for settings are written to files and to the screen; set the environment "
+            "variable OPENAI_API_KEY, or another that `api_key_env` of the simulator names."
+        )

@@ -20,6 +20,7 @@ from sweetrl_agent.evaluation import evaluate_agent
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.train import main
+from sweetrl_agent.workers import prepare_local_ray
 
 TINY = [
     "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
@@ -32,6 +33,7 @@ TINY = [
 @pytest.fixture(scope="module")
 def cluster():
     """Ray of this machine, which is left when the tests are over."""
+    prepare_local_ray()
     ray = pytest.importorskip("ray")
     yield ray
     ray.shutdown()
