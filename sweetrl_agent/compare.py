@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sweetrl_agent.processes import usable_cpus
 from sweetrl_agent.train import parse_parts, prepare_process, refuse
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
     from colbench_gym.errors import ColBenchError
 
     failed: dict[int, Exception] = {}
-    threads = max(1, (os.cpu_count() or 1) // given.workers)
+    threads = max(1, usable_cpus() // given.workers)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
             pool.submit(_run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
@@ -305,7 +306,7 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     from sweetrl_agent.experiments.scaling import scaled_run
     from sweetrl_agent.run import Run
 
-    torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
+    torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
     run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:

@@ -78,8 +78,13 @@ class RunArguments:
     seed: int = option(0, "Seed of everything.")
     stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
     dry_run: bool = option(False, "Resolve and validate everything, print the plan, run nothing and load no weights.")
-    threads: int = option(0, "CPU threads of torch; 0 for one per core.")
-    ray_workers: int = option(0, "Ray's workers for rollouts, candidates and ranking; 0 works in this process.")
+    threads: int = option(
+        0, "CPU threads of torch; 0 for one per core that the CPU affinity and the control group's quota allow."
+    )
+    ray_workers: int = option(
+        0,
+        "Ray's workers for rollouts, candidates and ranking, of one thread each; 0 works in this process, which gives the same bytes with `threads` 1.",
+    )
     ray_address: str = option("", "Address of a Ray cluster; empty starts one of this machine.")
 
 

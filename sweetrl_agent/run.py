@@ -8,6 +8,7 @@ import ctypes
 import gc
 import importlib.metadata
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -224,23 +225,38 @@ def _read(path: Path) -> dict[str, float]:
 
 
 def versions() -> dict[str, Any]:
-    """Python, packages, commit and machine, for whoever wants to repeat the run."""
+    """Python, packages, machine, and the commit where this package is a checkout, for whoever wants to repeat the run."""
     packages = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)
+    commit = git_commit(__file__)
     return {
         "python": platform.python_version(),
         "packages": packages,
-        "git_commit": _git_commit(),
+        **({"git_commit": commit} if commit else {}),
         "machine": f"{platform.system()} {platform.machine()}",
     }
 
 
-def _git_commit() -> str:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        here = Path(__file__).parent
-        return subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
-    return ""
+def git_commit(file: str | Path) -> str | None:
+    """The commit that a tracked file is checked out at, with "-dirty" where tracked files have changed since.
+
+    None where git does not track the file, such as a package that is installed inside another repository, or cannot be asked.
+    """
+    path = Path(file).resolve()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "GIT_OPTIONAL_LOCKS": "0"
+    }
+    said = ""
+    for command in (
+        ["ls-files", "--error-unmatch", path.name],
+        ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+    ):
+        try:
+            said = subprocess.run(
+                ["git", *command], cwd=path.parent, env=environment, capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()

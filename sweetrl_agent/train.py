@@ -17,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.processes import yield_idle_threads
+from sweetrl_agent.processes import usable_cpus, yield_idle_threads
 
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run
@@ -165,7 +165,7 @@ def run_stages(run: Run, wanted: str) -> None:
 
     say = print if is_first() else (lambda _: None)
     say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
-    torch.set_num_threads(run.config.run.threads or max((os.cpu_count() or 1) // num_processes(), 1))
+    torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     for name, function in stages().items():
         if wanted not in ("all", name):
             continue

@@ -22,7 +22,8 @@ class Turn:
     Attributes:
         text: The utterance as sampled, private thought included.
         token_ids: Tokens as sampled; empty where the policy gives none.
-        log_probs: Their log-probabilities under the sampling distribution, in nats.
+        log_probs: Their log-probabilities under the sampling distribution, in nats; written with six decimals, of which the last depends
+            on the machine and on the number of its threads.
     """
 
     text: str

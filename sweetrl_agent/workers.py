@@ -1,7 +1,9 @@
 """The shards of a stage, worked off in this process or by Ray's workers; results come in the order of the shards either way.
 
-A shard is a fixed part of the work whose result depends on nothing but itself, so the files of a stage are the same for any number of
-workers, and a shard whose worker was killed is simply done again. Scheduling, restarts and transport are Ray's.
+A shard is a fixed part of the work whose result depends on nothing but itself, so the files of a stage are the same bytes for any number of
+workers on the same kind of machine, and those of this process with one thread of torch. With more threads, on a GPU or another CPU sums are taken in
+another order: log-probabilities and scores then differ from about the sixth decimal on, and a token only where its draw lies that close to another's.
+A shard whose worker was killed is simply done again. Scheduling, restarts and transport are Ray's.
 
 A cluster that is started here listens on the loopback interface alone, without a dashboard, and answers only those who have its token. That is
 in the environment of its processes and in no file. For any other cluster start one yourself and name it by `--ray_address`.
