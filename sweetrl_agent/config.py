@@ -77,7 +77,7 @@ class RunArguments:
     output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
     seed: int = option(0, "Seed of everything.")
     stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
-    dry_run: bool = option(False, "Resolve and validate everything, print the plan, run nothing and load no weights.")
+    dry_run: bool = option(False, "Print the plan and fail where the run would: settings, packages, tasks, servers, GPU, folder. Runs nothing and loads no weights.")
     threads: int = option(
         0, "CPU threads of torch; 0 for one per core that the CPU affinity and the control group's quota allow."
     )

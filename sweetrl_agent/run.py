@@ -40,11 +40,16 @@ OUTPUTS = {
 class Run:
     """A run in its folder. Stages are done once: a stage's name stands in `seconds.json` when all its files are whole."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, is_dry: bool = False) -> None:
         """Open or create the folder.
 
+        Args:
+            config: All settings.
+            is_dry: Nothing is created or written.
+
         Raises:
-            ValueError: If the folder holds a run with other settings, of which some have shaped files already.
+            ValueError: If the folder holds a run with other settings, of which some have shaped files already, or broken files.
+            ColBenchError: If tasks cannot be loaded.
         """
         self.config = config
         self.folder = Path(config.run.output)
@@ -55,7 +60,7 @@ class Run:
         self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
-        if is_first():
+        if is_first() and not is_dry:
             write_text(path, settings)
             write_json(self.folder / "versions.json", versions())
         self.world = WORLDS[config.task.env]

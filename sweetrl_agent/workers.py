@@ -147,15 +147,29 @@ def _join(ray: Any, settings: RunArguments) -> None:
         ray.init(num_cpus=settings.ray_workers, include_dashboard=False, **quiet)
         _refuse_open_ports(ray)
         return
-    host, _, port = settings.ray_address.removeprefix("ray://").rpartition(":")
+    check_cluster(settings.ray_address)
     try:
-        if host:  # Ray itself waits for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=settings.ray_address, runtime_env={"env_vars": _waiting()}, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ColBenchError(
-            f"No Ray cluster answers at {settings.ray_address!r}: {error}. Start one with `ray start --head`."
-        ) from None
+        raise _no_cluster(settings.ray_address, error) from None
+
+
+def check_cluster(address: str) -> None:
+    """Connect to a cluster's port and leave again: Ray itself waits for minutes.
+
+    Raises:
+        ColBenchError: If nobody listens there.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host:
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise _no_cluster(address, error) from None
+
+
+def _no_cluster(address: str, error: Exception) -> ColBenchError:
+    return ColBenchError(f"No Ray cluster answers at {address!r}: {error}. Start one with `ray start --head`.")
 
 
 def _refuse_open_ports(ray: Any) -> None:
