@@ -146,14 +146,18 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
 
 
 def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
-    """Rename the files of an earlier, larger question before they are written anew."""
-    import json
+    """Rename the files of an earlier, larger question, or one that cannot be read, before they are written anew."""
+    from colbench_gym.errors import ColBenchError
+    from sweetrl_agent.files import read_object
 
     if not (out / "results.json").exists():
         return
-    before = json.loads((out / "results.json").read_text())
-    lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
-    lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
+    try:
+        before = read_object(out / "results.json")
+        lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
+        lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
+    except (ColBenchError, KeyError, TypeError):
+        lost = ["what cannot be read"]
     if lost:
         for name in ("results.json", "report.html", "report.md"):
             if (out / name).exists():

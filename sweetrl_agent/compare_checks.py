@@ -10,6 +10,8 @@ from sweetrl_agent.train import check_human
 if TYPE_CHECKING:
     from sweetrl_agent.config import CompareArguments, Config
 
+MOST_SEEDS = 10_000
+
 
 def check(given: CompareArguments, config: Config) -> None:
     """Refuse what cannot work, before anything runs.
@@ -20,9 +22,10 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.experiments.dials import read_results
     from sweetrl_agent.experiments.simulators import simulator_spec
     from sweetrl_agent.experiments.win_rate import recorded
-    from sweetrl_agent.setting_checks import refuse_secrets
+    from sweetrl_agent.setting_checks import check_types, refuse_secrets
     from sweetrl_agent.worlds import WORLDS
 
+    check_types(given)
     _check_names(given, config)
     _check_numbers(given, config)
     if config.run.stage != "all":
@@ -56,8 +59,8 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
     try:
         found = json.loads(given.own_settings or "{}")
-    except json.JSONDecodeError as error:
-        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings!r}: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings[:200]!r}: {error}.") from None
     if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
         raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
     known = {setting.name: type(setting.default) for part in (CriticArguments, ActorArguments) for setting in fields(part)}
@@ -112,6 +115,8 @@ def _check_names(given: CompareArguments, config: Config) -> None:
 
 
 def _check_numbers(given: CompareArguments, config: Config) -> None:
+    if given.seeds > MOST_SEEDS:
+        raise ValueError(f"`seeds` must be at most {MOST_SEEDS}, got {given.seeds}.")
     for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
         if getattr(given, setting) < least:
             raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")

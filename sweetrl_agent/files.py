@@ -10,11 +10,15 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from colbench_gym.errors import ColBenchError
+
 Row = dict[str, Any]
+#: What every row has of `evaluation.jsonl` and of `metrics.jsonl`.
+EVALUATION, METRICS = ("agent", "split", "task_id", "episode", "outcome"), ("stage",)
 _CHUNK_BYTES = 1 << 16
 
 
@@ -53,18 +57,62 @@ def append_rows(path: Path, rows: Iterable[Row]) -> None:
         os.fsync(file.fileno())
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Rows of a JSONL file without a torn last line; [] where there is no file."""
-    return list(iter_rows(path))
+def read_rows(path: Path, fields: Collection[str] = ()) -> list[Row]:
+    """Rows of a JSONL file without a torn last line; [] where there is no file. See `iter_rows`."""
+    return list(iter_rows(path, fields))
 
 
-def iter_rows(path: Path) -> Iterator[Row]:
-    """The same one by one, for files that are large."""
-    if path.exists():
+def iter_rows(path: Path, fields: Collection[str] = ()) -> Iterator[Row]:
+    """The same one by one, for files that are large.
+
+    Args:
+        path: The file.
+        fields: What every row must have.
+
+    Raises:
+        ColBenchError: If a whole line is no JSON object or lacks a field, or the file cannot be read: something else than a kill has been at it.
+    """
+    if not path.exists():
+        return
+    try:
         with path.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 if line.endswith(b"\n") and line.strip():
-                    yield json.loads(line)
+                    yield _row(line, path, number, fields)
+    except OSError as error:
+        raise ColBenchError(f"Could not read {str(path)!r}: {error.strerror}.") from None
+
+
+def _row(line: bytes, path: Path, number: int, fields: Collection[str]) -> Row:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not row.keys() >= set(fields):
+        wanted = f" with {', '.join(fields)}" if fields else ""
+        raise ColBenchError(
+            f"{path}, line {number}: expected a JSON object{wanted}, got {line[:60]!r}; restore or remove the file."
+        )
+    return row
+
+
+def read_object(path: Path) -> Row:
+    """A JSON object from a file; {} where there is no file.
+
+    Raises:
+        ColBenchError: If the file holds anything else, or cannot be read.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ColBenchError(f"Could not read {str(path)!r}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ColBenchError(f"{path}: expected a JSON object; restore the file, or remove it.")
+    return found
 
 
 def count_rows(path: Path) -> int:

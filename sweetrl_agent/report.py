@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         path = write_report(options.run_folder)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     print(path)
     if options.open:

@@ -7,7 +7,6 @@ import copy
 import ctypes
 import gc
 import importlib.metadata
-import json
 import os
 import platform
 import resource
@@ -22,10 +21,11 @@ import torch
 import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task
 from sweetrl_agent.config import Config, TaskArguments, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
-from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
+from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
 from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
@@ -67,7 +67,7 @@ class Run:
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
-        old, new = yaml.safe_load(path.read_text()) or {}, self.config.settings()
+        old, new = _read_settings(path), self.config.settings()
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         fixed = [name for name in changed if self._has_begun(first_stage(name))]
         if fixed:
@@ -145,7 +145,7 @@ class Run:
         """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
         if not is_first():
             return
-        kept = [row for row in read_rows(self.path("metrics.jsonl")) if row["stage"] != stage]
+        kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 
     def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
@@ -226,7 +226,20 @@ def peak_memory_mib() -> float:
 
 
 def _read(path: Path) -> dict[str, float]:
-    return json.loads(path.read_text()) if path.exists() else {}
+    found = read_object(path)
+    if not all(type(value) in (int, float) for value in found.values()):
+        raise ColBenchError(f"{path}: expected numbers by the names of stages; restore the file, or remove it.")
+    return found
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ColBenchError(f"{path} does not hold the settings of a run: {error}.") from None
+    if not isinstance(found, dict):
+        raise ColBenchError(f"{path} does not hold the settings of a run; restore the file, or give another `--output`.")
+    return found
 
 
 def versions() -> dict[str, Any]:

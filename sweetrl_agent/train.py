@@ -104,7 +104,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     settings = _read_settings(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
-    own_defaults = ENVIRONMENTS.get(parser.parse_known_args(asked)[0].env, {})
+    own_defaults = ENVIRONMENTS.get(str(parser.parse_known_args(asked)[0].env), {})
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
@@ -121,9 +121,11 @@ def _read_settings(path: str | None) -> dict[str, Any]:
         settings = yaml.safe_load(Path(path).read_text())
     except FileNotFoundError:
         raise ValueError(f"`config` names no file: {path!r}.") from None
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise ValueError(f"`config` names no file that can be read: {path!r} ({error.strerror}).") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"`config` is not YAML: {error}") from None
-    if not isinstance(settings, dict):
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
     return settings
 

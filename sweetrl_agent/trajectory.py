@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from colbench_gym.envs.colbench_env import VOID
+from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.answer import parse_message
 
 SCHEMA = 1
@@ -84,9 +85,16 @@ class Trajectory:
         """Read a row back.
 
         Raises:
-            ValueError: If the row is of another schema.
+            ColBenchError: If the row is of another schema, or lacks a field.
         """
         if row.get("schema") != SCHEMA:
-            raise ValueError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
-        turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
-        return cls(row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"])
+            raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
+        try:
+            turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
+            fields = row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"]
+            fields[4]["outcome"]
+        except (KeyError, TypeError) as error:
+            raise ColBenchError(
+                f"Expected a trajectory row of schema {SCHEMA}, got one without {error}; collect it anew."
+            ) from None
+        return cls(*fields)

@@ -40,9 +40,9 @@ def simulator_spec(name: str, world: World) -> Any:
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
         world.make_simulator(spec).close()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {name!r}: {error}"
+            f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {name[:200]!r}: {error}"
         ) from None
     return spec
 
