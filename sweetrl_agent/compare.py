@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -108,7 +109,30 @@ def plan(given: CompareArguments, config: Config) -> int:
                 f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
             )
         print(f"and of the first {count} trajectories of each: {', '.join(scaled(given.algorithms))}")
-    return conclude(troubles(runs[0], STAGES if any(left) else (), packages(given)))
+    return conclude(
+        troubles(runs[0], STAGES if any(left) else (), packages(given), _checks(given, runs[0]) if any(left) else ())
+    )
+
+
+def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
+    """What a comparison needs beyond a run: the models of critics, and the servers of other humans."""
+    from sweetrl_agent.experiments.simulators import simulator_spec
+    from sweetrl_agent.preflight import check_human, check_model
+
+    critic, used = run.config.critic, {*given.algorithms, *given.critics}
+    for name, setting, path in (
+        ("judge", "judge_model", critic.judge_model),
+        ("vision_head", "vision_model", critic.vision_model),
+    ):
+        if name in used and path:
+            yield partial(check_model, setting, path, run.config.model)
+
+    def look(simulator: str) -> None:
+        with closing(run.world.make_simulator(simulator_spec(simulator, run.world))) as human:
+            check_human(human)
+
+    for simulator in given.simulators:
+        yield partial(look, simulator)
 
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,13 @@ from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
 
 if TYPE_CHECKING:
+    from colbench_gym.simulators import Simulator
     from sweetrl_agent.config import Config
     from sweetrl_agent.run import Run
 
 Check = Callable[[], object]
+#: A module, and what pip installs for it.
+Package = tuple[str, str]
 #: Stages by what they need.
 PLAY, SAMPLE = frozenset({"collect", "evaluate"}), frozenset({"collect", "candidates", "evaluate"})
 LEARN = frozenset({"critic", "rank", "actor"})
@@ -32,16 +35,17 @@ ANSWER_S = 10.0
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-def troubles(run: Run, stages: Collection[str], others: Collection[str] = ()) -> list[str]:
+def troubles(run: Run, stages: Collection[str], others: Collection[Package] = (), more: Iterable[Check] = ()) -> list[str]:
     """One sentence for everything that stages of a run would miss.
 
     Args:
         run: The run; its tasks are loaded.
         stages: What is left to do.
         others: More packages that are needed, such as those of other algorithms.
+        more: More checks, which raise an error of `MISSING`.
     """
     found: list[str] = []
-    for check in (partial(check_packages, run.config, stages, others), *_checks(run, stages)):
+    for check in (partial(check_packages, run.config, stages, others), *_checks(run, stages), *more):
         try:
             check()
         except MISSING as error:
@@ -49,7 +53,7 @@ def troubles(run: Run, stages: Collection[str], others: Collection[str] = ()) ->
     return found
 
 
-def check_packages(config: Config, stages: Collection[str], others: Collection[str] = ()) -> None:
+def check_packages(config: Config, stages: Collection[str], others: Collection[Package] = ()) -> None:
     """Look for the packages, and for vLLM the GPU, that stages need.
 
     Args:
@@ -70,7 +74,7 @@ def check_packages(config: Config, stages: Collection[str], others: Collection[s
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
 
 
-def _packages(config: Config, stages: set[str]) -> Iterator[tuple[str, str]]:
+def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     """Packages that are extras, by name of the module and what pip installs."""
     engine = config.model.engine
     if SAMPLE & stages and engine in ("vllm", "server"):
@@ -85,13 +89,8 @@ def _packages(config: Config, stages: set[str]) -> Iterator[tuple[str, str]]:
 
 def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
-    if (SAMPLE | LEARN) & left:
-        if not config.is_tiny:
-            yield partial(check_model, "model", config.model.model, config.model)
-        if config.critic.judge_model:
-            yield partial(check_model, "judge_model", config.critic.judge_model, config.model)
-        if config.critic.vision_model:
-            yield partial(check_model, "vision_model", config.critic.vision_model, config.model)
+    if (SAMPLE | LEARN) & left and not config.is_tiny:
+        yield partial(check_model, "model", config.model.model, config.model)
     if SAMPLE & left:
         for url in config.model.server_urls:
             yield partial(check_server, url, "OPENAI_API_KEY")
@@ -148,12 +147,20 @@ def check_server(url: str | None, key_variable: str) -> None:
             return  # not every server lists its models
 
 
-def _check_environment(run: Run) -> None:
-    """Make the environment as a stage makes it, start what grades, and ask whether the human's server is there."""
+def check_human(human: Simulator) -> None:
+    """Ask whether the server of a human is there, where it has one and its replies are not recorded.
+
+    Raises:
+        ColBenchError: As `check_server`.
+    """
     from colbench_gym.simulators.openai import OpenAIHuman
 
+    if isinstance(human, OpenAIHuman) and not human.is_deterministic:
+        check_server(human.base_url, human.api_key_env)
+
+
+def _check_environment(run: Run) -> None:
+    """Make the environment as a stage makes it, ask for the human's server, and start what grades."""
     with closing(run.environment(run.tasks[:1], 1)) as env:
-        human = env.envs[0].simulator
-        if isinstance(human, OpenAIHuman) and not human.is_deterministic:
-            check_server(human.base_url, human.api_key_env)
+        check_human(env.envs[0].simulator)
         env.envs[0].prepare()

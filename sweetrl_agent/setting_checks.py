@@ -30,7 +30,7 @@ def check_types(part: Any) -> None:
     for setting in fields(part):
         name, value, kind = setting.name, getattr(part, setting.name), type(getattr(empty, setting.name))
         values = value if isinstance(value, list) else [value]
-        kinds = ((int,) if setting.type == "list[int]" else (str,)) if kind is list else (kind,)
+        kinds = ((int,) if str(setting.type) == "list[int]" else (str,)) if kind is list else (kind,)
         allowed = (float, int) if kinds == (float,) else kinds
         if isinstance(value, list) != (kind is list) or not all(type(one) in allowed for one in values):
             raise ValueError(

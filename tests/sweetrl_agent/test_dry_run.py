@@ -166,6 +166,16 @@ def test_servers_that_nobody_can_reach(main, tmp_path, capsys, nobody):
     assert len(_errors(capsys)) == 2, "all that is missing is named"
 
 
+def test_what_only_a_comparison_needs(tmp_path, capsys, nobody):
+    human = json.dumps({"name": "openai", "model": "m", "base_url": nobody})
+    given = ["--simulators", "terse", human, "--algorithms", "judge", "--judge_model", tmp_path]
+    assert compare.main(_arguments(tmp_path, *given)) == 2
+    model, server = _errors(capsys)
+    assert model.startswith("`judge_model` must be a folder or hub name of a chat model, got ")
+    assert server.startswith(f"No server answers at {nobody}/ (")
+    assert train.main(_arguments(tmp_path, "--judge_model", tmp_path)) == 0, "the main job has no judge"
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_refuses_the_key(status, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2")
