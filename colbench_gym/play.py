@@ -49,6 +49,16 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
         print(f"\nHuman: {printable(info['messages'][-1]['content'])}\n", flush=True)
 
 
+def _simulator(text: str) -> Any:
+    """A name, or JSON with a name and arguments."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"--simulator must be a name or JSON, which it is not: {error}.") from None  # it may hold a password
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 where the episode was played to its end, 1 where the world failed or the input ended early."""
     parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="You are the agent, at the terminal.")
@@ -60,8 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-turns", type=int, help="your messages at most (default: the task's own budget)")
     parser.add_argument("--seed", type=int, help="draws the task")
     given = parser.parse_args(arguments)
+    if given.seed is not None and given.seed < 0:
+        parser.error(f"--seed must be at least 0, got {given.seed}")
     try:
-        simulator = json.loads(given.simulator) if given.simulator.startswith("{") else given.simulator
+        simulator = _simulator(given.simulator)
         env = gym.make(
             given.env,
             tasks=given.tasks,
@@ -70,15 +82,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             max_turns=given.max_turns,
             on_world_error="raise",
         )
-    except (ColBenchError, ValueError, TypeError) as error:
-        parser.error(str(error))
+    except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
+        parser.error(" ".join(str(error).split()))
     what = "program" if given.env == ENVIRONMENTS[0] else "page"
     print(f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence.\n")
     try:
         metrics = play(env, iter(sys.stdin), given.seed, given.task_id)
-    except (ColBenchError, ValueError) as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+    except (ColBenchError, ValueError, OSError) as error:
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; there is no result", file=sys.stderr)
+        return 130
     finally:
         env.close()
     if not metrics or metrics["outcome"] == VOID:

@@ -8,16 +8,20 @@ What is there is not done again: kill it at any moment and start it again, or st
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.train import parse_parts, prepare_process, refuse
+from sweetrl_agent.compare_checks import check, own_settings
+from sweetrl_agent.processes import usable_cpus
+from sweetrl_agent.train import conclude, parse_parts, prepare_process, refuse
 
 if TYPE_CHECKING:
     from sweetrl_agent.config import CompareArguments, Config
@@ -30,17 +34,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing of the comparison, report and print it; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
+    from sweetrl_agent.config import STAGES
     from sweetrl_agent.files import locked
+    from sweetrl_agent.preflight import check_packages
 
-    try:
-        given, config = parse(arguments)
-        check(given, config)
-        if config.run.dry_run:
-            return plan(given, config)
-        with locked(Path(config.run.output)):
+    with contextlib.ExitStack() as held:
+        try:
+            given, config = parse(arguments)
+            check(given, config)
+            if config.run.dry_run:
+                return plan(given, config)
+            held.enter_context(locked(Path(config.run.output)))
+            check_packages(config, STAGES, packages(given))
+        except (ColBenchError, ValueError, ImportError, OSError) as error:
+            return refuse(error)
+        try:
             results = run_all(given, config)
-    except (ColBenchError, ValueError) as error:
-        return refuse(error)
+        except (ColBenchError, ValueError) as error:
+            return refuse(error)
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import titles
     from sweetrl_agent.comparison import table
@@ -64,132 +75,64 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     return given, Config(*parts)
 
 
-def check(given: CompareArguments, config: Config) -> None:
-    """Refuse what cannot work, before anything runs.
-
-    Raises:
-        ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
-    """
-    from sweetrl_agent.experiments.dials import read_results
-    from sweetrl_agent.experiments.simulators import simulator_spec
-    from sweetrl_agent.experiments.win_rate import recorded
-    from sweetrl_agent.worlds import WORLDS
-
-    _check_names(given, config)
-    _check_numbers(given, config)
-    if config.run.stage != "all":
-        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
-    world = WORLDS[config.task.env]
-    world.make_simulator(config.task.simulator_spec()).close()
-    for simulator in given.simulators:
-        simulator_spec(simulator, world)
-    if given.baseline:
-        recorded(given.baseline, world.grade)
-    for own in own_settings(given).values():
-        config.with_settings(own)
-    for folder in given.dials:
-        read_results(folder)
-    if given.against.upper() not in ("", "PAPER"):
-        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
-
-
-def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
-    """Settings that single algorithms have for themselves.
-
-    Raises:
-        ValueError: If it is no JSON of that form, an algorithm is not compared or has no critic, a setting is not one of its own critic's and
-            actor's training, or a value is of another type than the setting.
-    """
-    import json
-
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.config import ActorArguments, CriticArguments, first_stage
-
-    try:
-        found = json.loads(given.own_settings or "{}")
-    except json.JSONDecodeError as error:
-        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings!r}: {error}.") from None
-    if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
-        raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
-    known = {setting.name: type(setting.default) for part in (CriticArguments, ActorArguments) for setting in fields(part)}
-    allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
-    for name, own in found.items():
-        if name not in given.algorithms:
-            raise ValueError(f"`own_settings` must be of algorithms that are compared, {given.algorithms}, got {name!r}.")
-        if not ALGORITHMS[name].critic:
-            raise ValueError(f"`own_settings` must be of algorithms that have a critic and train an actor by it, got {name!r}.")
-        if wrong := sorted(own.keys() - set(allowed)):
-            raise ValueError(f"`own_settings` of {name!r} may be of {allowed}, got {wrong}.")
-        for setting, value in own.items():
-            if type(value) is not known[setting] and not (known[setting] is float and type(value) is int):
-                raise ValueError(
-                    f"`own_settings` of {name!r}: `{setting}` must be of type {known[setting].__name__}, got {value!r}."
-                )
-    return found
-
-
-def _check_names(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
-    from sweetrl_agent.worlds import WORLDS
-
-    for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
-        for name in names:
-            if name not in known:
-                raise ValueError(f"`{setting}` must be of {tuple(known)}, got {name!r}.")
-        if len(set(names)) < len(names):
-            raise ValueError(f"`{setting}` must name each once, got {names}.")
-    used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
-    for name in used:
-        if missing := missing_capabilities(name, WORLDS[config.task.env].env):
-            raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
-    if "vision_head" in used and not config.critic.vision_model:
-        raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
-    over_acts = [name for name in given.algorithms if ALGORITHMS[name].loads]
-    sources = [
-        source
-        for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks, config.task.novel_tasks)
-        if source
-    ]
-    if over_acts and not all(source.startswith("embedded:") for source in sources):
-        raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
-    needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
-    is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
-    if needs_exact and not is_known:
-        raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
-            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
-        )
-
-
-def _check_numbers(given: CompareArguments, config: Config) -> None:
-    for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
-        if getattr(given, setting) < least:
-            raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
-    if min([1, *given.best_of]) < 1:
-        raise ValueError(f"`best_of` takes positive numbers, got {given.best_of}.")
-    if given.dials and not 0 <= given.dial_place <= len(given.dials):
-        raise ValueError(f"`dial_place` must be from 0 to {len(given.dials)}, the number of `dials`, got {given.dial_place}.")
-    per_task, most = config.collect.trajectories_per_task, config.collect.num_tasks * config.collect.trajectories_per_task
-    if not all(per_task <= count <= (most or count) for count in given.scaling):
-        raise ValueError(f"`scaling` takes counts from {per_task} to {most or 'all'} trajectories, got {given.scaling}.")
+def packages(given: CompareArguments) -> list[tuple[str, str]]:
+    """Packages that single algorithms need: the module, and what pip installs."""
+    over_acts = {"ppo", "dqn"} & {*given.algorithms}
+    return [("stable_baselines3", "'colbench-gym[sb3]'")] if over_acts else []
 
 
 def plan(given: CompareArguments, config: Config) -> int:
-    """Print what would be done; runs nothing. Returns the exit status."""
-    import json
+    """Print what would be done and check what it needs; runs nothing. Returns the exit status: 2 where the comparison would fail.
 
+    Raises:
+        ColBenchError: If tasks cannot be loaded.
+        ValueError: If a folder cannot be written or holds another run, or there are fewer trajectories than `scaling` takes.
+    """
     from sweetrl_agent.algorithms.registry import scaled
+    from sweetrl_agent.config import STAGES
+    from sweetrl_agent.files import check_output
+    from sweetrl_agent.preflight import troubles
+    from sweetrl_agent.run import Run
+    from sweetrl_agent.trainers.running import validate_trainer_arguments
 
+    check_output(Path(config.run.output))
+    validate_trainer_arguments(config, Path(config.run.output))
     steps = dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
-    for one in _seeds(given, config):
-        done = Path(one.run.output) / "seconds.json"
-        known = json.loads(done.read_text()) if done.exists() else {}
-        print(f"seed {one.run.seed}: {', '.join(name for name in steps if name not in known) or 'nothing is left to do'}")
+    runs = [Run(one, is_dry=True) for one in _seeds(given, config)]
+    left = [[name for name in steps if not run.is_done(name)] for run in runs]
+    for run, names in zip(runs, left, strict=True):
+        print(f"seed {run.seed}: {', '.join(names) or 'nothing is left to do'}")
+    most = len(runs[0].tasks) * config.collect.trajectories_per_task
     for count in given.scaling:
+        if count > most:
+            raise ValueError(
+                f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
+            )
         print(f"and of the first {count} trajectories of each: {', '.join(scaled(given.algorithms))}")
-    print("The settings are valid; nothing was run.")
-    return 0
+    return conclude(
+        troubles(runs[0], STAGES if any(left) else (), packages(given), _checks(given, runs[0]) if any(left) else ())
+    )
+
+
+def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
+    """What a comparison needs beyond a run: the models of critics, and the servers of other humans."""
+    from sweetrl_agent.experiments.simulators import simulator_spec
+    from sweetrl_agent.preflight import check_human, check_model
+
+    critic, used = run.config.critic, {*given.algorithms, *given.critics}
+    for name, setting, path in (
+        ("judge", "judge_model", critic.judge_model),
+        ("vision_head", "vision_model", critic.vision_model),
+    ):
+        if name in used and path:
+            yield partial(check_model, setting, path, run.config.model)
+
+    def look(simulator: str) -> None:
+        with closing(run.world.make_simulator(simulator_spec(simulator, run.world))) as human:
+            check_human(human)
+
+    for simulator in given.simulators:
+        yield partial(look, simulator)
 
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
@@ -227,14 +170,18 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
 
 
 def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
-    """Rename the files of an earlier, larger question before they are written anew."""
-    import json
+    """Rename the files of an earlier, larger question, or one that cannot be read, before they are written anew."""
+    from colbench_gym.errors import ColBenchError
+    from sweetrl_agent.files import read_object
 
     if not (out / "results.json").exists():
         return
-    before = json.loads((out / "results.json").read_text())
-    lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
-    lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
+    try:
+        before = read_object(out / "results.json")
+        lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
+        lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
+    except (ColBenchError, KeyError, TypeError):
+        lost = ["what cannot be read"]
     if lost:
         for name in ("results.json", "report.html", "report.md"):
             if (out / name).exists():
@@ -263,7 +210,7 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
     from colbench_gym.errors import ColBenchError
 
     failed: dict[int, Exception] = {}
-    threads = max(1, (os.cpu_count() or 1) // given.workers)
+    threads = max(1, usable_cpus() // given.workers)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
             pool.submit(_run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
@@ -303,7 +250,7 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     from sweetrl_agent.experiments.scaling import scaled_run
     from sweetrl_agent.run import Run
 
-    torch.set_num_threads(config.run.threads or os.cpu_count() or 1)
+    torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
     run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:

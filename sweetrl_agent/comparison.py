@@ -12,7 +12,7 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
 from sweetrl_agent.evaluation import links
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
-from sweetrl_agent.files import Row, read_rows
+from sweetrl_agent.files import EVALUATION, Row, read_rows
 from sweetrl_agent.ledger import ledger
 from sweetrl_agent.run import Run, versions
 from sweetrl_agent.statistics import (
@@ -152,7 +152,12 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
 def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     """Everything that a comparison shows, from the files of its runs: what results.json holds."""
     evaluations = {
-        run.seed: [row for name in given.algorithms for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == name]
+        run.seed: [
+            row
+            for name in given.algorithms
+            for row in read_rows(run.path("evaluation.jsonl"), EVALUATION)
+            if row["agent"] == name
+        ]
         for run in runs
     }
     results = {

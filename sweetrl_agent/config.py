@@ -14,7 +14,7 @@ from typing import Any
 
 import sandboxes
 from sweetrl_agent.credit import FORMS
-from sweetrl_agent.setting_checks import check_servers, require, require_file, require_folder
+from sweetrl_agent.setting_checks import check_servers, check_types, refuse_secrets, require, require_file, require_folder
 
 #: Environments, and the settings whose defaults are others than below.
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
@@ -77,9 +77,17 @@ class RunArguments:
     output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
     seed: int = option(0, "Seed of everything.")
     stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
-    dry_run: bool = option(False, "Resolve and validate everything, print the plan, run nothing and load no weights.")
-    threads: int = option(0, "CPU threads of torch; 0 for one per core.")
-    ray_workers: int = option(0, "Ray's workers for rollouts, candidates and ranking; 0 works in this process.")
+    dry_run: bool = option(
+        False,
+        "Print the plan and fail where the run would: settings, packages, tasks, servers, GPU, folder. Runs nothing and loads no weights.",
+    )
+    threads: int = option(
+        0, "CPU threads of torch; 0 for one per core that the CPU affinity and the control group's quota allow."
+    )
+    ray_workers: int = option(
+        0,
+        "Ray's workers for rollouts, candidates and ranking, of one thread each; 0 works in this process, which gives the same bytes with `threads` 1.",
+    )
     ray_address: str = option("", "Address of a Ray cluster; empty starts one of this machine.")
 
 
@@ -112,10 +120,8 @@ class TaskArguments:
             return self.simulator
         try:
             return json.loads(self.simulator)
-        except json.JSONDecodeError as error:
-            raise ValueError(
-                f"`simulator` must be a name or JSON, which it is not: {error}."
-            ) from None  # it may hold a password
+        except (ValueError, RecursionError) as error:  # what came is not repeated: it may hold a password
+            raise ValueError(f"`simulator` must be a name or JSON, which it is not: {error}.") from None
 
 
 @dataclass
@@ -308,8 +314,15 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything runs."""
+        for part in fields(self):
+            check_types(getattr(self, part.name))
+        for name, value in (("simulator", self.task.simulator), ("ray_address", self.run.ray_address)):
+            refuse_secrets(name, value)
+        for url in self.model.server_urls:
+            refuse_secrets("server_urls", url)
         require("stage", self.run.stage, ("all", *STAGES))
         require("env", self.task.env, tuple(ENVIRONMENTS))
+        require("on_error", self.task.on_error, ("raise", "skip"))
         require("sandbox", self.task.sandbox, sandboxes.NAMES)
         require("form", self.critic.form, FORMS)
         require("actor_loss", self.actor.actor_loss, ("sigmoid", "sigmoid_norm"))

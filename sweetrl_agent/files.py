@@ -10,11 +10,15 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from colbench_gym.errors import ColBenchError
+
 Row = dict[str, Any]
+#: What every row has of `evaluation.jsonl` and of `metrics.jsonl`.
+EVALUATION, METRICS = ("agent", "split", "task_id", "episode", "outcome"), ("stage",)
 _CHUNK_BYTES = 1 << 16
 
 
@@ -53,18 +57,62 @@ def append_rows(path: Path, rows: Iterable[Row]) -> None:
         os.fsync(file.fileno())
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Rows of a JSONL file without a torn last line; [] where there is no file."""
-    return list(iter_rows(path))
+def read_rows(path: Path, fields: Collection[str] = ()) -> list[Row]:
+    """Rows of a JSONL file without a torn last line; [] where there is no file. See `iter_rows`."""
+    return list(iter_rows(path, fields))
 
 
-def iter_rows(path: Path) -> Iterator[Row]:
-    """The same one by one, for files that are large."""
-    if path.exists():
+def iter_rows(path: Path, fields: Collection[str] = ()) -> Iterator[Row]:
+    """The same one by one, for files that are large.
+
+    Args:
+        path: The file.
+        fields: What every row must have.
+
+    Raises:
+        ColBenchError: If a whole line is no JSON object or lacks a field, or the file cannot be read: something else than a kill has been at it.
+    """
+    if not path.exists():
+        return
+    try:
         with path.open("rb") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 if line.endswith(b"\n") and line.strip():
-                    yield json.loads(line)
+                    yield _row(line, path, number, fields)
+    except OSError as error:
+        raise ColBenchError(f"Could not read {str(path)!r}: {error.strerror}.") from None
+
+
+def _row(line: bytes, path: Path, number: int, fields: Collection[str]) -> Row:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not row.keys() >= set(fields):
+        wanted = f" with {', '.join(fields)}" if fields else ""
+        raise ColBenchError(
+            f"{path}, line {number}: expected a JSON object{wanted}, got {line[:60]!r}; restore or remove the file."
+        )
+    return row
+
+
+def read_object(path: Path) -> Row:
+    """A JSON object from a file; {} where there is no file.
+
+    Raises:
+        ColBenchError: If the file holds anything else, or cannot be read.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ColBenchError(f"Could not read {str(path)!r}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ColBenchError(f"{path}: expected a JSON object; restore the file, or remove it.")
+    return found
 
 
 def count_rows(path: Path) -> int:
@@ -111,23 +159,80 @@ def _line(row: Row) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; it is made if it is not there.
+    """Hold a folder, and everything in it, for this process alone; it is made if it is not there.
+
+    The lock (`flock`) is exclusive on the folder and shared on all folders above it, so a comparison and a run in one of its seeds'
+    folders exclude each other, whichever comes first. The kernel releases it when the process ends, however it ends.
+
+    Limits: On network file systems it holds among the processes of one machine. A folder above that this user cannot open is not locked.
 
     Raises:
-        ValueError: If another process holds it, or it cannot be made.
+        ValueError: If another process holds it or a folder around or in it, it cannot be made or written, or a link leads out of it.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {error.strerror}.") from None
-    try:
+    with contextlib.ExitStack() as held:
+        _check_writable(folder)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"Another process is at work in {str(folder)!r}; wait until it ends, or give another `--output`."
-            ) from None
+            folder.mkdir(parents=True, exist_ok=True)
+            real = folder.resolve()
+            for above in reversed(real.parents):
+                with contextlib.suppress(PermissionError):
+                    _flock(above, fcntl.LOCK_SH, held)
+            _flock(real, fcntl.LOCK_EX, held)
+        except OSError as error:
+            raise _not_writable(folder, error.strerror) from None
+        refuse_links_out(folder)
         yield
-    finally:
-        os.close(descriptor)
+
+
+def _flock(folder: Path, kind: int, held: contextlib.ExitStack) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"Another process is at work in {str(folder)!r}; wait until it ends, or give another `--output`."
+        ) from None
+
+
+def check_output(folder: Path) -> None:
+    """Check a folder as `locked` does, and neither make nor lock it.
+
+    Raises:
+        ValueError: If it cannot be made or written, or a link leads out of it.
+    """
+    _check_writable(folder)
+    refuse_links_out(folder)
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    except OSError as error:  # such as a name that is too long
+        raise _not_writable(folder, error.strerror) from None
+    if not existing.is_dir():
+        raise _not_writable(folder, f"{str(existing)!r} is no folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _not_writable(folder, f"{str(existing)!r} may not be written")
+
+
+def _not_writable(folder: Path, reason: str) -> ValueError:
+    return ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {reason}.")
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuse a folder in which a symbolic link leads out of it: what is written below must stay below.
+
+    Limits: It looks once. A link that somebody with write access plants later is followed, and hard links are not seen.
+
+    Raises:
+        ValueError: Names the first such link.
+    """
+    root = folder.resolve()
+    for path, folders, files in os.walk(folder):
+        for entry in (Path(path, name) for name in (*folders, *files)):
+            if entry.is_symlink() and not Path(target := os.path.realpath(entry)).is_relative_to(root):
+                raise ValueError(
+                    f"{str(entry)!r} is a symbolic link that leads out of {str(folder)!r}, to {target!r}; "
+                    "remove it, or give another `--output`."
+                )

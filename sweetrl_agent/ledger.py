@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, Algorithm
-from sweetrl_agent.files import Row, read_rows
+from sweetrl_agent.files import METRICS, Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.running import TRAINED_TOKENS
 
@@ -29,7 +29,7 @@ def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
     The imitation that makes the tiny start is left out too: it stands for a model that users bring.
     """
     collected = read_rows(run.path("trajectories.jsonl"))
-    last = {row["stage"]: row for row in read_rows(run.path("metrics.jsonl"))}
+    last = {row["stage"]: row for row in read_rows(run.path("metrics.jsonl"), METRICS)}
     candidates = read_rows(run.path("candidates.jsonl"))
     return {name: _costs(run, ALGORITHMS[name], collected, candidates, last) for name in algorithms}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import evaluate_agent, summarize
 from sweetrl_agent.experiments.credit_accuracy import hint_reading
-from sweetrl_agent.files import Row, append_rows, read_rows, write_json
+from sweetrl_agent.files import EVALUATION, Row, append_rows, read_object, read_rows, write_json
 from sweetrl_agent.pictures import keep_pictures
 from sweetrl_agent.report import write_report
 from sweetrl_agent.run import Run
@@ -29,7 +28,7 @@ def evaluate(run: Run) -> None:
 
 def report(run: Run) -> None:
     """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
-    rows = read_rows(run.path("evaluation.jsonl"))
+    rows = read_rows(run.path("evaluation.jsonl"), EVALUATION)
     results: dict[str, Any] = {}
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
@@ -43,7 +42,7 @@ def report(run: Run) -> None:
         "tasks": run.sources,
     }
     if run.path("hint_reading.json").exists():
-        results["hint_reading"] = json.loads(run.path("hint_reading.json").read_text())
+        results["hint_reading"] = read_object(run.path("hint_reading.json"))
     write_json(run.path("results.json"), results)
     if run.world.has_pages:
         keep_pictures(run)

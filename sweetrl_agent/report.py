@@ -14,7 +14,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweetrl_agent.files import write_text
+from sweetrl_agent.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data
@@ -38,8 +38,9 @@ def write_report(folder: Path) -> Path:
         Path of the report.
 
     Raises:
-        ValueError: If there is no such folder.
+        ValueError: If there is no such folder, or a link in it leads out of it: the report would show, or write, what is not of the run.
     """
+    refuse_links_out(folder)
     run = RunFolder.read(folder)
     dialogues = dialogues_data(run)
     agents = [*(score.agent for score in read_scores(run.results)), *(str(r.get("agent", "?")) for r in run.evaluation)]
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         path = write_report(options.run_folder)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     print(path)
     if options.open:

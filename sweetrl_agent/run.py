@@ -7,7 +7,7 @@ import copy
 import ctypes
 import gc
 import importlib.metadata
-import json
+import os
 import platform
 import resource
 import subprocess
@@ -21,10 +21,11 @@ import torch
 import yaml
 
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task
 from sweetrl_agent.config import Config, TaskArguments, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
-from sweetrl_agent.files import Row, read_rows, write_json, write_rows, write_text
+from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
 from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
@@ -39,11 +40,16 @@ OUTPUTS = {
 class Run:
     """A run in its folder. Stages are done once: a stage's name stands in `seconds.json` when all its files are whole."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, is_dry: bool = False) -> None:
         """Open or create the folder.
 
+        Args:
+            config: All settings.
+            is_dry: Nothing is created or written.
+
         Raises:
-            ValueError: If the folder holds a run with other settings, of which some have shaped files already.
+            ValueError: If the folder holds a run with other settings, of which some have shaped files already, or broken files.
+            ColBenchError: If tasks cannot be loaded.
         """
         self.config = config
         self.folder = Path(config.run.output)
@@ -54,14 +60,14 @@ class Run:
         self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
-        if is_first():
+        if is_first() and not is_dry:
             write_text(path, settings)
             write_json(self.folder / "versions.json", versions())
         self.world = WORLDS[config.task.env]
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
-        old, new = yaml.safe_load(path.read_text()) or {}, self.config.settings()
+        old, new = _read_settings(path), self.config.settings()
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         fixed = [name for name in changed if self._has_begun(first_stage(name))]
         if fixed:
@@ -139,7 +145,7 @@ class Run:
         """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
         if not is_first():
             return
-        kept = [row for row in read_rows(self.path("metrics.jsonl")) if row["stage"] != stage]
+        kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 
     def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
@@ -220,27 +226,55 @@ def peak_memory_mib() -> float:
 
 
 def _read(path: Path) -> dict[str, float]:
-    return json.loads(path.read_text()) if path.exists() else {}
+    found = read_object(path)
+    if not all(type(value) in (int, float) for value in found.values()):
+        raise ColBenchError(f"{path}: expected numbers by the names of stages; restore the file, or remove it.")
+    return found
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ColBenchError(f"{path} does not hold the settings of a run: {error}.") from None
+    if not isinstance(found, dict):
+        raise ColBenchError(f"{path} does not hold the settings of a run; restore the file, or give another `--output`.")
+    return found
 
 
 def versions() -> dict[str, Any]:
-    """Python, packages, commit and machine, for whoever wants to repeat the run."""
+    """Python, packages, machine, and the commit where this package is a checkout, for whoever wants to repeat the run."""
     packages = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)
+    commit = git_commit(__file__)
     return {
         "python": platform.python_version(),
         "packages": packages,
-        "git_commit": _git_commit(),
+        **({"git_commit": commit} if commit else {}),
         "machine": f"{platform.system()} {platform.machine()}",
     }
 
 
-def _git_commit() -> str:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        here = Path(__file__).parent
-        return subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
-    return ""
+def git_commit(file: str | Path) -> str | None:
+    """The commit that a tracked file is checked out at, with "-dirty" where tracked files have changed since.
+
+    None where git does not track the file, such as a package that is installed inside another repository, or cannot be asked.
+    """
+    path = Path(file).resolve()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "GIT_OPTIONAL_LOCKS": "0"
+    }
+    said = ""
+    for command in (
+        ["ls-files", "--error-unmatch", path.name],
+        ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+    ):
+        try:
+            said = subprocess.run(
+                ["git", *command], cwd=path.parent, env=environment, capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()

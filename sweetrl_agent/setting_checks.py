@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+#: What holds a secret: an address with a user or password or with a key in its query, and a JSON argument of such a name.
+_SECRET = re.compile(
+    r'://[^/?#\s"]*@|[?&](api[-_]?key|key|token|password|secret)=|"(api_?key|key|token|password|secret|authorization)"\s*:',
+    re.I,
+)
+
+#: Whole numbers beyond this fit into no tensor, seed or thread count of the libraries below.
+LARGEST = 2**31 - 1
+
+
+def check_types(part: Any) -> None:
+    """Refuse settings of another type than their defaults', which a YAML file may hold, and numbers that are not finite or too large.
+
+    Args:
+        part: A dataclass of settings, each with a default.
+    """
+    empty = type(part)()
+    for setting in fields(part):
+        name, value, kind = setting.name, getattr(part, setting.name), type(getattr(empty, setting.name))
+        values = value if isinstance(value, list) else [value]
+        kinds = ((int,) if str(setting.type) == "list[int]" else (str,)) if kind is list else (kind,)
+        allowed = (float, int) if kinds == (float,) else kinds
+        if isinstance(value, list) != (kind is list) or not all(type(one) in allowed for one in values):
+            raise ValueError(
+                f"`{name}` must be of type {'list of ' if kind is list else ''}{kinds[0].__name__}, got {value!r}."
+            )
+        for one in values:
+            if isinstance(one, float) and not math.isfinite(one):
+                raise ValueError(f"`{name}` must be a finite number, got {one}.")
+            if isinstance(one, int) and abs(one) > LARGEST:
+                raise ValueError(f"`{name}` must be at most {LARGEST}, got {one}.")
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -15,14 +51,18 @@ def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 def require_folder(name: str, path: str) -> None:
     """Refuse what is plainly a path and not there; anything else may be a name of the hub."""
-    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir():
+    try:
+        is_missing = path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir()
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or a user's home that is not known
+        is_missing = True
+    if is_missing:
         raise ValueError(f"`{name}` names no folder: {path!r}.")
 
 
 def require_file(name: str, source: str) -> None:
     """Refuse a source of tasks that is neither a file, with or without a slice, nor on the hub."""
     path = source.partition("[")[0]
-    if not source.startswith("hub:") and not Path(path).is_file():
+    if not source.startswith("hub:") and not _is_file(path):
         raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
 
 
@@ -42,3 +82,22 @@ def check_servers(engine: str, urls: Sequence[str]) -> None:
             raise ValueError(
                 f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
             )
+
+
+def refuse_secrets(name: str, value: str) -> None:
+    """Refuse a setting that holds a secret, without repeating it: settings are written to files that anybody may read.
+
+    Limits: It knows addresses and JSON arguments by their form and name, and not a secret that looks like any other text.
+    """
+    if _SECRET.search(value):
+        raise ValueError(
+            f"`{name}` must not hold a password or key, for settings are written to files and to the screen; set the environment "
+            "variable OPENAI_API_KEY, or another that `api_key_env` of the simulator names."
+        )
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a name that is too long, or that no file can have
+        return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib.util
 import os
 import sys
 import warnings
@@ -17,7 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.processes import yield_idle_threads
+from sweetrl_agent.processes import usable_cpus, yield_idle_threads
 
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run
@@ -36,24 +35,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config = parse(arguments)
             from sweetrl_agent.distributed import is_first
             from sweetrl_agent.files import locked
+            from sweetrl_agent.preflight import check_packages
             from sweetrl_agent.run import Run
-            from sweetrl_agent.worlds import WORLDS
-
-            WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
 
             if config.run.dry_run:
                 return dry_run(config)
+            check_human(config)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
             run = Run(config)
             check_order(run, config.run.stage)
-        except (ColBenchError, ValueError) as error:
+            check_packages(config, left(run))
+        except (ColBenchError, ValueError, ImportError, OSError) as error:
             return refuse(error)
         try:
             run_stages(run, config.run.stage)
         except ColBenchError as error:
             return refuse(error)
     return 0
+
+
+def check_human(config: Any) -> None:
+    """Build the human and close it again.
+
+    Raises:
+        ValueError: If its name or its arguments are wrong.
+        ImportError: If its package is missing.
+    """
+    from sweetrl_agent.worlds import WORLDS
+
+    try:
+        WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
+    except TypeError as error:
+        raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
 
 
 def prepare_process() -> None:
@@ -93,7 +107,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     settings = _read_settings(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
-    own_defaults = ENVIRONMENTS.get(parser.parse_known_args(asked)[0].env, {})
+    own_defaults = ENVIRONMENTS.get(str(parser.parse_known_args(asked)[0].env), {})
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
@@ -110,9 +124,11 @@ def _read_settings(path: str | None) -> dict[str, Any]:
         settings = yaml.safe_load(Path(path).read_text())
     except FileNotFoundError:
         raise ValueError(f"`config` names no file: {path!r}.") from None
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise ValueError(f"`config` names no file that can be read: {path!r} ({error.strerror}).") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"`config` is not YAML: {error}") from None
-    if not isinstance(settings, dict):
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
     return settings
 
@@ -156,6 +172,11 @@ def check_order(run: Run, wanted: str) -> None:
         raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
 
 
+def left(run: Run) -> list[str]:
+    """Stages that are asked for and not done."""
+    return [name for name in stages() if run.config.run.stage in ("all", name) and not run.is_done(name)]
+
+
 def run_stages(run: Run, wanted: str) -> None:
     """Run the wanted stages that are not done; the report is made anew each time."""
     import torch
@@ -165,7 +186,7 @@ def run_stages(run: Run, wanted: str) -> None:
 
     say = print if is_first() else (lambda _: None)
     say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
-    torch.set_num_threads(run.config.run.threads or max((os.cpu_count() or 1) // num_processes(), 1))
+    torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     for name, function in stages().items():
         if wanted not in ("all", name):
             continue
@@ -179,44 +200,55 @@ def run_stages(run: Run, wanted: str) -> None:
 
 
 def dry_run(config: Any) -> int:
-    """Check everything that can be checked without weights, and print the plan."""
-    import sandboxes
-    from colbench_gym.envs.colbench_env import turn_limit
-    from sweetrl_agent.run import load_splits, source_names
+    """Print the plan and check all that the run needs, without weights and without a file. Returns the exit status: 2 where the run would fail.
+
+    What it cannot see is said in `preflight`.
+    """
+    from sweetrl_agent.files import check_output
+    from sweetrl_agent.preflight import troubles
+    from sweetrl_agent.run import Run
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
-    (tasks, held_out), sources = load_splits(config), source_names(config.task)
+    check_human(config)
+    check_output(Path(config.run.output))
+    run = Run(config, is_dry=True)
+    check_order(run, config.run.stage)
+    validate_trainer_arguments(config, run.folder)
+    print_plan(run)
+    return conclude(troubles(run, left(run)))
+
+
+def print_plan(run: Run) -> None:
+    """What the run would do."""
+    import sandboxes
+    from colbench_gym.envs.colbench_env import turn_limit
+
+    config, sources = run.config, run.sources
     sandbox, reason = sandboxes.resolve(config.task.sandbox)
-    validate_trainer_arguments(config, Path(config.run.output))
-    num_tasks = min(config.collect.num_tasks or len(tasks), len(tasks))
-    per_task = config.collect.trajectories_per_task
-    turns = per_task * sum(turn_limit(task, config.task.max_turns) for task in tasks[:num_tasks])
-    engine = f"{config.model.engine}{_lacking(config.model.engine)}"
-    print(f"model      {config.model.model} ({engine}, {'LoRA' if config.model.lora else 'all weights'})")
-    measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in held_out.items())
-    print(f"tasks      {num_tasks} of {len(tasks)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
+    num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
+    turns = per_task * sum(turn_limit(task, config.task.max_turns) for task in run.tasks)
+    print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
+    measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
+    print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
     print(f"sandbox    {sandbox} ({reason})")
     print(f"collect    {num_tasks * per_task} trajectories, at most {turns} turns of {config.model.max_new_tokens} tokens")
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
     print(
         f"actor      {config.actor.num_states or 'all'} turns x {config.actor.num_candidates} candidates, {config.actor.actor_loss}"
     )
-    print("The settings are valid; nothing was run.")
-    return 0
 
 
-def _lacking(engine: str) -> str:
-    """What this machine lacks for an engine. No error: a plan may be checked where it will not run."""
-    import torch
-
-    needs = {"vLLM": importlib.util.find_spec("vllm"), "a GPU": torch.cuda.is_available()} if engine == "vllm" else {}
-    lacks = [name for name, is_there in needs.items() if not is_there]
-    return f", for which this machine lacks {' and '.join(lacks)}" if lacks else ""
+def conclude(troubles: Sequence[str]) -> int:
+    """Say how a dry run went; the exit status."""
+    for trouble in troubles:
+        print(f"error: {trouble}", file=sys.stderr)
+    print("Nothing was run, and the run would fail." if troubles else "The settings are valid; nothing was run.")
+    return 2 if troubles else 0
 
 
 def refuse(error: Exception) -> int:
-    """Say what is wrong; the exit status."""
-    print(f"error: {error}", file=sys.stderr)
+    """Say what is wrong in one line; the exit status."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
     return 2
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from colbench_gym.envs.colbench_env import VOID
+from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.answer import parse_message
 
 SCHEMA = 1
@@ -22,7 +23,8 @@ class Turn:
     Attributes:
         text: The utterance as sampled, private thought included.
         token_ids: Tokens as sampled; empty where the policy gives none.
-        log_probs: Their log-probabilities under the sampling distribution, in nats.
+        log_probs: Their log-probabilities under the sampling distribution, in nats; written with six decimals, of which the last depends
+            on the machine and on the number of its threads.
     """
 
     text: str
@@ -83,9 +85,16 @@ class Trajectory:
         """Read a row back.
 
         Raises:
-            ValueError: If the row is of another schema.
+            ColBenchError: If the row is of another schema, or lacks a field.
         """
         if row.get("schema") != SCHEMA:
-            raise ValueError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
-        turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
-        return cls(row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"])
+            raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
+        try:
+            turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
+            fields = row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"]
+            fields[4]["outcome"]
+        except (KeyError, TypeError) as error:
+            raise ColBenchError(
+                f"Expected a trajectory row of schema {SCHEMA}, got one without {error}; collect it anew."
+            ) from None
+        return cls(*fields)

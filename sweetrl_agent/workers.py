@@ -1,13 +1,20 @@
 """The shards of a stage, worked off in this process or by Ray's workers; results come in the order of the shards either way.
 
-A shard is a fixed part of the work whose result depends on nothing but itself, so the files of a stage are the same for any number of
-workers, and a shard whose worker was killed is simply done again. Scheduling, restarts and transport are Ray's.
+A shard is a fixed part of the work whose result depends on nothing but itself, so the files of a stage are the same bytes for any number of
+workers on the same kind of machine, and those of this process with one thread of torch. With more threads, on a GPU or another CPU sums are taken in
+another order: log-probabilities and scores then differ from about the sixth decimal on, and a token only where its draw lies that close to another's.
+A shard whose worker was killed is simply done again. Scheduling, restarts and transport are Ray's.
+
+A cluster that is started here listens on the loopback interface alone, without a dashboard, and answers only those who have its token. That is
+in the environment of its processes and in no file. For any other cluster start one yourself and name it by `--ray_address`.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -19,6 +26,11 @@ from sweetrl_agent.processes import WAITING
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
+#: Ray's variable for clusters of several machines on Windows and macOS. Elsewhere, too, 0 gives a node the address 127.0.0.1 and binds all its
+#: servers to that, which `_node_ip_address` does not: Ray replaces a loopback address by that of the network.
+_SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+#: Any of these is the user's own choice of how a cluster is protected. Without one Ray writes a token that everybody may read to ~/.ray/auth_token.
+_PROTECTION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 #: Opens what a worker needs, such as a model and an environment: its value turns a shard into a result.
 Opens = Callable[[], AbstractContextManager[Callable[[Shard], Result]]]
 
@@ -75,8 +87,17 @@ class _Worker:
 _STARTED: dict[str, list[Any]] = {}
 
 
-def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
+def prepare_local_ray() -> None:
+    """Set what keeps a cluster of this machine to itself, unless the user has; Ray reads it when it is imported, so this comes first."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault(_SEVERAL_MACHINES, "0")
+    if "ray" not in sys.modules and not os.environ.keys() & set(_PROTECTION):
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
+
+def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
+    if not settings.ray_address:
+        prepare_local_ray()
     try:
         import ray
         from ray.util import ActorPool
@@ -120,16 +141,44 @@ def _job(ray: Any) -> str:
 
 def _join(ray: Any, settings: RunArguments) -> None:
     """Join the named cluster, or start one of this machine."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if not settings.ray_address:
-        ray.init(num_cpus=settings.ray_workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        ray.init(num_cpus=settings.ray_workers, include_dashboard=False, **quiet)
+        _refuse_open_ports(ray)
         return
-    host, _, port = settings.ray_address.removeprefix("ray://").rpartition(":")
+    check_cluster(settings.ray_address)
     try:
-        if host:  # Ray itself waits for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=settings.ray_address, runtime_env={"env_vars": _waiting()}, **quiet)
     except (OSError, ValueError, RuntimeError) as error:
+        raise _no_cluster(settings.ray_address, error) from None
+
+
+def check_cluster(address: str) -> None:
+    """Connect to a cluster's port and leave again: Ray itself waits for minutes.
+
+    Raises:
+        ColBenchError: If nobody listens there.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host:
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise _no_cluster(address, error) from None
+
+
+def _no_cluster(address: str, error: Exception) -> ColBenchError:
+    return ColBenchError(f"No Ray cluster answers at {address!r}: {error}. Start one with `ray start --head`.")
+
+
+def _refuse_open_ports(ray: Any) -> None:
+    """End a cluster that others on the network can reach, unless the user has asked for that."""
+    address = ray.get_runtime_context().gcs_address
+    is_asked_for = os.environ.get(_SEVERAL_MACHINES, "0").lower() in ("1", "true")
+    if not is_asked_for and not address.startswith(("127.", "[::1]", "localhost")):
+        ray.shutdown()
         raise ColBenchError(
-            f"No Ray cluster answers at {settings.ray_address!r}: {error}. Start one with `ray start --head`."
-        ) from None
+            f"Ray was imported before this and listens at {address}, for all of the network; set {_SEVERAL_MACHINES}=0 before it is "
+            "imported, or start a cluster yourself and give its `--ray_address`."
+        )

@@ -5,13 +5,12 @@ Each dial is a comparison of its own, in a folder of its own; its results stand 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.tasks.embedded import dial_of_source
-from sweetrl_agent.files import Row
+from sweetrl_agent.files import Row, read_object
 
 NUMBERS = ("success", "n", "seeds", "by_seed", "ci95")
 
@@ -20,13 +19,14 @@ def read_results(folder: str) -> dict[str, Any]:
     """What a comparison found.
 
     Raises:
+        ColBenchError: If its results.json is no JSON object.
         ValueError: If the folder holds none, or one from before tasks had dials.
     """
     path = Path(folder) / "results.json"
     if not path.is_file():
         raise ValueError(f"`dials` names folders of comparisons, each with a results.json; {folder!r} has none.")
-    found: dict[str, Any] = json.loads(path.read_text())
-    if "tasks" not in found:
+    found = read_object(path)
+    if not {"tasks", "algorithms", "paired"} <= found.keys():
         raise ValueError(f"{path} does not say which tasks it is about; make that comparison again.")
     return found
 

@@ -40,8 +40,8 @@ def simulator_spec(name: str, world: World) -> Any:
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
         world.make_simulator(spec).close()
-    except ValueError as error:
-        shown = "JSON" if name.lstrip().startswith("{") else repr(name)  # it may hold a password
+    except (ValueError, TypeError, RecursionError) as error:
+        shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # it may hold a password
         raise ValueError(
             f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {shown}: {error}"
         ) from None

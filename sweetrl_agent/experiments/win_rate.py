@@ -21,12 +21,16 @@ def recorded(source: str, grade: str) -> Grades:
         grade: Name of the metric.
 
     Raises:
-        ValueError: If there is no such file, or not one agent.
+        ColBenchError: If a line is no JSON object.
+        ValueError: If there is no such file, it holds other rows, or not one agent.
     """
     file, _, agent = source.rpartition(":") if not Path(source).exists() else (source, "", "")
     if not Path(file).is_file():
         raise ValueError(f"`baseline` names no file: {source!r}; it is the evaluation.jsonl of a run, or FILE:AGENT.")
-    rows = [row for row in read_rows(Path(file)) if row["outcome"] != "void" and row.get(grade) is not None]
+    every = read_rows(Path(file))
+    if not all({"agent", "split", "task_id", "outcome"} <= row.keys() and _is_grade(row.get(grade)) for row in every):
+        raise ValueError(f"`baseline` must be the evaluation.jsonl of a run; {file!r} holds other rows.")
+    rows = [row for row in every if row["outcome"] != "void" and row.get(grade) is not None]
     agents = dict.fromkeys(row["agent"] for row in rows)
     if (agent not in agents) if agent else (len(agents) != 1):
         raise ValueError(f"`baseline` must name one agent of {file} as FILE:AGENT, of {tuple(agents)}; got {source!r}.")
@@ -73,3 +77,7 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> li
 
 def _won(own: float, other: float) -> float:
     return 0.5 if own == other else float(own > other)
+
+
+def _is_grade(value: Any) -> bool:
+    return value is None or type(value) in (int, float)

@@ -9,7 +9,7 @@ import pytest
 
 import sandboxes
 from colbench_gym.envs.vector import ColBenchVectorEnv
-from colbench_gym.errors import SimulatorError
+from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.chat import HINT
@@ -106,7 +106,7 @@ def test_a_trajectory_survives_its_row(run):
     for trajectory in run(EPISODES[:2], 2, keep_tasks=True):
         row = trajectory.to_row()
         assert Trajectory.from_row(row).to_row() == row
-    with pytest.raises(ValueError, match=r"^Expected a trajectory row of schema 1, got 0; collect it anew\.$"):
+    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 1, got 0; collect it anew\.$"):
         Trajectory.from_row({**row, "schema": 0})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import RunArguments
-from sweetrl_agent.workers import in_order
+from sweetrl_agent.workers import in_order, prepare_local_ray
 
 
 @contextmanager
@@ -30,6 +30,7 @@ def _squares(folder, kills, weights=None):
 @pytest.fixture(scope="module")
 def cluster():
     """Ray of this machine, which is left when the tests are over."""
+    prepare_local_ray()
     ray = pytest.importorskip("ray")
     yield ray
     ray.shutdown()

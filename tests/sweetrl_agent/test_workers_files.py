@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 
 import psutil
 import pytest
+import torch
 
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.registry import ALGORITHMS
@@ -20,6 +21,7 @@ from sweetrl_agent.evaluation import evaluate_agent
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.train import main
+from sweetrl_agent.workers import prepare_local_ray
 
 TINY = [
     "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
@@ -32,6 +34,7 @@ TINY = [
 @pytest.fixture(scope="module")
 def cluster():
     """Ray of this machine, which is left when the tests are over."""
+    prepare_local_ray()
     ray = pytest.importorskip("ray")
     yield ray
     ray.shutdown()
@@ -108,6 +111,19 @@ def _one_worker_killed():
 def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_here):
     cluster.shutdown()
     _assert_same_files(make_run(2, around=_one_worker_killed), made_here)
+
+
+def test_more_threads_change_the_last_decimals_of_log_probabilities_alone(make_run, made_here):
+    torch.set_num_threads(2)
+    try:
+        there = make_run(0)
+    finally:
+        torch.set_num_threads(1)
+    rows, others = (read_rows(folder / "trajectories.jsonl") for folder in (there, made_here))
+    own, other = ([turn.pop("log_probs") for row in some for turn in row["turns"]] for some in (rows, others))
+    assert rows == others
+    assert [len(turn) for turn in own] == [len(turn) for turn in other]
+    assert sum(own, []) == pytest.approx(sum(other, []), abs=1e-4)
 
 
 def _assert_same_files(there, here):
