@@ -59,14 +59,14 @@ def test_a_page_that_edits_have_made_too_large_is_edited_no_further():
 @pytest.mark.parametrize(
     "part", ["@a\n", "def f(a): return a\nso it is\n", "import a\nb c\n", "def f(:\n", "class A:\n x\ny z\n"]
 )
-@pytest.mark.parametrize("fence", ["{}", "```\n{}\n```\n"])
-def test_code_is_told_from_prose_within_a_budget(monkeypatch, part, fence):
+@pytest.mark.parametrize(("fence", "times"), [("{}", 1), ("```\n{}\n```\n", 30)])
+def test_code_is_told_from_prose_within_a_budget(monkeypatch, part, fence, times):
     parsed = []
     parse = answer.parse_source
     monkeypatch.setattr(answer, "parse_source", lambda text: parsed.append(len(text)) or parse(text))
     for chars in (MAX_PART_CHARS - 1, 4 * MAX_PART_CHARS):
         parsed.clear()
-        extract_program(fence.format(part * (chars // len(part))) * 3, "f")
+        extract_program(fence.format(part * (chars // len(part))) * times, "f")
         assert len(parsed) <= MAX_PARTS and sum(parsed) <= MAX_PARSED_CHARS + MAX_PART_CHARS
 
 
