@@ -134,7 +134,8 @@ def _text_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
     """Texts belong together by what they say; of equal ones the nearer and the more alike in size."""
     a, b = _Columns(own), _Rows(wanted)
     alike = likeness_table([box.text for box in own], [box.text for box in wanted])
-    return alike - 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000 - 1e-4 * (a.font_size != b.font_size)
+    far = 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000
+    return np.asarray(alike - far - 1e-4 * (a.font_size != b.font_size), np.float64)
 
 
 def _thing_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
