@@ -216,7 +216,7 @@ def _check_writable(folder: Path) -> None:
         raise _not_writable(folder, f"{str(existing)!r} may not be written")
 
 
-def _not_writable(folder: Path, reason: str) -> ValueError:
+def _not_writable(folder: Path, reason: str | None) -> ValueError:
     return ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {reason}.")
 
 

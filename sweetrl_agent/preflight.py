@@ -45,7 +45,8 @@ def troubles(run: Run, stages: Collection[str], others: Collection[Package] = ()
         more: More checks, which raise an error of `MISSING`.
     """
     found: list[str] = []
-    for check in (partial(check_packages, run.config, stages, others), *_checks(run, stages), *more):
+    checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages), *more]
+    for check in checks:
         try:
             check()
         except MISSING as error:
