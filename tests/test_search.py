@@ -48,7 +48,7 @@ def test_nothing_is_measured_on_test_tasks(search):
 def test_steps_move_one_setting_of_the_best_and_are_never_repeated(search):
     rows = [
         {"algorithm": "rft", "settings": {}, "success": 0.2},
-        {"algorithm": "rft", "settings": {"rft_learning_rate": 3e-4, "rft_epochs": 6, "rft_batch": 32}, "success": 0.3},
+        {"algorithm": "rft", "settings": {"rft_learning_rate": 3e-4, "rft_epochs": 9, "rft_batch": 32}, "success": 0.3},
     ]
     best = rows[1]["settings"]
     steps = search.next_steps("rft", rows, 3)

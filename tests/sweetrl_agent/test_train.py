@@ -143,7 +143,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     for agent in ("start", "result"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():
-            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95"]
+            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95", "links"]
             assert score["n"] == 4
             assert list(score["ci95"]) == ["success", "tests_passed"]
     assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"imitation", "critic", "actor"}
