@@ -11,7 +11,7 @@ pytest.importorskip("stable_baselines3")
 from sweetrl_agent.compare import main
 
 SMALL = [
-    "--tasks", "embedded:train/billing?preset=easy", "--test_tasks", "embedded:test/billing?preset=easy[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
+    "--tasks", "embedded:train/billing?preset=easy[10:]", "--test_tasks", "embedded:train/billing?preset=easy[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
     "--num_tasks", "0", "--ppo_steps", "3072", "--dqn_steps", "400",
 ]  # fmt: skip
 
