@@ -5,7 +5,7 @@
 The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
 steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
 candidates (the first 1,800 training tasks), and are measured on the others, some 230. The result is appended to `search.jsonl` in the output
-folder, trial by trial; a trial that stands there is not run again. The table at the end has the best first. To go on with a search of another day, put its
+folder, trial by trial; a trial that stands there with the same `SHARED` amounts is not run again. The table at the end has the best first. To go on with a search of another day, put its
 `search.jsonl` into the folder and give more `--steps` and fewer `--trials`.
 """
 
@@ -29,6 +29,7 @@ _CREDIT: dict[str, list[Any]] = {
     "pair_quantile": [0.2, 0.5],
     "actor_learning_rate": [1e-4, 2e-4, 4e-4],
     "actor_epochs": [1, 2, 4, 8],
+    "actor_beta": [0.1, 1.0],
     "actor_nll": [0.3, 1.0],
 }
 SPACES: dict[str, dict[str, list[Any]]] = {
@@ -39,7 +40,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     },
     "mtdpo": {
         "mtdpo_learning_rate": [1e-4, 3e-4, 1e-3],
-        "mtdpo_epochs": [1, 2, 4, 8],
+        "mtdpo_epochs": [1, 2, 4, 8, 16],
         "mtdpo_nll": [0.1, 0.3, 1.0],
         "mtdpo_beta": [0.1, 1.0],
     },
@@ -47,7 +48,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     "sweet": {**_CREDIT, "reference_hidden": [False, True]},
 }
 #: Amounts that all algorithms share in a comparison.
-SHARED = ["--num_tasks", "600", "--num_states", "1000", "--pairs_per_turn", "2"]
+SHARED = {"num_tasks": 150, "num_states": 1600, "pairs_per_turn": 2}
 HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[1800:]", "--unseen_tasks", ""]
 
 
@@ -98,8 +99,8 @@ def default_of(name: str) -> Any:
 
 def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
     """The command line of `compare` for one trial; the shared part of its settings stands in `SHARED`."""
-    given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT, *SHARED]
-    return given + [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT]
+    return given + [word for name, value in {**SHARED, **settings}.items() for word in (f"--{name}", str(value))]
 
 
 def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any], log: Path) -> dict[str, Any]:
@@ -130,6 +131,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     own = ("success", "tests_passed", "turns", "answered", "n")
     return {
         "algorithm": algorithm,
+        "shared": SHARED,
         "settings": settings,
         **{name: score[name] for name in own},
         "ci95": score["ci95"]["success"],
@@ -161,6 +163,7 @@ def main() -> None:
     )
     path = given.output / "search.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = [row for row in rows if row["shared"] == SHARED]
     done = [(row["algorithm"], row["settings"]) for row in rows]
     left = [(name, s) for name in given.algorithms for s in trials(name, given.trials) if (name, s) not in done]
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:

@@ -22,7 +22,8 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
         "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
-        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "reference_hidden": True,
+        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
+        "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
     },
 }  # fmt: skip
 STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
@@ -208,7 +209,7 @@ class ActorArguments:
 
     num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
-    pairs_per_turn: int = option(4, "Pairs drawn from them; 4 in the released code.")
+    pairs_per_turn: int = option(2, "Pairs drawn from them; 4 in the released code.")
     pair_quantile: float = option(
         0.2, "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper."
     )
@@ -216,11 +217,11 @@ class ActorArguments:
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
     actor_learning_rate: float = option(2e-4, "2e-7 in the paper (8B model).")
-    actor_beta: float = option(0.1, "0.1 in the paper.")
-    actor_nll: float = option(0.3, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
+    actor_beta: float = option(1.0, "0.1 in the paper, of the sum over a turn's tokens.")
+    actor_nll: float = option(1.0, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
     actor_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     actor_micro_batch: int = option(8, "Pairs in a forward pass.")
-    actor_epochs: float = option(1.0, "1 in the paper.")
+    actor_epochs: float = option(2.0, "1 in the paper.")
     actor_max_length: int = option(2048, "Longer prompts are left out; 16384 in the released code.")
 
 
@@ -229,11 +230,11 @@ class BaselineArguments:
     """The algorithms that SWEET-RL is compared with. Used by `python -m sweetrl_agent.compare` only."""
 
     rft_learning_rate: float = option(1e-3, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
-    rft_batch: int = option(32, "Dialogues in an optimizer step; 32 in the paper.")
-    rft_epochs: float = option(1.0, "4 in the paper.")
-    mtdpo_learning_rate: float = option(1e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
-    mtdpo_beta: float = option(0.1, "0.1 in the paper.")
-    mtdpo_nll: float = option(0.1, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
+    rft_batch: int = option(8, "Dialogues in an optimizer step; 32 in the paper.")
+    rft_epochs: float = option(6.0, "4 in the paper.")
+    mtdpo_learning_rate: float = option(3e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
+    mtdpo_beta: float = option(1.0, "0.1 in the paper.")
+    mtdpo_nll: float = option(1.0, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
     mtdpo_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
     mtdpo_epochs: float = option(4.0, "4 in the paper.")
     reinforce_learning_rate: float = option(1e-4, "REINFORCE with a leave-one-out baseline.")
