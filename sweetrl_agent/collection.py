@@ -11,38 +11,26 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from tqdm import tqdm
-
 from colbench_gym.errors import TaskError
 from sweetrl_agent import rollouts
-from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_json, write_rows
+from sweetrl_agent.episode_files import EpisodeFile
+from sweetrl_agent.files import Row, iter_rows, write_json, write_rows
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.pairs import outcome_pairs
-from sweetrl_agent.rollouts import episodes_of, shard_size
+from sweetrl_agent.rollouts import episodes_of
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
-from sweetrl_agent.workers import in_order
 
 
 def collect(run: Run) -> None:
     """K trajectories of every training task -> trajectories.jsonl."""
-    path = run.path("trajectories.jsonl")
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
-    done = whole_batches(path, count_rows(path), shard_size(batch), len(episodes))
-    if done == len(episodes):
-        return
     load = partial(load_policy, run.start_model, run.start_model, run.config.model)
-    shards = rollouts.shards(episodes[done:], batch)
-    with run.beside_browsers(), tqdm(total=len(episodes), initial=done, desc="collect", unit="episode") as bar:
-        opens = partial(
-            rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True,
-            on_end=None if run.config.run.ray_workers else bar.update,
-        )  # fmt: skip
-        for trajectories in in_order(opens, shards, run.config.run):
-            append_rows(path, (trajectory.to_row() for trajectory in trajectories))
-            done += len(trajectories)
-            bar.update(done - bar.n)
+    player = partial(rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True)
+    with run.beside_browsers():
+        file = EpisodeFile(run.path("trajectories.jsonl"), Trajectory.to_row)
+        file.play(episodes, batch, player, run.config.run, "collect")
 
 
 def pair_outcomes(run: Run) -> None:

@@ -41,7 +41,7 @@ _FIRST_STAGE_OF_PREFIX = {
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads ray_workers max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads ray_workers max_void max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
@@ -90,6 +90,11 @@ class RunArguments:
         "Ray's workers for rollouts, candidates and ranking, of one thread each; 0 works in this process, which gives the same bytes with `threads` 1.",
     )
     ray_address: str = option("", "Address of a Ray cluster; empty starts one of this machine.")
+    max_void: float = option(
+        0.05,
+        "Share of void episodes, which the human's server or the sandbox failed, that ends a stage with an error; of 40 episodes or more.",
+    )
+    replay_void: bool = option(False, "Play void episodes again, in their places, as long as nothing was made of them.")
 
 
 @dataclass
@@ -363,6 +368,8 @@ class Config:
             raise ValueError(f"`seed` must be at least 0, got {settings['seed']}.")
         if not 0 < self.actor.pair_quantile <= 0.5:
             raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {self.actor.pair_quantile}.")
+        if self.run.max_void > 1:
+            raise ValueError(f"`max_void` is a share of the episodes, at most 1, got {self.run.max_void}.")
         if self.collect.min_best > 1:
             raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {self.collect.min_best}.")
 
@@ -386,6 +393,16 @@ class Config:
     def settings(self) -> dict[str, Any]:
         """All settings that shape the results, flat: everything but where and how much of it is run."""
         flat = self._flat()
-        for name in ("output", "stage", "dry_run", "threads", "ray_workers", "ray_address", "server_urls"):
+        for name in (
+            "output",
+            "stage",
+            "dry_run",
+            "threads",
+            "ray_workers",
+            "ray_address",
+            "server_urls",
+            "max_void",
+            "replay_void",
+        ):
             del flat[name]
         return flat

@@ -8,18 +8,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent import rollouts
-from sweetrl_agent.files import Row, append_rows, iter_rows, whole_batches
+from sweetrl_agent.episode_files import EpisodeFile
+from sweetrl_agent.files import Row
 from sweetrl_agent.policies.policy import Policy
-from sweetrl_agent.rollouts import BestOf, episodes_of, shard_size
+from sweetrl_agent.rollouts import BestOf, episodes_of
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
-from sweetrl_agent.workers import in_order
 
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
@@ -54,20 +52,13 @@ def record(
     by_id = {task.id: task for task in tasks}
     episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
     size = min(run.config.model.generation_batch, len(episodes))
-    played = sum(all(row[name] == value for name, value in label.items()) for row in iter_rows(path))
-    done = whole_batches(path, played, shard_size(size), len(episodes))
-    if done == len(episodes):
-        return
     said = " ".join(str(value) for value in label.values() if value not in stage.split())
     environment = partial(run.environment, tasks, size, simulator)
     settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
-    with run.beside_browsers(), tqdm(total=len(episodes), initial=done, desc=f"{stage}: {said}", unit="episode") as bar:
-        tick = None if settings.ray_workers else bar.update
-        opens = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of, on_end=tick)
-        for trajectories in in_order(opens, rollouts.shards(episodes[done:], size), settings):
-            append_rows(path, ({**label, **_row(t, by_id[t.task_id], run.world.grade)} for t in trajectories))
-            done += len(trajectories)
-            bar.update(done - bar.n)
+    player = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of)
+    file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.world.grade), label)
+    with run.beside_browsers():
+        file.play(episodes, size, player, settings, f"{stage}: {said}")
 
 
 def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:

@@ -7,14 +7,16 @@ speak together depends neither on how fast replies come nor on how many workers 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from colbench_gym.envs.colbench_env import ColBenchEnv
+from colbench_gym.envs.colbench_env import VOID, ColBenchEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import ColBenchError, ScoringError
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
 from sweetrl_agent.policies.policy import ContinuousPolicy, InRounds, Policy, Utterance
@@ -26,6 +28,8 @@ from sweetrl_agent.trajectory import Trajectory, Turn
 SHARD = 2
 #: Steps of the agent after which a reply is taken up. A step is a token of a continuous policy.
 REPLY_STEPS = 8
+#: Episodes in a row that the world fails before it counts as down: a server that fails here and there does not get there.
+MOST_FAILED = 10
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,25 @@ class Episode:
 
     task_id: str
     number: int = 0
+
+
+#: Episodes that are over.
+Played = dict[Episode, Trajectory]
+
+
+class WorldDownError(ColBenchError):
+    """The human or the sandbox has failed many times in a row.
+
+    Attributes:
+        played: The episodes that ended well before.
+    """
+
+    def __init__(self, message: str, played: Played) -> None:
+        super().__init__(message)
+        self.played = played
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.played)
 
 
 @dataclass(frozen=True)
@@ -95,6 +118,7 @@ def play(
     best_of: BestOf | None = None,
     reply_steps: int = REPLY_STEPS,
     on_end: Callable[[], object] | None = None,
+    known: Mapping[Episode, Trajectory] = MappingProxyType({}),
 ) -> Iterator[list[Trajectory]]:
     """Play all episodes, as many at a time as `env` has sub-environments, and yield each `shard_size` of them when they are over.
 
@@ -110,12 +134,16 @@ def play(
         best_of: How every turn is chosen among several; None for the agent's first.
         reply_steps: Steps of a continuous policy after which a reply is taken up: about the time that a human takes, in tokens.
         on_end: Called when an episode is over, for progress.
+        known: Episodes that have been played already, and are not played again.
+
+    Raises:
+        WorldDownError: If `MOST_FAILED` episodes in a row are void because the human or the sandbox fails.
     """
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
     speaker = _Alone(continuous) if best_of is None else _Best(continuous, best_of)
     for own in shards(episodes, env.num_envs):
-        shard = _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1, on_end)
+        shard = _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1, on_end, known)
         yield shard.play()
 
 
@@ -213,14 +241,16 @@ class _Shard:
         keep_tasks: bool,
         reply_steps: int,
         on_end: Callable[[], object] | None,
+        known: Mapping[Episode, Trajectory],
     ) -> None:
         self.speaker, self.env, self.seed, self.stage, self.keep_tasks = speaker, env, seed, stage, keep_tasks
         self.reply_steps, self.on_end = reply_steps, on_end
-        self.queue = deque(enumerate(episodes))
+        self.queue = deque((number, episode) for number, episode in enumerate(episodes) if episode not in known)
         self.free = deque(range(env.num_envs))
         self.speaking: dict[int, _Live] = {}
         self.waiting: deque[tuple[int, _Live, Future[Any]]] = deque()  # the step at which the reply is taken up, ascending
-        self.played: dict[int, Trajectory] = {}
+        self.played: dict[int, Trajectory] = {number: known[own] for number, own in enumerate(episodes) if own in known}
+        self.num_failed = 0  # in a row
 
     def play(self) -> list[Trajectory]:
         """All episodes, in their order."""
@@ -282,8 +312,23 @@ class _Shard:
             metrics=env.metrics,
             reward=live.reward,
             task_row=row_from_task(env.task) if self.keep_tasks else {},
+            error=str(env.world_error) if env.metrics["outcome"] == VOID else "",
         )
         self.speaker.end(live.number)
         self.free.append(live.place)
         if self.on_end is not None:
             self.on_end()
+        self._stop_where_the_world_is_down(env)
+
+    def _stop_where_the_world_is_down(self, env: ColBenchEnv) -> None:
+        if env.metrics["outcome"] != VOID:
+            self.num_failed = 0
+        elif not isinstance(env.world_error, ScoringError):  # that one is the task's
+            self.num_failed += 1
+        if self.num_failed == MOST_FAILED:
+            well = {Episode(t.task_id, t.episode): t for t in self.played.values() if not t.is_void}
+            raise WorldDownError(
+                f"{MOST_FAILED} episodes in a row are void, the last for this: {str(env.world_error).rstrip('.')}. The stage stops here, for the others would "
+                f"fail too; the {len(well)} that ended well since the last save are kept. Mend it, and give the same command to go on.",
+                well,
+            )

@@ -7,6 +7,7 @@ import copy
 import ctypes
 import gc
 import importlib.metadata
+import json
 import os
 import platform
 import resource
@@ -60,6 +61,8 @@ class Run:
         self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
+        if config.run.replay_void:
+            self._reopen_played()
         if is_first() and not is_dry:
             write_text(path, settings)
             write_json(self.folder / "versions.json", versions())
@@ -67,7 +70,7 @@ class Run:
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
-        old, new = _read_settings(path), self.config.settings()
+        old, new = _placeless(_read_settings(path)), _placeless(self.config.settings())
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         fixed = [name for name in changed if self._has_begun(first_stage(name))]
         if fixed:
@@ -76,6 +79,12 @@ class Run:
                 f"{path} holds other settings than these, and its files were made with them ({listed}); "
                 "give the same settings to go on with that run, or another `--output` to start one."
             )
+
+    def _reopen_played(self) -> None:
+        """Take the stages that play episodes for not done, unless something was made of their episodes: they play void ones again."""
+        played = [name for name in self.seconds if name.startswith(("evaluate", "simulators"))]
+        for name in [*played, *([] if self._has_begun("pairs") else ["collect"])]:
+            self.seconds.pop(name, None)
 
     def _has_begun(self, stage: str) -> bool:
         output = OUTPUTS.get(stage, stage)  # a baseline's stage and folder have its name
@@ -240,6 +249,17 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ColBenchError(f"{path} does not hold the settings of a run; restore the file, or give another `--output`.")
     return found
+
+
+def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without what may change in a run that has begun: where the human's server is, and the name of its key."""
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        human = json.loads(settings["simulator"])
+        return {
+            **settings,
+            "simulator": {name: value for name, value in human.items() if name not in ("base_url", "api_key_env")},
+        }
+    return settings
 
 
 def versions() -> dict[str, Any]:

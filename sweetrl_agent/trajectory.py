@@ -44,6 +44,7 @@ class Trajectory:
         metrics: "outcome", and unless the episode is void "success" and "tests_passed".
         reward: The environment's reward.
         task_row: The task as ColBench's row; {} where it was not asked for.
+        error: What made the episode void, for people: it may quote what is hidden, and is not written into rows.
     """
 
     task_id: str
@@ -53,6 +54,7 @@ class Trajectory:
     metrics: dict[str, Any]
     reward: float
     task_row: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
 
     @property
     def is_void(self) -> bool:
