@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import sandboxes
 from sandboxes.pages.cache import RenderingCache
-from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, WITHOUT_PICTURES, write_embedded_launcher, write_unsafe_launcher
+from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
 from sandboxes.pages.container import write_docker_launcher
 from sandboxes.pages.page import MAX_CHARS, Page, PageOutcome, Rendering
 from sandboxes.pages.tab import LayoutTab, render
@@ -48,7 +48,7 @@ def make_browser(name: str = "auto", workers: int = 2, pictures: bool = True) ->
             a daemon answers and has that image, else embedded. "unsafe-no-isolation" opens pages with the rights of this
             process: only for pages that you wrote yourself.
         workers: Browsers, each of which renders one page at a time.
-        pictures: False for boxes alone, which takes three quarters of the time.
+        pictures: False for boxes alone, which takes less time.
 
     Raises:
         ValueError: If the name is unknown.
@@ -311,10 +311,9 @@ class _Seat:
         from playwright.async_api import Error
 
         if self._browser is None or not self._browser.is_connected():
-            flags = FLAGS if self._pictures else (*FLAGS, *WITHOUT_PICTURES)
             try:
                 self._browser = await self._kind.launch(
-                    executable_path=self._launcher, args=list(flags), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
+                    executable_path=self._launcher, args=list(FLAGS), chromium_sandbox=True, timeout=_LAUNCH_TIMEOUT_MS
                 )
             except Error as error:
                 said = [line for line in str(error).splitlines() if line.strip()]

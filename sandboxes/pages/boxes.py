@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandboxes.pages.page import Box, Colour
+from sandboxes.pages.seen import HARMLESS, hides_nothing, may_hide
 from sandboxes.pages.styles import number, solid_colour
 
 #: Computed styles that the snapshot must hold, in this order.
 STYLES = (
     "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
     "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color", "box-shadow",
+    "-webkit-text-fill-color", "z-index", *(name for name in HARMLESS if name not in ("opacity", "background-image")),
 )  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
@@ -30,10 +32,12 @@ SNAPSHOT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, Arithmeti
 MAX_NODES = 50_000
 MAX_BOXES = 2_000
 MAX_TEXT_CHARS = 2_000
+#: Pixels below which a picture or control is none for a person.
+LEAST_AREA = 16
 
 
-def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple[Box, ...]:
-    """The visible boxes of the page's own document, in the order of its source.
+def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple[tuple[Box, ...], bool]:
+    """The boxes of the page's own document that are displayed, in the order of its source, and whether all of them are surely seen.
 
     Args:
         snapshot: What Chromium answered, with `STYLES`.
@@ -43,7 +47,9 @@ def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple
     Raises:
         LookupError, TypeError, ValueError, AttributeError, ArithmeticError: If the snapshot has not the form that Chromium gives it.
     """
-    return _Reader(snapshot, width, height).boxes()
+    reader = _Reader(snapshot, width, height)
+    boxes = reader.boxes()
+    return boxes, not reader.may_hide and hides_nothing(boxes)
 
 
 class _Reader:
@@ -54,6 +60,8 @@ class _Reader:
         self.width, self.height = width, height
         self.opacity: dict[int, float] = {}
         self.box_of: dict[int, int] = {}
+        self.may_hide = len(self.layout["nodeIndex"]) > MAX_NODES
+        self.pseudo = self._pseudo_elements()
         self.values = {
             name: dict(zip(column["index"], (self.strings[i] if i >= 0 else "" for i in column["value"]), strict=True))
             for name, column in (
@@ -68,8 +76,10 @@ class _Reader:
                 break
             style = dict(zip(STYLES, (self.strings[s] for s in self.layout["styles"][i]), strict=False))
             if not style:  # a pseudo-element or the viewport
+                self.may_hide |= self.pseudo.get(node, "marker") != "marker"
                 continue
             parent = self.nodes["parentIndex"][node]
+            self.may_hide |= self._may_hide(node, style)
             self.opacity[node] = self.opacity.get(parent, 1.0) * number(style["opacity"], 1.0)
             bounds = self._bounds(self.layout["bounds"][i])
             if style["visibility"] == "visible" and self.opacity[node] > 0.02 and bounds:
@@ -78,6 +88,18 @@ class _Reader:
                     self.box_of[node] = len(found)
                     found.append(box)
         return tuple(found)
+
+    def _pseudo_elements(self) -> dict[int, str]:
+        found = self.nodes.get("pseudoType", {"index": [], "value": []})
+        return {node: self.strings[name] for node, name in zip(found["index"], found["value"], strict=True)}
+
+    def _may_hide(self, node: int, style: Mapping[str, str]) -> bool:
+        """Whether an element may hide itself, what is in it, or what is beside it. A text node has the styles of the element around it."""
+        if self.nodes["nodeType"][node] == _TEXT_NODE:
+            return solid_colour(style["color"]) is None or style["-webkit-text-fill-color"] != style["color"]
+        tag = self._tag(node)
+        is_ours = tag != "img" or self._attributes(node).get("src", "").startswith("http")  # a photo of ours, or none at all
+        return not is_ours or may_hide(tag, style)
 
     def _box(self, i: int, node: int, style: Mapping[str, str], bounds: tuple[int, int, int, int]) -> Box | None:
         is_text = self.nodes["nodeType"][node] == _TEXT_NODE
@@ -88,6 +110,8 @@ class _Reader:
         if kind == "text" and not text:
             return None
         if kind == "block" and not _is_drawn(style, background):
+            return None
+        if kind in ("image", "control") and bounds[2] * bounds[3] < LEAST_AREA:
             return None
         return Box(
             kind, tag, *bounds, text=text, colour=solid_colour(style["color"]) or (0, 0, 0), background=None if is_text else background,

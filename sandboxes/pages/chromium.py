@@ -52,8 +52,6 @@ FLAGS = (
     "--font-render-hinting=none", "--disable-lcd-text", "--disable-remote-fonts", "--host-resolver-rules=MAP * ~NOTFOUND",
     "--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=<-loopback>", "--js-flags=--jitless",
 )  # fmt: skip
-#: Besides, where nobody looks at pictures, as a screenshot waits for ever then: a page takes a sixth less time without a thread that composes it.
-WITHOUT_PICTURES = ("--disable-threaded-compositing",)
 
 
 def find_chromium() -> str:

@@ -158,7 +158,7 @@ def test_laid_out_nodes(values, text, bounds):
             }
         ],
     }
-    for box in visible_boxes(snapshot, 1280, 720):
+    for box in visible_boxes(snapshot, 1280, 720)[0]:
         assert isinstance(box, Box) and math.isfinite(box.font_size) and len(box.text.encode()) >= len(box.text)
         assert 0 <= box.x <= 1280 and 0 <= box.y <= 720 and box.width > 0 and box.height > 0
 

@@ -156,7 +156,7 @@ def test_parents_are_looked_up_for_boxes_alone():
         ],
     }
     _CountedParents.reads = 0
-    assert visible_boxes(snapshot, 1280, 720) == ()
+    assert visible_boxes(snapshot, 1280, 720)[0] == ()
     assert _CountedParents.reads <= 2 * count
 
 

@@ -202,18 +202,22 @@ OF_DOCKER = {
 }
 REFUSES = "^The sandbox refuses to serve: a program in it could .*{}.* Install bubblewrap"
 #: How a runner is refused without one of its walls, by backend; everything else is held by the others.
-REFUSED = {
-    (ALONE, "landlock"): REFUSES.format("read /etc/passwd"),
-    (ALONE, "no new privileges"): "^The runner did not start: .*landlock_restrict_self failed",  # nor a filter
-} | {
-    (backend, wall): REFUSES.format(could)
-    for backend in (ALONE, BUBBLEWRAP, DOCKER)
-    for wall, could in {
-        "runner filter": "open a socket",
-        "program filter": "start a process",
-        "RLIMIT_AS": "use more memory than it may",
-    }.items()
-} | {(DOCKER, "RLIMIT_AS"): "use more memory than it may"}  # the probe is killed where the daemon limits a container's memory
+REFUSED = (
+    {
+        (ALONE, "landlock"): REFUSES.format("read /etc/passwd"),
+        (ALONE, "no new privileges"): "^The runner did not start: .*landlock_restrict_self failed",  # nor a filter
+    }
+    | {
+        (backend, wall): REFUSES.format(could)
+        for backend in (ALONE, BUBBLEWRAP, DOCKER)
+        for wall, could in {
+            "runner filter": "open a socket",
+            "program filter": "start a process",
+            "RLIMIT_AS": "use more memory than it may",
+        }.items()
+    }
+    | {(DOCKER, "RLIMIT_AS"): "use more memory than it may"}
+)  # the probe is killed where the daemon limits a container's memory
 
 
 def cases(by_backend):

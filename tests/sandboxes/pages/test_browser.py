@@ -69,7 +69,7 @@ def _pixels(rendering):
 def test_a_page_is_seen_as_a_person_sees_it(browser):
     html = (
         '<body style="margin:0;background:#fff"><div style="background:rgb(10,120,30);height:100px"><h1 style="margin:0">Fresh  bread</h1></div>'
-        '<p style="color:rgb(200,0,0);display:none">hidden</p><img width=200 height=100><input placeholder="Your name"><p>plain</p>'
+        '<p style="color:rgb(200,0,0);display:none">hidden</p><img src="https://picsum.photos/200/100" width=200 height=100><input placeholder="Your name"><p>plain</p>'
     )
     (rendering,) = browser.render([Page(html)])
     assert rendering.outcome is PageOutcome.OK and (rendering.width, rendering.height) == (1280, 720)

@@ -1,0 +1,139 @@
+"""What counts on a page is what is seen: covered, faded, clipped and tiny things do not, however they are hidden."""
+
+from __future__ import annotations
+
+import pytest
+
+from colbench_gym.scoring.blocks import compare
+from sandboxes.browser import Browser
+from sandboxes.pages import Box, Page
+from sandboxes.pages import seen as what_is_seen
+from sandboxes.pages.seen import hides_nothing, may_hide
+
+REFERENCE = """\
+<body style="margin:0;background:#eef">
+<header style="background:#123456;color:white;padding:20px"><h1>Riverside Pottery</h1></header>
+<main style="padding:20px"><p>Open every day from nine to five, and on Sundays by appointment.</p>
+<img src="https://picsum.photos/300/200"><form><input value="Your name"><button>Send it</button></form></main>
+<footer style="background:#222;color:#ddd;padding:20px">Mill Lane 4, Bath</footer>
+"""
+TEXTS = [
+    "Riverside Pottery",
+    "Open every day from nine to five, and on Sundays by appointment.",
+    "Your name",
+    "Send it",
+    "Mill Lane 4, Bath",
+]
+COVER = "position:fixed;inset:0;background:white"
+HIDDEN = {
+    "overlay": f'<div style="{COVER}"></div>',
+    "overlay that lets the mouse through": f'<div style="{COVER};pointer-events:none"></div>',
+    "overlay with a gradient": '<div style="position:fixed;inset:0;background:linear-gradient(white,white)"></div>',
+    "overlay of a pseudo-element": '<style>body::after{content:"";position:fixed;inset:0;background:#fff}</style>',
+    "overlays of every element's own": "<style>body{position:relative}body *{position:relative}h1::after,p::after,footer::after"
+    '{content:"";position:absolute;inset:0;background:currentColor}img,input,button{visibility:hidden}</style>',
+    "shadow of a neighbour": '<div style="position:absolute;top:0;left:0;width:1px;height:1px;box-shadow:0 0 0 3000px white"></div>',
+    "outline of a neighbour": '<div style="position:absolute;top:0;left:0;width:1px;height:1px;outline:3000px solid white"></div>',
+    "overlay that changes with what is taken away": f'<style>.o{{{COVER}}}p[style*=transparent]~.o,main[style]~.o{{background:black}}</style><div class=o></div>',
+    "transparent text": "<style>*{color:transparent!important}img,input{opacity:0}</style>",
+    "text of no fill": "<style>*{-webkit-text-fill-color:transparent}img,input,button{opacity:0}</style>",
+    "nearly transparent text": "<style>*{color:rgba(200,200,220,.02)!important}img,input,button{opacity:.02}</style>",
+    "faded": "<style>body{opacity:.03}</style>",
+    "faded by a filter": "<style>body{filter:opacity(0)}</style>",
+    "all of one colour by a filter": "<style>html{filter:brightness(0)}</style>",
+    "clipped": "<style>body{clip-path:inset(50%)}</style>",
+    "clipped by its box": "<style>main,header,footer{height:0;padding:0!important;overflow:hidden}</style>",
+    "masked": "<style>body{-webkit-mask-image:linear-gradient(transparent,transparent)}</style>",
+    "made tiny": "<style>body{transform:scale(.005)}</style>",
+    "off the page": "<style>main,header,footer{position:absolute;left:-5000px}</style>",
+    "in the colour of its ground": "<style>*{color:white!important;background:white!important;border-color:white!important}img,input{opacity:0}</style>",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(needs_browser):
+    with Browser(workers=1, pictures=False) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def reference(browser):
+    return browser.render([Page(REFERENCE)])[0]
+
+
+@pytest.mark.browser
+def test_what_stands_side_by_side_is_seen_without_looking(browser, reference, monkeypatch):
+    assert [box.text for box in reference.boxes if box.text] == TEXTS
+    monkeypatch.setattr("sandboxes.pages.tab.seen", lambda *_: pytest.fail("No picture is needed here."))
+    (again,) = browser.render([Page(REFERENCE + "<!-- again -->")])
+    assert compare(again, reference).score.total == 1.0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_right_page_that_is_hidden_scores_below_half(browser, reference, name):
+    (rendering,) = browser.render([Page(REFERENCE + HIDDEN[name])])
+    assert not {box.text for box in rendering.boxes} & set(TEXTS), [box for box in rendering.boxes if box.text]
+    assert compare(rendering, reference).score.total < 0.5
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "style",
+    [
+        "header{position:sticky;top:0}",
+        "p{opacity:.8;filter:contrast(.9)}",
+        "main{transform:translateX(3px)}",
+        "h1{background:linear-gradient(red,blue);-webkit-background-clip:text;color:transparent}",
+        "header{background-image:url(https://picsum.photos/800/200)}",
+        "main{overflow:hidden;position:relative}",
+        "p{text-shadow:1px 1px 2px black;transition:color 9s;animation:x 9s}",
+        "button{background:#060;color:white;border:0}",
+    ],
+)
+def test_what_is_looked_at_and_seen_stays(browser, style):
+    (rendering,) = browser.render([Page(f"{REFERENCE}<style>{style}</style><div style='opacity:.9'></div>")])
+    assert [box.text for box in rendering.boxes if box.text] == TEXTS
+    assert [box.kind for box in rendering.boxes if box.kind in ("image", "control")] == ["image", "control", "control"]
+    for box in rendering.boxes:
+        assert box.parent < rendering.boxes.index(box)
+
+
+@pytest.mark.browser
+def test_pictures_of_a_pixel_or_of_nothing_are_not_seen(browser):
+    nothing = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+    page = f"<p>Two pictures</p><img src='{nothing}' width=300 height=200><svg width=200 height=100></svg><img src='https://picsum.photos/1/1'>"
+    (rendering,) = browser.render([Page(page)])
+    assert [box.kind for box in rendering.boxes] == ["text"]
+
+
+@pytest.mark.browser
+def test_half_of_a_page_is_half_of_it(browser, reference):
+    half = '<div style="position:fixed;top:0;left:0;right:0;height:120px;background:white"></div>'
+    (rendering,) = browser.render([Page(REFERENCE + half)])
+    assert [box.text for box in rendering.boxes if box.text] == TEXTS[1:]
+
+
+STYLE = {name: harmless[0] for name, harmless in what_is_seen.HARMLESS.items()} | {"z-index": "auto", "box-shadow": "none"}
+
+
+@pytest.mark.parametrize("name", STYLE)
+def test_every_style_that_may_hide_is_noticed(name):
+    assert not may_hide("p", STYLE)
+    assert may_hide("p", STYLE | {name: {"z-index": "-1", "box-shadow": "rgb(0, 0, 0) 0px 0px 0px 900px"}.get(name, "other")})
+
+
+def test_shadows_that_stay_near_and_pictures_with_their_own_sides_hide_nothing():
+    near = {"box-shadow": "rgba(0, 0, 0, 0.1) 0px 4px 6px -1px", "z-index": "5"}
+    assert not may_hide("p", STYLE | near) and not may_hide("img", STYLE | {"overflow-x": "clip"})
+    assert may_hide("p", STYLE | {"overflow-x": "clip"}) and may_hide("svg", STYLE)
+
+
+def test_boxes_that_lie_on_each_other_or_match_their_ground_are_looked_at():
+    page = Box("block", "div", 0, 0, 400, 300, background=(255, 255, 255))
+    text = Box("text", "p", 10, 10, 100, 20, text="A", parent=0)
+    assert hides_nothing([page, text])
+    assert not hides_nothing([page, text, Box("block", "div", 50, 15, 300, 100, background=(0, 0, 0))])
+    assert hides_nothing([page, text, Box("block", "div", 110, 10, 300, 100, background=(0, 0, 0))])
+    assert not hides_nothing([page, Box("text", "p", 10, 10, 100, 20, text="A", colour=(240, 250, 250), parent=0)])
+    assert not hides_nothing([page] * (what_is_seen.MANY + 1))
