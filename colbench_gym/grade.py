@@ -14,6 +14,7 @@ What is printed is plain ASCII, a line for each thing said: text of rows, progra
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -31,12 +32,14 @@ from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UNGRADABLE, Score, UnitTests
 from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_rows, task_from_row
 from colbench_gym.tasks.task import Task
+from sandboxes.cpus import usable_cpus
 
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
 _SHOWN_OUTCOMES = 20
 _REPORT_EVERY_S = 5.0
+MAX_WORKERS = 1024
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,28 @@ def _one_line(text: object) -> str:
     return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
+def _cannot_take_scores(out: Path, file: Path) -> str:
+    """What is wrong with a file for the scores; "" where nothing is.
+
+    Raises:
+        ValueError, OSError: If the system knows no such file, nor could it.
+    """
+    if not out.parent.is_dir():
+        return f"--out names a folder that does not exist: {str(out.parent)!r}"
+    if not out.name or out.is_dir():
+        return f"--out must name a file, got the folder {str(out)!r}"
+    with contextlib.suppress(FileNotFoundError):
+        _partial(out).lstat()  # a name that no file can have
+    if out.exists() and file.exists() and out.samefile(file):
+        return f"--out would overwrite the trajectories in {str(file)!r}; name another file"
+    return ""
+
+
+def _partial(out: Path) -> Path:
+    """Where scores are written first; what a run that was killed has left there, the next one writes over."""
+    return out.with_name(f".{out.name}.partial")
+
+
 class _Progress:
     """Tells on standard error how far grading is: in place on a terminal, else a line now and then."""
 
@@ -179,7 +204,7 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
     if not total:
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
     summary, progress = Summary(), _Progress(total, sys.stderr)
-    partial = out.with_name(f".{out.name}.partial")  # of a run that was killed, the next one writes over it
+    partial = _partial(out)
     try:
         with partial.open("w", encoding="utf-8") as lines:
             for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
@@ -207,17 +232,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default="module",
         help="module: programs are modules (default); reference, also called released: the released grader's verdicts",
     )
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="programs at once (default: one per core)")
+    parser.add_argument(
+        "--workers", type=int, default=usable_cpus(), help="programs at once (default: one per core that may be used)"
+    )
     parser.add_argument(
         "--on-error", "--on_error", choices=("raise", "skip"), default="raise", help="what a malformed row does"
     )
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error(f"--workers must be positive, got {given.workers}")
-    if not given.out.parent.is_dir():
-        parser.error(f"--out names a folder that does not exist: {str(given.out.parent)!r}")
-    if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
-        parser.error(f"--out would overwrite the trajectories in {str(given.file)!r}; name another file")
+    if given.workers > MAX_WORKERS:
+        parser.error(f"--workers must be at most {MAX_WORKERS}, got {given.workers}")
+    try:
+        if reason := _cannot_take_scores(given.out, given.file):
+            parser.error(reason)
+    except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder that may not be read
+        parser.error(
+            f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
+        )
     try:
         name, reason = sandboxes.resolve(given.sandbox)
         print(_one_line(f"sandbox: {name} ({reason})"), file=sys.stderr)

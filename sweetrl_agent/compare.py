@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from sandboxes.cpus import usable_cpus
 from sweetrl_agent.compare_checks import check, own_settings
-from sweetrl_agent.processes import usable_cpus
 from sweetrl_agent.train import conclude, parse_parts, prepare_process, refuse
 
 if TYPE_CHECKING:

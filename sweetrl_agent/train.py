@@ -16,7 +16,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.processes import usable_cpus, yield_idle_threads
+from sandboxes.cpus import usable_cpus
+from sweetrl_agent.processes import yield_idle_threads
 
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run

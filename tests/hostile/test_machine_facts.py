@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from sweetrl_agent.processes import cgroup_cpus, usable_cpus
+from sandboxes.cpus import cgroup_cpus, usable_cpus
 from sweetrl_agent.run import git_commit, versions
 
 ALONE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
 
 
 def test_cores_follow_the_affinity():
-    program = ALONE + "from sweetrl_agent.processes import usable_cpus; print(usable_cpus())"
+    program = ALONE + "from sandboxes.cpus import usable_cpus; print(usable_cpus())"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "1\n"
     assert 1 <= usable_cpus() <= len(os.sched_getaffinity(0))
 

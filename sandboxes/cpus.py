@@ -1,0 +1,49 @@
+"""How many cores this process may use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def usable_cpus() -> int:
+    """Cores that this process may use: those of its affinity, and no more than the quota of its control group, rounded down to a whole one."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(affinity, cgroup_cpus() or affinity)
+
+
+def cgroup_cpus(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Whole cores of the smallest CPU quota around this process, at least 1; None without a quota.
+
+    Args:
+        own: Lists the control groups of this process.
+        root: Where they are mounted: version 2, version 1, or both.
+    """
+    quotas = [quota for folder in _cgroup_folders(own, root) if (quota := _quota(folder)) is not None]
+    return max(1, int(min(quotas))) if quotas else None
+
+
+def _cgroup_folders(own: Path, root: Path) -> Iterator[Path]:
+    """The control group and all around it. In a container, whose own group is mounted at the root, only that is there."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for controllers, _, path in (line.partition(":")[2].partition(":") for line in lines):
+        if not controllers or "cpu" in controllers.split(","):
+            mount = root / controllers
+            inside = Path(path.lstrip("/"))
+            yield from (mount / folder for folder in (inside, *inside.parents))
+
+
+def _quota(folder: Path) -> float | None:
+    """Cores by the files of a control group; None where it sets no quota."""
+    with contextlib.suppress(OSError, ValueError):  # "max", or no such file
+        quota, period = map(int, (folder / "cpu.max").read_text().split())
+        return quota / period
+    with contextlib.suppress(OSError, ValueError):
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else None
+    return None
