@@ -252,11 +252,34 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
+    keep_own_settings(run, given.algorithms, own_settings(given))
     run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:
         small = scaled_run(run, count)
         say(f"seed {run.seed}: the first {count} trajectories")
         run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)), say)
+
+
+def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> None:
+    """Note the settings that algorithms have for themselves -> own_settings.json.
+
+    Raises:
+        ValueError: If one of the algorithms has begun with others, or with none.
+    """
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+    from sweetrl_agent.files import read_object, write_json
+
+    path = run.path("own_settings.json")
+    before = read_object(path)
+    for name in algorithms:
+        has_begun = run.own(name, "scores.jsonl").exists() or any(run.is_done(stage) for stage in ALGORITHMS[name].stages)
+        if has_begun and before.get(name, {}) != own.get(name, {}):
+            raise ValueError(
+                f"{name!r} has begun in {run.folder} with `own_settings` {before.get(name, {})}, not {own.get(name, {})}; give the same, or "
+                "another `--output`."
+            )
+    if (after := {**before, **own}) != before:
+        write_json(path, after)
 
 
 def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:

@@ -225,6 +225,19 @@ def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
     assert compare.main([*_arguments(folder), *asked, "--rft_epochs", "3"]) == 2
 
 
+def test_settings_of_its_own_are_fixed_when_an_algorithm_has_begun(make_run):
+    run, longer = make_run(), {"no_hidden": {"critic_epochs": 4}}
+    compare.keep_own_settings(run, ["sweet", "no_hidden"], {"no_hidden": {"critic_epochs": 2}})
+    compare.keep_own_settings(run, ["sweet", "no_hidden"], longer)
+    run.path("no_hidden").mkdir()
+    run.own("no_hidden", "scores.jsonl").touch()
+    compare.keep_own_settings(run, ["no_hidden", "sweet"], longer)
+    compare.keep_own_settings(run, ["sweet"], {})  # it is not asked about
+    for own in ({}, {"no_hidden": {"critic_epochs": 1}}):
+        with pytest.raises(ValueError, match=r"^'no_hidden' has begun in .* with `own_settings` \{'critic_epochs': 4\}, not "):
+            compare.keep_own_settings(run, ["no_hidden"], own)
+
+
 def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_path, capsys):
     folder = tmp_path / "copy"
     shutil.copytree(finished, folder, symlinks=True)
