@@ -14,7 +14,15 @@ from typing import Any
 
 import sandboxes
 from sweetrl_agent.credit import FORMS
-from sweetrl_agent.setting_checks import check_servers, check_types, refuse_secrets, require, require_file, require_folder
+from sweetrl_agent.setting_checks import (
+    check_bounds,
+    check_servers,
+    check_types,
+    refuse_secrets,
+    require,
+    require_file,
+    require_folder,
+)
 
 #: Environments, and the settings whose defaults are others than below.
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
@@ -37,20 +45,6 @@ _FIRST_STAGE = {
 _FIRST_STAGE_OF_PREFIX = {
     "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate",
 }  # fmt: skip
-
-
-#: Least values that make sense; 0 often stands for "all" or "automatic".
-_LEAST: dict[float, str] = {
-    0: "threads ray_workers max_void max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
-    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
-    0.01: "temperature",
-    1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
-    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch ppo_steps dqn_steps",
-    2: "trajectories_per_task num_candidates reinforce_group",
-    32: "tiny_hidden_size",
-    300: "tiny_vocab_size",
-}
 
 
 def option(default: Any, text: str) -> Any:
@@ -340,7 +334,7 @@ class Config:
         if is_for != self.task.env:
             raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
-        self._check_bounds()
+        check_bounds(self._flat(), [setting.name for setting in fields(BaselineArguments)])
         for name, batch, micro in (
             ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
             ("actor", self.actor.actor_batch, self.actor.actor_micro_batch),
@@ -354,24 +348,6 @@ class Config:
                 f"The tiny model learns to converse on the embedded tasks only, got `tasks`={self.task.tasks!r}; "
                 "give a pretrained chat model with `--model`."
             )
-
-    def _check_bounds(self) -> None:
-        settings = self._flat()
-        for least, names in _LEAST.items():
-            for name in names.split():
-                if settings[name] < least:
-                    raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
-        for setting in fields(BaselineArguments):
-            if settings[setting.name] < 0:
-                raise ValueError(f"`{setting.name}` must be at least 0, got {settings[setting.name]}.")
-        if settings["seed"] < 0:
-            raise ValueError(f"`seed` must be at least 0, got {settings['seed']}.")
-        if not 0 < self.actor.pair_quantile <= 0.5:
-            raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {self.actor.pair_quantile}.")
-        if self.run.max_void > 1:
-            raise ValueError(f"`max_void` is a share of the episodes, at most 1, got {self.run.max_void}.")
-        if self.collect.min_best > 1:
-            raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {self.collect.min_best}.")
 
     @property
     def is_tiny(self) -> bool:
