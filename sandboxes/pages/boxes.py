@@ -15,11 +15,11 @@ from sandboxes.pages.seen import HARMLESS, hides_nothing, may_hide
 from sandboxes.pages.styles import number, solid_colour
 
 #: Computed styles that the snapshot must hold, in this order.
-STYLES = (
+STYLES = tuple(dict.fromkeys((
     "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
     "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color", "box-shadow",
-    "-webkit-text-fill-color", "z-index", *(name for name in HARMLESS if name not in ("opacity", "background-image")),
-)  # fmt: skip
+    "-webkit-text-fill-color", "z-index", *HARMLESS,
+)))  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
     **dict.fromkeys(("input", "textarea", "select", "button"), "control"),
