@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweetrl_agent import collection, evaluation, imitation, imitation_stage
+from sweetrl_agent import collection, episode_files, evaluation, imitation, imitation_stage
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
 from sweetrl_agent.run import Run
 
@@ -62,8 +62,7 @@ def four_threads():
 @pytest.mark.usefixtures("four_threads")
 def test_the_agent_leaves_browsers_their_cores(env, left, make_run, monkeypatch):
     run, seen = make_run("embedded:test[:2]", env=env), []
-    for module in (collection, evaluation):
-        monkeypatch.setattr(module, "in_order", lambda *_: seen.append(torch.get_num_threads()) or iter(()))
+    monkeypatch.setattr(episode_files, "in_order", lambda *_: seen.append(torch.get_num_threads()) or iter(()))
     collection.collect(run)
     evaluation.record(run, run.path("evaluation.jsonl"), {"agent": "start"}, run.test, lambda: None, "evaluate")
     assert seen == [left, left] and torch.get_num_threads() == 4
