@@ -22,6 +22,10 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
 
 
+class NothingToLearnError(TaskError):
+    """What was collected holds nothing that the algorithm learns from. The main job ends with it; a comparison leaves the start as it is."""
+
+
 def collect(run: Run) -> None:
     """K trajectories of every training task -> trajectories.jsonl."""
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)

@@ -300,7 +300,10 @@ def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, An
     for name in algorithms:
         algorithm = ALGORITHMS[name]
         steps += [(stage, stages()[stage]) for stage in algorithm.shared]
-        steps += [(stage, _with_settings(function, own.get(name))) for stage, function in algorithm.stages.items()]
+        steps += [
+            (stage, _or_unchanged(_with_settings(function, own.get(name)), algorithm.policy))
+            for stage, function in algorithm.stages.items()
+        ]
         steps.append((f"evaluate {name}", partial(_evaluate, name=name)))
     return steps
 
@@ -308,6 +311,20 @@ def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, An
 def _with_settings(function: Callable[[Run], None], changed: Mapping[str, Any] | None) -> Callable[[Run], None]:
     """A step on the run with an algorithm's own settings, if it has any."""
     return (lambda run: function(run.with_settings(changed))) if changed else function
+
+
+def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run], None]:
+    """A step that notes where there is nothing to learn: one seed of one algorithm must not end a comparison, nor be left out of it."""
+
+    def step(run: Run) -> None:
+        from sweetrl_agent.collection import NothingToLearnError
+
+        try:
+            function(run)
+        except NothingToLearnError as error:
+            run.leave_unchanged(policy, str(error))
+
+    return step
 
 
 def _evaluate(run: Run, name: str) -> None:

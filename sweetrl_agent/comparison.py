@@ -166,7 +166,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
         "versions": versions(),
-        "notes": [ON_ACTS] if any(ALGORITHMS[name].loads for name in given.algorithms) else [],
+        "notes": _notes(given.algorithms, runs),
     }
     if given.own_settings:
         results["own_settings"] = json.loads(given.own_settings)
@@ -184,6 +184,17 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         others = [dials.read_results(folder) for folder in given.dials]
         results["dials"] = dials.summarize([*others[: given.dial_place], results, *others[given.dial_place :]])
     return results
+
+
+def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """What is to be said beside the numbers."""
+    left = [
+        f"{ALGORITHMS[name].title} left the start as it was on seed {run.seed}. {run.unchanged[ALGORITHMS[name].policy]}"
+        for name in algorithms
+        for run in runs
+        if ALGORITHMS[name].policy in run.unchanged
+    ]
+    return [*([ON_ACTS] if any(ALGORITHMS[name].loads for name in algorithms) else []), *left]
 
 
 def _round(value: Any) -> float:

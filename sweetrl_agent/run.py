@@ -59,6 +59,7 @@ class Run:
         path = self.folder / "config.yaml"
         self.seconds: dict[str, float] = _read(self.folder / "seconds.json")
         self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
+        self.unchanged: dict[str, str] = read_object(self.folder / "unchanged.json")
         if path.exists():
             self._refuse_what_is_fixed(path)
         if config.run.replay_void:
@@ -115,6 +116,11 @@ class Run:
         write_json(self.folder / "peak_mib.json", self.peak_mib)
         self.seconds[name] = round(time.monotonic() - start, 1)
         write_json(self.folder / "seconds.json", self.seconds)
+
+    def leave_unchanged(self, policy: str, why: str) -> None:
+        """Note that an algorithm has learnt nothing: its agent, which the folder `policy` would hold, is the start."""
+        self.unchanged[policy] = why
+        write_json(self.folder / "unchanged.json", self.unchanged)
 
     def with_settings(self, changed: Mapping[str, Any]) -> Run:
         """The run with settings of its own for one algorithm's stages; files and records are the same."""

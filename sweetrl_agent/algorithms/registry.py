@@ -52,10 +52,10 @@ class Algorithm:
     loads: Callable[[Run], Policy] | None = None
 
     def load(self, run: Run) -> Policy:
-        """Its agent."""
+        """Its agent, which is the start where it has learnt nothing."""
         if self.loads is not None:
             return self.loads(run)
-        path = str(run.path(self.policy)) if self.policy else run.start_model
+        path = str(run.path(self.policy)) if self.policy and self.policy not in run.unchanged else run.start_model
         return load_policy(path, run.start_model, run.config.model, self.begins)
 
     def loader(self, run: Run) -> Callable[[], Policy]:

@@ -13,9 +13,8 @@ from typing import Any
 from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
-from colbench_gym.errors import TaskError
 from sweetrl_agent.chat import system_message
-from sweetrl_agent.collection import iter_trajectories
+from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
@@ -38,7 +37,7 @@ def train(run: Run) -> None:
     """trajectories.jsonl -> rft/agent/.
 
     Raises:
-        TaskError: If no trajectory succeeded.
+        NothingToLearnError: If no trajectory succeeded.
     """
     config, folder = run.config.baselines, run.path(POLICY)
     set_seed(run.seed)
@@ -46,7 +45,7 @@ def train(run: Run) -> None:
     instructions = system_message(system_prompt(run.config.model))
     kept = best_of_each_task(iter_trajectories(run), run.world.grade, run.config.collect.min_best)
     if not kept:
-        raise TaskError(
+        raise NothingToLearnError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "
             "start another run with more tasks, more imitation, or a better model."
         )

@@ -25,10 +25,10 @@ from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig
 
-from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
-from sweetrl_agent.collection import iter_trajectories
+from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.models import load_policy, load_tokenizer, start_model, system_prompt
 from sweetrl_agent.pairs import turn_pairs
@@ -126,13 +126,13 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     """turn_pairs.jsonl -> policy/.
 
     Raises:
-        TaskError: If there is no pair, for the critic gives different candidates of a turn the same credit.
+        NothingToLearnError: If there is no pair, for the critic gives different candidates of a turn the same credit.
     """
     config, folder = run.config.actor, run.own(critic, "policy")
     if not count_rows(run.own(critic, "turn_pairs.jsonl")):
-        raise TaskError(
+        raise NothingToLearnError(
             f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
-            "Sample more turns by `--num_states`, or compare without it."
+            "Sample more turns by `--num_states`."
         )
     stage = stage_name("actor", critic)
     set_seed(run.seed)

@@ -35,7 +35,7 @@ def summarize(every: Sequence[Mapping[str, Any]]) -> list[Row]:
     """A row for each comparison, in the order given: its dial's "name" and "tasks", and for each algorithm its numbers on the test split."""
     return [
         {
-            "name": dial_of_source(results["tasks"]["train"]).name,
+            "name": _name(results),
             "tasks": results["tasks"]["test"],
             "algorithms": {
                 name: {number: splits["test"][number] for number in NUMBERS} for name, splits in results["algorithms"].items()
@@ -44,3 +44,9 @@ def summarize(every: Sequence[Mapping[str, Any]]) -> list[Row]:
         }
         for results in every
     ]
+
+
+def _name(results: Mapping[str, Any]) -> str:
+    """The dial's name, and the turns where `max_turns` took the place of the dial's own."""
+    name, turns = dial_of_source(results["tasks"]["train"]).name, results["settings"].get("max_turns")
+    return f"{name}, {turns} turns" if turns else name

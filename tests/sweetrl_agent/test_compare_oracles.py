@@ -1,4 +1,4 @@
-"""SWEET-RL by the oracles in a comparison, on candidates with a known order; and a critic that prefers nothing, which is named."""
+"""SWEET-RL by the oracles in a comparison, on candidates with a known order; and a critic that prefers nothing, which leaves the start as it is."""
 
 from __future__ import annotations
 
@@ -66,12 +66,18 @@ def test_the_oracles_rank_candidates_and_train_actors(begun, capsys):
     assert "advantage of the task (oracle)" in capsys.readouterr().out
 
 
-def test_a_critic_without_a_preference_is_named_and_what_others_made_is_kept(begun, capsys):
+def test_a_critic_without_a_preference_leaves_the_start_as_it_is_and_the_comparison_says_so(begun, capsys):
     """The tiny start as judge says the same letter in both orders, which counts for nothing."""
-    assert compare.main(_arguments(begun, "zero_shot", "judge")) == 2
-    assert capsys.readouterr().err.endswith(
-        "error: 1 of 1 seeds could not be done, and leaving them out would flatter the algorithms; what the others made is kept. "
-        "seed 0: The critic 'judge' prefers no candidate to another at any turn, so there is nothing to train the actor on. "
-        "Sample more turns by `--num_states`, or compare without it.\n"
+    assert compare.main(_arguments(begun, "zero_shot", "judge")) == 0
+    results = json.loads((begun / "results.json").read_text())
+    start, judge = (results["algorithms"][name]["test"] for name in ("zero_shot", "judge"))
+    assert judge["n"] == start["n"] == 2
+    said = (
+        "SWEET-RL, LLM as judge left the start as it was on seed 0. The critic 'judge' prefers no candidate to another at any turn, so there is "
+        "nothing to train the actor on. Sample more turns by `--num_states`."
     )
-    assert "rank judge" in json.loads((begun / "seed_0" / "seconds.json").read_text())
+    assert results["notes"] == [said]
+    assert said in capsys.readouterr().out and not (begun / "seed_0" / "judge" / "policy").exists()
+    episodes = {name: [row["dialogue_history"] for row in read_rows(begun / "seed_0" / "evaluation.jsonl") if row["agent"] == name]
+                for name in ("zero_shot", "judge")}  # fmt: skip
+    assert episodes["judge"] == episodes["zero_shot"]

@@ -70,6 +70,13 @@ def test_a_row_holds_the_dial_and_the_numbers_on_test_tasks(folders):
     assert [pair["split"] for pair in row["paired"]] == ["test"]
 
 
+def test_a_row_says_the_turns_that_took_the_place_of_the_dials_own():
+    results = _results("hard", 0.5)
+    results["settings"]["max_turns"] = 9
+    (row,) = summarize([results])
+    assert row["name"] == "hard, 9 turns"
+
+
 @pytest.mark.parametrize(
     ("place", "names"),
     [(0, ["standard", "easy", "hard"]), (1, ["easy", "standard", "hard"]), (2, ["easy", "hard", "standard"])],
