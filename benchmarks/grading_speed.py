@@ -1,14 +1,14 @@
-"""Gradings per second: sandboxes beside the unsafe way, in one run, as ratios of medians.
+"""Gradings per second: `python -m colbench_gym.grade`, start-up included, beside the unsafe way, in one run, as ratios of medians.
 
-    python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker docker-run] [--answers 16] [--distinct]
-        [--repeats 3]
+    python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker docker-run] [--answers 11] [--distinct]
+        [--repeats 3] [--out RESULTS.json]
 
 Every task gets answers that are right (the reference as it is, commented, fenced), wrong (one place of the reference changed) and
 malformed. The unsafe way is what ColBench's released grader does, in words of our own: reference and answer are executed in one
-process, anew for each call, under a one-second alarm. The sandboxes compute what a reference returns once and grade an answer
-that they have seen for the task from memory: the line above the table says how many answers are different programs, and
-`--distinct` makes all of them so. "docker-run" is a container per answer, locked down alike, which prints what the calls give: the
-first 20 answers tell its rate.
+process, anew for each call, under a one-second alarm; its own start-up is not counted. The sandboxes compute what a reference returns
+once and grade an answer that they have seen for the task from memory: the line above the table says how many answers are different
+programs, and `--distinct` gives every one a constant of its own, so that all of them are. "docker-run" is a container per answer, locked
+down alike, which prints what the calls give: the first 20 answers tell its rate.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ import argparse
 import ast
 import contextlib
 import io
+import json
 import multiprocessing
 import os
 import platform
 import random
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-import sandboxes
 from colbench_gym.python_source import parse_source
-from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
+from colbench_gym.tasks.rows import row_from_task
 
 Answers = Sequence[tuple[Task, str]]
 CONTAINERS = 20
@@ -119,20 +122,18 @@ def unsafe_seconds(answers: Answers) -> float:
 # ---- the sandboxes -------------------------------------------------------------------------------------------------------
 
 
-def sandbox_seconds(name: str, workers: int, answers: Answers) -> float:
-    """Time to grade all answers with a warm pool and no known references."""
+def grade_seconds(name: str, workers: int, file: Path) -> float:
+    """Time of the command on a file of trajectories, from its start to its end."""
+    command = [sys.executable, "-m", "colbench_gym.grade", str(file), "--out", f"{file}.scores", "--sandbox", name]
     started = time.perf_counter()
-    with sandboxes.make(name, workers=workers) as sandbox:
-        sandbox.run([sandboxes.Program("", ("1",))] * 4 * workers)  # all runners are up
-        warm = time.perf_counter() - started
-        grader = UnitTests(sandbox)
-        started = time.perf_counter()
-        grader.score(*answers[0])
-        first = time.perf_counter() - started
-        started = time.perf_counter()
-        grader.score_many(answers)
-        print(f"  {name}: pool warm after {warm:.2f} s, first verdict {first * 1000:.0f} ms", flush=True)
-        return time.perf_counter() - started
+    subprocess.run([*command, "--workers", str(workers)], check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def with_constant(answer: str, number: int) -> str:
+    """The answer with a constant of its own: another program, not another text of the same one."""
+    fence, line = "```python\n", f"NUMBER = {number}\n"
+    return answer.replace(fence, fence + line, 1) if fence in answer else line + answer
 
 
 def docker_run_seconds(answers: Answers) -> float:
@@ -164,7 +165,8 @@ def main() -> None:
     parser.add_argument("--tasks", required=True, help="ColBench rows or another task source")
     parser.add_argument("--backends", nargs="+", default=["embedded"])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--answers", type=int, default=16, help="answers for each task")
+    parser.add_argument("--out", type=Path, help="JSON of the figures")
+    parser.add_argument("--answers", type=int, default=11, help="answers for each task")
     parser.add_argument("--distinct", action="store_true", help="make every answer a program of its own")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
@@ -172,22 +174,35 @@ def main() -> None:
     tasks = load_tasks(given.tasks, "skip")
     answers = [pair for task in tasks for pair in answers_to(task, given.answers, rng)]
     if given.distinct:
-        answers = [(task, f"{answer}\n# {i}") for i, (task, answer) in enumerate(answers)]
+        answers = [(task, with_constant(answer, i)) for i, (task, answer) in enumerate(answers)]
     distinct = len({(task.id, answer) for task, answer in answers})
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {len(tasks)} tasks, {len(answers)} answers, "
-          f"{distinct} distinct")  # fmt: skip
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    print(f"{machine}; {len(tasks)} tasks, {len(answers)} answers, {distinct} distinct", flush=True)
     seconds: dict[str, list[float]] = {name: [] for name in ("unsafe", *given.backends)}
-    for _ in range(given.repeats):
-        seconds["unsafe"].append(unsafe_seconds(answers))
-        for name in given.backends:
-            is_pool = name != "docker-run"
-            seconds[name].append(sandbox_seconds(name, given.workers, answers) if is_pool else docker_run_seconds(answers))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "trajectories.jsonl")
+        file.write_text("".join(json.dumps({"task": row_from_task(task), "answer": answer}) + "\n" for task, answer in answers))
+        for _ in range(given.repeats):
+            seconds["unsafe"].append(unsafe_seconds(answers))
+            for name in given.backends:
+                is_pool = name != "docker-run"
+                seconds[name].append(grade_seconds(name, given.workers, file) if is_pool else docker_run_seconds(answers))
     unsafe = statistics.median(seconds["unsafe"])
     print(f"{'':10} {'gradings/s':>11} {'of unsafe':>10}   runs")
     for name, values in seconds.items():
         rates = ", ".join(f"{len(answers) / value:.1f}" for value in values)
         median = statistics.median(values)
         print(f"{name:10} {len(answers) / median:11.1f} {unsafe / median:10.3f}   {rates}")
+    if given.out:
+        ratios = {name: round(unsafe / statistics.median(values), 3) for name, values in seconds.items()}
+        result = {
+            "command": sys.argv[1:],
+            "machine": machine,
+            "answers": len(answers),
+            "distinct": distinct,
+            "seconds": seconds,
+        }
+        given.out.write_text(json.dumps({**result, "of_unsafe": ratios}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

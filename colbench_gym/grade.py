@@ -19,8 +19,9 @@ import json
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -37,6 +38,8 @@ from sandboxes.cpus import usable_cpus
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
+#: So that runners have programs of the next batch while the last ones of a batch run.
+_BATCHES_AT_ONCE = 2
 _SHOWN_OUTCOMES = 20
 _REPORT_EVERY_S = 5.0
 MAX_WORKERS = 1024
@@ -86,10 +89,25 @@ def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iter
     Raises:
         SandboxError: If the sandbox failed.
     """
-    while batch := list(islice(attempts, _ROWS_AT_ONCE)):
-        scores = iter(unit_tests.score_many([(row.task, row.answer) for row in batch if isinstance(row, Attempt)]))
-        for row in batch:
-            yield (row.task, next(scores)) if isinstance(row, Attempt) else (None, Score(0.0, 0, MALFORMED, (), str(row)))
+    batches = iter(lambda: list(islice(attempts, _ROWS_AT_ONCE)), [])
+    pool = ThreadPoolExecutor(_BATCHES_AT_ONCE)
+    graded: deque[tuple[list[Attempt | RowError], Future[list[Score]]]] = deque()
+    try:
+        for batch in batches:
+            answers = [(row.task, row.answer) for row in batch if isinstance(row, Attempt)]
+            graded.append((batch, pool.submit(unit_tests.score_many, answers)))
+            if len(graded) == _BATCHES_AT_ONCE:
+                yield from _verdicts(*graded.popleft())
+        while graded:
+            yield from _verdicts(*graded.popleft())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _verdicts(batch: Sequence[Attempt | RowError], scores: Future[list[Score]]) -> Iterator[tuple[Task | None, Score]]:
+    verdicts = iter(scores.result())
+    for row in batch:
+        yield (row.task, next(verdicts)) if isinstance(row, Attempt) else (None, Score(0.0, 0, MALFORMED, (), str(row)))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Prog
 _START_TIMEOUT_S = 30.0
 _GRACE_S = 10.0  # what a runner may be late on a busy machine before it counts as hung
 _MAX_READY_BYTES = 1 << 16
-_SHORT_BYTES = 1 << 10
+_SHORT_BYTES = 1 << 14
 _PACKAGE = Path(__file__).parent
 _MODULES = {f"sandboxes.{name}": _PACKAGE / f"{name}.py" for name in ("frames", "files")} | {
     f"sandboxes.runner.{name}": _PACKAGE / "runner" / f"{name}.py"
@@ -202,7 +202,7 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
         return CallResult(Outcome.CRASH, wall_s=wall_s)
 
 
-@functools.lru_cache(maxsize=10_000)
+@functools.lru_cache(maxsize=4_000)
 def _short_fingerprint(payload: bytes) -> str:
     """Cached, because rival programs mostly return the same values."""
     return values.fingerprint(values.parse(payload))

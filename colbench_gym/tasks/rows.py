@@ -11,6 +11,7 @@ is one of another form. ColBench's own rows stay below a fortieth of the lengths
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +29,9 @@ MAX_TEXT_CHARS, MAX_CALLS, MAX_DEPTH = 50_000, 1_000, 200
 _SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN = 80
+#: Source that has been checked, by its hash -> head of the function. A file has many rows of a task, and is often read twice.
+_checked: dict[bytes, str] = {}
+_MOST_CHECKED = 10_000
 
 
 class RowError(TaskError):
@@ -176,23 +180,15 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     tests = fields.take("test_cases", dict, "a table of test name to call")
     if len(tests) > MAX_CALLS:
         raise RowError(path, line, fields.prefix + "test_cases", f"at most {MAX_CALLS} calls", f"{len(tests)} calls")
-    functions = [
-        node
-        for node in _parse(reference, "exec", fields, "ground_truth").body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    if not functions:
-        raise RowError(path, line, fields.prefix + "ground_truth", "source that defines a function", reference)
     for name, call in tests.items():
-        field = f"test_cases.{name}"
         if not isinstance(call, str):
-            raise RowError(path, line, fields.prefix + field, "a call of the function", call)
-        fields.check_text(field, call)
-        _parse(call.strip(), "eval", fields, field)
+            raise RowError(path, line, f"{fields.prefix}test_cases.{name}", "a call of the function", call)
+        fields.check_text(f"test_cases.{name}", call)
+    head = _checked_head(reference, tests, fields)
     return Task(
         id=f"{path.stem}/{line - 1}",
         description=description,
-        signature=_signature(description, functions[-1]),
+        signature=_signature(description, head),
         hidden=HiddenTask(reference, tuple(tests.values()), row=dict(inner)),
     )
 
@@ -227,6 +223,25 @@ def _has_text(value: str) -> bool:
     return bool(value.strip())
 
 
+def _checked_head(reference: str, tests: Mapping[str, str], fields: _Fields) -> str:
+    """Head of the function that a reference defines, after all its source and its tests' are checked; once for the rows of a task."""
+    key = hashlib.sha256(repr((reference, tuple(tests.items()))).encode()).digest()
+    head = _checked.get(key)
+    if head is None:
+        tree = _parse(reference, "exec", fields, "ground_truth")
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        if not functions:
+            raise RowError(
+                fields.path, fields.line, fields.prefix + "ground_truth", "source that defines a function", reference
+            )
+        for name, call in tests.items():
+            _parse(call.strip(), "eval", fields, f"test_cases.{name}")
+        if len(_checked) >= _MOST_CHECKED:
+            _checked.clear()
+        head = _checked[key] = f"def {functions[-1].name}({ast.unparse(functions[-1].args)})"
+    return head
+
+
 def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
     name = fields.prefix + field
     try:
@@ -240,8 +255,8 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
 
 def _is_deeper(level: list[Any], most: int, inner: Callable[[Any], Iterable[Any]]) -> bool:
     """True for a tree with more than so many levels."""
-    for _ in range(most):
-        level = [child for node in level for child in inner(node)]
+    while level and most:
+        level, most = [child for node in level for child in inner(node)], most - 1
     return bool(level)
 
 
@@ -249,9 +264,9 @@ def _inner_values(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _signature(description: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _signature(description: str, head: str) -> str:
     match = _SIGNATURE.search(description)
-    return match.group(1).rstrip().rstrip(":") if match else f"def {function.name}({ast.unparse(function.args)})"
+    return match.group(1).rstrip().rstrip(":") if match else head
 
 
 def _cut(text: str) -> str:
