@@ -1,4 +1,4 @@
-"""The report of a comparison: report.html and report.md in its folder, from results.json and the first seed's files."""
+"""The report of a comparison: report.html, report.md and its charts in its folder, from results.json and the first seed's files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_comparison(
     columns: Mapping[str, str],
     is_against_paper: bool = False,
 ) -> Path:
-    """Write both files.
+    """Write report.html, and report.md with a file for every chart.
 
     Args:
         folder: Folder of the comparison, with results.json.
@@ -60,6 +60,9 @@ def write_comparison(
         {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
     )
     write_text(folder / HTML, page)
+    for part in made:
+        for name, chart in part.chart_files().items():
+            write_text(folder / name, chart)
     write_text(folder / MARKDOWN, "\n\n".join([f"# {title}", *(part.markdown() for part in made)]) + "\n")
     return folder / HTML
 

@@ -11,7 +11,20 @@ from sweetrl_agent.reporting.markup import Html, join, tag
 
 WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 40
-NUM_COLOURS = 6
+#: Pixels between lines that are drawn side by side, and beside them; pixels of a row of the legend.
+BESIDE, NAMED_MARGIN, ROW = 7, 32, 18
+#: Of the page's light dress (`report.css`), by number.
+COLOURS = ("#7d8590", "#0072b2", "#d55e00", "#009e73", "#b3589a", "#a07800")
+NUM_COLOURS = len(COLOURS)
+_STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#62676f}.head{font-size:14px;font-weight:600;fill:#1d1f23}.name{fill:#1d1f23}"
+    ".x{text-anchor:middle}.y{text-anchor:end}.grid{stroke:#dcdee2}path{fill:none;stroke-width:2}.sample{stroke-width:2}"
+    ".whisker{stroke-width:1.5;opacity:.6}.dash-1 path,.dash-1 .sample{stroke-dasharray:6 4}.dash-2 path,.dash-2 .sample{stroke-dasharray:2 3}"
+    + "".join(
+        f".colour-{i} path,.colour-{i} line{{stroke:{colour}}}.colour-{i} circle{{fill:{colour}}}"
+        for i, colour in enumerate(COLOURS)
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -32,17 +45,45 @@ def line_chart(
         x_label: Under the axis.
         lines: What it shows.
         is_log: Places x by powers of two.
-        x_names: What stands at values of x instead of the number.
+        x_names: What stands at values of x instead of the number. Lines are then drawn side by side, so that their whiskers are.
     """
+    marks = _marks(x_label, lines, is_log, x_names)
+    view = tag("svg", tag("title", title), *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="lines")
+    legend = [
+        tag("span", tag("i", ""), line.name, class_=f"colour-{i % NUM_COLOURS} dash-{i // NUM_COLOURS}")
+        for i, line in enumerate(lines)
+    ]
+    return tag("figure", tag("h3", title), view, tag("figcaption", *legend, class_="legend"), class_="chart")
+
+
+def line_chart_file(
+    title: str, x_label: str, lines: Sequence[Line], is_log: bool = False, x_names: Mapping[float, str] = MappingProxyType({})
+) -> Html:
+    """The same as an SVG file of its own, which Markdown can show: with its title, its legend and its colours."""
+    legend = []
+    for i, line in enumerate(lines):
+        y = str(HEIGHT + ROW * i + 8)
+        sample = tag("line", x1=str(LEFT), x2=str(LEFT + 24), y1=y, y2=y, class_="sample")
+        name = tag("text", line.name, x=str(LEFT + 32), y=str(int(y) + 4), class_="name")
+        legend.append(tag("g", sample, name, class_=f"colour-{i % NUM_COLOURS} dash-{i // NUM_COLOURS}"))
+    height = HEIGHT + ROW * len(lines) + 8
+    head = tag("text", title, x=str(LEFT), y="-8", class_="head")
+    ground = tag("rect", "", x="0", y="-28", width=str(WIDTH), height=str(height + 28), fill="#fff")
+    drawn = [ground, head, *_marks(x_label, lines, is_log, x_names), *legend]
+    return tag("svg", tag("title", title), tag("style", Html(_STYLE)), *drawn, xmlns="http://www.w3.org/2000/svg",
+               viewBox=f"0 -28 {WIDTH} {height + 28}", width=str(WIDTH), role="img")  # fmt: skip
+
+
+def _marks(x_label: str, lines: Sequence[Line], is_log: bool, x_names: Mapping[float, str]) -> list[Html]:
     xs = sorted({x for line in lines for x, _, _ in line.points})
     top = max((high for line in lines for _, _, (_, high) in line.points), default=1.0)
     top = min(1.0, math.ceil(top * 10) / 10) or 1.0
     place = {x: (math.log2(x) if is_log else x) for x in xs}
     low, high = min(place.values(), default=0.0), max(place.values(), default=1.0)
-    span = (high - low) or 1.0
+    span, margin = (high - low) or 1.0, NAMED_MARGIN if x_names else 0
 
     def x_of(x: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (place[x] - low) / span
+        return LEFT + margin + (WIDTH - LEFT - RIGHT - 2 * margin) * (place[x] - low) / span
 
     def y_of(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(y, 0.0), top) / top
@@ -51,13 +92,9 @@ def line_chart(
     marks += [tag("text", x_names.get(x, f"{x:g}"), x=f"{x_of(x):.1f}", y=str(HEIGHT - BOTTOM + 16), class_="x") for x in xs]
     marks.append(tag("text", x_label, x=str((WIDTH + LEFT) / 2), y=str(HEIGHT - 6), class_="x"))
     for number, line in enumerate(lines):
-        marks.append(_line(number, [(x_of(x), y_of(y), y_of(a), y_of(b)) for x, y, (a, b) in line.points]))
-    view = tag("svg", tag("title", title), *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="lines")
-    legend = [
-        tag("span", tag("i", ""), line.name, class_=f"colour-{i % NUM_COLOURS} dash-{i // NUM_COLOURS}")
-        for i, line in enumerate(lines)
-    ]
-    return tag("figure", tag("h3", title), view, tag("figcaption", *legend, class_="legend"), class_="chart")
+        aside = BESIDE * (number - (len(lines) - 1) / 2) if x_names else 0.0
+        marks.append(_line(number, [(x_of(x) + aside, y_of(y), y_of(a), y_of(b)) for x, y, (a, b) in line.points]))
+    return marks
 
 
 def _grid(value: float, y: float) -> Html:

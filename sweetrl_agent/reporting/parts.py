@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sweetrl_agent.reporting.line_chart import Line, line_chart
+from sweetrl_agent.reporting.line_chart import Line, line_chart, line_chart_file
 from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
 
 MAX_OPEN_ROWS = 20
@@ -55,9 +55,19 @@ class Part:
         shown = [tag("div", *charts, class_="columns")] if charts else []
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
 
+    def chart_files(self) -> dict[str, str]:
+        """The charts as SVG files, by name."""
+        return {
+            f"{self.identifier}{f'_{i}' if i else ''}.svg": line_chart_file(
+                chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names
+            )
+            for i, chart in enumerate(self.charts)
+        }
+
     def markdown(self) -> str:
-        """The part as Markdown; a chart's numbers stand in its table."""
+        """The part as Markdown, which shows the charts' files; a chart's numbers stand in its table."""
         blocks = [f"## {self.title}"]
+        blocks += [f"![{chart.title}]({name})" for name, chart in zip(self.chart_files(), self.charts, strict=True)]
         for t in self.tables:
             lines = [_row(t.head), _row(["---"] * len(t.head)), *(_row(row) for row in t.rows)]
             blocks += [f"### {t.caption}", "\n".join(lines)] if t.caption else ["\n".join(lines)]

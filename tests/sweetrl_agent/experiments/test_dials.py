@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from xml.etree import ElementTree
 
 import pytest
 
@@ -156,3 +157,16 @@ def test_an_algorithm_of_one_dial_alone_has_a_row_and_no_line(folders):
     part = _dials_part(results)
     assert [line.name for line in part.charts[0].lines] == ["Zero-shot", "SWEET-RL"]
     assert [row[0] for row in part.tables[0].rows if row[1] == "rft"] == ["standard"]
+
+
+def test_the_chart_is_also_a_file_of_its_own_that_the_markdown_shows(folders):
+    results = _results("standard", 0.4)
+    results["dials"] = summarize([read_results(folder) for folder in folders.values()])
+    part = _dials_part(results)
+    (name, drawn), *others = part.chart_files().items()
+    assert name == "dials.svg" and not others and "![Success on test tasks](dials.svg)" in part.markdown()
+    tree = ElementTree.fromstring(drawn)
+    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg" and {"Zero-shot", "SWEET-RL", *QUERIES} < set(texts)
+    centres = [float(circle.get("cx")) for circle in tree.iter("{http://www.w3.org/2000/svg}circle")]
+    assert len(centres) == len({*centres}) == 2 * len(QUERIES)  # side by side, though both lines have the same values
