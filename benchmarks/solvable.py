@@ -6,6 +6,8 @@ One message holds the task's description and the sentences of all its special fa
 a fence, is decoded greedily, and ends with the block. Tasks are drawn evenly: a domain's families take turns, and so do a split's domains, but
 in ``novel`` half are of the hand-written ones. The first tasks of a longer draw are those of a shorter one with the same seed.
 
+With `--examples N` the first N tasks of a draw from ``train``, answered by their references, go before: how a model is shown a house's ways.
+
 Every measurement is added to `--output`: model, split, tasks, success with Wilson's 95% interval and tests passed with a bootstrap's. `--answers`
 keeps what was written, to be read. Models: `benchmarks/fetch_test_models.py`, or a hub's.
 """
@@ -32,7 +34,7 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
-from sweetrl_agent.chat import encode_prompt, system_message
+from sweetrl_agent.chat import Messages, encode_prompt, system_message
 from sweetrl_agent.files import Row, append_rows, write_json
 from sweetrl_agent.models import PROMPTS
 from sweetrl_agent.padding import right_padded
@@ -134,13 +136,16 @@ class Greedy:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
 
-def answer_all(writer: Greedy, tasks: Sequence[Task], instructions: str, batch: int) -> list[str]:
-    """The model's whole message to every task."""
+def worked(task: Task) -> Messages:
+    """A task and its reference, as a dialogue that goes before."""
+    answer = f"{BEGINS}{task.hidden.reference}\n{FENCE}"
+    return [{"role": "user", "content": told(task)}, {"role": "assistant", "content": answer}]
+
+
+def answer_all(writer: Greedy, tasks: Sequence[Task], before: Messages, batch: int) -> list[str]:
+    """The model's whole message to every task, after the messages of `before`."""
     begins = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
-    prompts = [
-        encode_prompt([*system_message(instructions), {"role": "user", "content": told(task)}], writer.tokenizer) + begins
-        for task in tasks
-    ]
+    prompts = [encode_prompt([*before, {"role": "user", "content": told(task)}], writer.tokenizer) + begins for task in tasks]
     texts: list[str] = []
     for first in range(0, len(tasks), batch):
         texts += [BEGINS + text for text in writer.answers(prompts[first : first + batch])]
@@ -192,6 +197,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="tasks of each split")
     parser.add_argument("--seed", type=int, default=1, help="of the draw of tasks")
     parser.add_argument("--instructions", default="plain", choices=sorted(INSTRUCTIONS))
+    parser.add_argument(
+        "--examples", type=int, default=0, help="train tasks of the same dial, answered by their references, that go before"
+    )
     parser.add_argument("--max_new_tokens", type=int, default=256)
     parser.add_argument("--batch", type=int, default=32, help="answers written at once")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/solvable.json"))
@@ -201,15 +209,18 @@ def main() -> None:
     with sandboxes.make("embedded") as sandbox:
         tests = UnitTests(sandbox)
         for split in given.splits:
-            tasks = draw(split, f"?{given.dial}" if given.dial else "", given.count, given.seed)
+            query = f"?{given.dial}" if given.dial else ""
+            tasks = draw(split, query, given.count, given.seed)
+            examples = chain.from_iterable(worked(task) for task in draw("train", query, given.examples, given.seed))
             start = time.monotonic()
-            texts = answer_all(writer, tasks, INSTRUCTIONS[given.instructions], given.batch)
+            texts = answer_all(writer, tasks, [*system_message(INSTRUCTIONS[given.instructions]), *examples], given.batch)
             numbers, rows = measured(split, tasks, texts, tests)
             record = {
                 "model": Path(given.model).name,
                 "split": split,
                 "dial": given.dial or "preset=standard",
                 "instructions": given.instructions,
+                "examples": given.examples,
                 "seed": given.seed,
                 **numbers,
                 "seconds": round(time.monotonic() - start),

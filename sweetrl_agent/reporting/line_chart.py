@@ -77,7 +77,9 @@ def line_chart_file(
 def _marks(x_label: str, lines: Sequence[Line], is_log: bool, x_names: Mapping[float, str]) -> list[Html]:
     xs = sorted({x for line in lines for x, _, _ in line.points})
     top = max((high for line in lines for _, _, (_, high) in line.points), default=1.0)
-    top = min(1.0, math.ceil(top * 10) / 10) or 1.0
+    steps = max(math.ceil(10 * min(top, 1.0)), 1)  # of ten points, or of twenty where that would be many lines
+    steps, step = (math.ceil(steps / 2), 0.2) if steps > 5 else (steps, 0.1)
+    top = steps * step
     place = {x: (math.log2(x) if is_log else x) for x in xs}
     low, high = min(place.values(), default=0.0), max(place.values(), default=1.0)
     span, margin = (high - low) or 1.0, NAMED_MARGIN if x_names else 0
@@ -88,7 +90,7 @@ def _marks(x_label: str, lines: Sequence[Line], is_log: bool, x_names: Mapping[f
     def y_of(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(y, 0.0), top) / top
 
-    marks = [_grid(top * i / 4, y_of(top * i / 4)) for i in range(5)]
+    marks = [_grid(step * i, y_of(step * i)) for i in range(steps + 1)]
     marks += [tag("text", x_names.get(x, f"{x:g}"), x=f"{x_of(x):.1f}", y=str(HEIGHT - BOTTOM + 16), class_="x") for x in xs]
     marks.append(tag("text", x_label, x=str((WIDTH + LEFT) / 2), y=str(HEIGHT - 6), class_="x"))
     for number, line in enumerate(lines):
