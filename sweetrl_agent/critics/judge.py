@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from colbench_gym.outside_text import quoted
 from sweetrl_agent.chat import Messages, encode_dialogue, encode_prompt
 from sweetrl_agent.padding import is_token, right_padded
 
@@ -21,13 +22,10 @@ QUESTION = """A colleague writes a Python function for a person and may ask them
 What was said so far:
 {transcript}
 
-The colleague's next message could be one of these two.
+The colleague's next message could be one of these two, each in quotes.
 
-[A]
-{first}
-
-[B]
-{second}
+A: {first}
+B: {second}
 
 Which of the two brings the colleague nearer to handing in exactly the function that the person has in mind? A question helps if it
 brings to light something that the colleague does not know yet and that the function depends on. An answer helps only if it is right.
@@ -87,10 +85,10 @@ class JudgeCritic:
 
 
 def question(messages: Messages, hidden: str, first: str, second: str) -> str:
-    """What the judge is asked about two candidates; without the hidden information where it is ""."""
+    """What the judge is asked about two candidates, which can neither end their quotes nor begin a line; "" is no hidden information."""
     return QUESTION.format(
         hidden=HIDDEN.format(hidden=hidden) if hidden else "",
-        transcript="\n".join(f"{_SPEAKERS.get(m['role'], m['role'])}: {m['content']}" for m in messages),
-        first=first,
-        second=second,
+        transcript="\n".join(f"{_SPEAKERS[m['role']]}: {quoted(m['content'])}" for m in messages),
+        first=quoted(first),
+        second=quoted(second),
     )

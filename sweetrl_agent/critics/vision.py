@@ -17,6 +17,7 @@ from torch import Tensor
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.scoring.pages import current_page
+from colbench_gym.simulators.transcript import transcript
 from sandboxes.browser import Browser
 from sandboxes.pages import Page, Rendering
 from sweetrl_agent.chat import Messages
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Longest side of the pictures that the model is given, in pixels; its processor may shrink them further.
 MAX_SIDE = 896
+#: Characters of what was said after the request, see `transcript`.
+MAX_CHARS = 20_000
 _LED_BY_WANTED = "The first picture is the page that is wanted, the second the page that is shown.\n\n"
 _ALONE = "The picture is the page that is shown.\n\n"
 #: A dialogue up to and with an agent's turn, and what the critic is told: the source of the page in mind, or "".
@@ -64,7 +67,7 @@ class Views:
         conversations = []
         for (messages, hidden), page, reference in zip(views, pages, wanted, strict=True):
             pictures = [_picture(rendering) for rendering in ([reference, page] if hidden else [page])]
-            text = (_LED_BY_WANTED if hidden else _ALONE) + Dialogue.from_dicts(list(messages)).transcript()
+            text = (_LED_BY_WANTED if hidden else _ALONE) + transcript(Dialogue.from_dicts(list(messages)), MAX_CHARS)
             content = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
             conversations.append([{"role": "user", "content": content}])
         encoded: dict[str, Tensor] = dict(
