@@ -48,7 +48,7 @@ def pair_outcomes(run: Run) -> None:
     ))  # fmt: skip
     if not seen.counts["outcome_pairs"]:
         path.unlink()
-        lower = "Lower `--min_best` and go on in this folder, or start" if config.min_best > 0 else "Start"
+        lower = "Lower `--min_best` and go on in this folder, or start" if 0 < seen.best < config.min_best else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
             f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more imitation, or a better model."

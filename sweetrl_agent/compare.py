@@ -102,6 +102,8 @@ def plan(given: CompareArguments, config: Config) -> int:
     left = [[name for name in steps if not run.is_done(name)] for run in runs]
     for run, names in zip(runs, left, strict=True):
         print(f"seed {run.seed}: {', '.join(names) or 'nothing is left to do'}")
+    if runs[0].other_dials:
+        print(runs[0].other_dials)
     most = len(runs[0].tasks) * config.collect.trajectories_per_task
     for count in given.scaling:
         if count > most:
@@ -252,6 +254,8 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
+    if run.other_dials:
+        say(run.other_dials)
     keep_own_settings(run, given.algorithms, own_settings(given))
     run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:

@@ -144,7 +144,13 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
             f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:10.4f} "
             f"{row['seeds_ahead']:12}"
         )
-    lines.append("\n* of these very agents; the intervals hold for the algorithms, and are wide with two or three seeds")
+    is_single = all(score["seeds"] < 2 for splits in results["algorithms"].values() for score in splits.values())
+    holds = (
+        "so do the intervals, for one seed says nothing of other runs of an algorithm"
+        if is_single
+        else "the intervals hold for the algorithms, and are wide with two or three seeds"
+    )
+    lines.append(f"\n* of these very agents; {holds}")
     lines += results.get("notes", [])
     return "\n".join(lines)
 

@@ -24,6 +24,7 @@ import yaml
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task
+from colbench_gym.tasks.embedded import dial_of_source, with_dial
 from sweetrl_agent.config import Config, TaskArguments, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
@@ -66,7 +67,7 @@ class Run:
             self._reopen_played()
         if is_first() and not is_dry:
             write_text(path, settings)
-            write_json(self.folder / "versions.json", versions())
+            self._note_versions(self.folder / "versions.json")
         self.world = WORLDS[config.task.env]
         self.train, self.held_out = load_splits(config)
 
@@ -80,6 +81,17 @@ class Run:
                 f"{path} holds other settings than these, and its files were made with them ({listed}); "
                 "give the same settings to go on with that run, or another `--output` to start one."
             )
+
+    def _note_versions(self, path: Path) -> None:
+        """What the run was begun with; under "later" what else it was gone on with, in order."""
+        before, now = read_object(path), versions()
+        first, later = (
+            {name: value for name, value in before.items() if name != "later"} or now,
+            list(before.get("later") or ()),
+        )
+        if now != first and now not in later:
+            later = [*later, now]
+        write_json(path, {**first, "later": later} if later else first)
 
     def _reopen_played(self) -> None:
         """Take the stages that play episodes for not done, unless something was made of their episodes: they play void ones again."""
@@ -140,6 +152,15 @@ class Run:
     def sources(self) -> dict[str, str]:
         """See `source_names`."""
         return source_names(self.config.task)
+
+    @property
+    def other_dials(self) -> str:
+        """What to say where embedded tasks are measured on at another dial than is trained on; "" where they are not."""
+        if self.world.full_name is not with_dial:
+            return ""
+        dials = {split: dial_of_source(name).name for split, name in self.sources.items() if name.startswith("embedded:")}
+        others = [f"{split} {dial}" for split, dial in dials.items() if "train" in dials and dial != dials["train"]]
+        return f"note: training is on dial {dials['train']}, measuring on another ({', '.join(others)})" if others else ""
 
     @property
     def test(self) -> tuple[Task, ...]:

@@ -178,8 +178,8 @@ def power(difference: float, parts: Components, seeds: int, tasks: int) -> float
 
 
 def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float = 0.8, most: int = 100_000) -> int | None:
-    """Fewest tasks at which `seeds` runs of each algorithm show a difference with the wanted power; None where none suffice."""
-    if seeds < 2 or power(difference, parts, seeds, most) < wanted:
+    """Fewest tasks at which `seeds` runs of each algorithm show a difference with the wanted power; None where none suffice, or there is none."""
+    if seeds < 2 or difference == 0 or power(difference, parts, seeds, most) < wanted:
         return None
     low, high = 2, most
     while low < high:

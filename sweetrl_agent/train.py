@@ -187,6 +187,8 @@ def run_stages(run: Run, wanted: str) -> None:
 
     say = print if is_first() else (lambda _: None)
     say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+    if run.other_dials:
+        say(run.other_dials)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     for name, function in stages().items():
         if wanted not in ("all", name):
@@ -231,6 +233,8 @@ def print_plan(run: Run) -> None:
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
     print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
+    if run.other_dials:
+        print(run.other_dials)
     print(f"sandbox    {sandbox} ({reason})")
     print(f"collect    {num_tasks * per_task} trajectories, at most {turns} turns of {config.model.max_new_tokens} tokens")
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")

@@ -43,7 +43,7 @@ class BackendEnv(ColBenchEnv):
     is hidden. `on_world_error="raise"` raises the `ColBenchError` instead.
 
     ## Info
-    "task_id", "turn" (agent turns so far), "messages"; at the end "metrics": "success" (0/1), "tests_passed" (in [0, 1]),
+    "task_id" (a name that tells nothing of what is hidden), "turn" (agent turns so far), "messages"; at the end "metrics": "success" (0/1), "tests_passed" (in [0, 1]),
     "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 where the turn limit ended it), "turns". Of a void episode:
     "outcome" ("void"), "reason" (the kind of failure), "turns".
 

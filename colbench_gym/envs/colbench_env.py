@@ -81,8 +81,8 @@ class ColBenchEnv(gym.Env[str, str]):
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        """Place of each task; made when it is needed, for a hundred environments that share one need one."""
-        return {task.id: i for i, task in enumerate(self.tasks)}
+        """Place of each task by its id and its public one; made when it is needed, for a hundred environments that share one need one."""
+        return {name: i for i, task in enumerate(self.tasks) for name in (task.id, task.public_id)}
 
     # ---- what a subclass says -----------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class ColBenchEnv(gym.Env[str, str]):
     # ---- Gymnasium ----------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode on the task named by ``options={"task_id": ...}``, or on one drawn by the seed.
+        """Start an episode on the task named by ``options={"task_id": ...}`` (`info`'s or a `Task.id`), or on one drawn by the seed.
 
         Raises:
             ValueError: If an option or the task is unknown.
@@ -299,7 +299,7 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {
-            "task_id": self.task.id,
+            "task_id": self.task.public_id,
             "turn": self._dialogue.num_turns,
             "messages": self._dialogue.to_dicts(),
         }

@@ -8,8 +8,8 @@ from typing import Any
 
 #: Bounds that the pools of topics set.
 MOST_TOPICS, MOST_RELEVANT = 20, 6
-_COUNT = re.compile(r"[0-9]{1,3}")
-_RANGE = re.compile(r"([0-9]{1,3})-([0-9]{1,3})")
+_COUNT = re.compile(r"[0-9]{1,9}")
+_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,6 @@ def _number(name: str, value: str) -> Any:
         return int(match[1]), int(match[2])
     if not _COUNT.fullmatch(value):
         raise ValueError(
-            f"`{name}` of a dial must be a whole number{' or a range such as 2-4' * (name == 'wishes')}, got {value!r}."
+            f"`{name}` of a dial must be a positive whole number{' or a range such as 2-4' * (name == 'wishes')}, got {value!r}."
         )
     return (int(value), int(value)) if name == "wishes" else int(value)

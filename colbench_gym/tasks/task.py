@@ -7,6 +7,7 @@ leak is a type error before it is a bug.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -83,9 +84,19 @@ class Task(PublicTask):
 
     hidden: HiddenTask = field(default_factory=lambda: HiddenTask("", ()), repr=False)
 
+    @property
+    def public_id(self) -> str:
+        """A name that says nothing of what is hidden: an embedded task's own spells its family's topics and the choice among them."""
+        source, _, rest = self.id.partition("/")
+        if source != "embedded":
+            return self.id
+        return f"{source}/{rest.partition('/')[0]}/{hashlib.sha256(self.id.encode()).hexdigest()[:16]}"
+
     def public(self) -> PublicTask:
         """Return the public half alone, safe to hand to an agent."""
-        return PublicTask(self.id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points)
+        return PublicTask(
+            self.public_id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points
+        )
 
     def with_turns(self, turns: int) -> Task:
         """The task with another budget, which its request says; unchanged where the task has none of its own."""

@@ -13,6 +13,7 @@ from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.markup import Html, join, note, section, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
 from sweetrl_agent.reporting.pages import pages_section
+from sweetrl_agent.reporting.parts import CHARTS
 from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.scores import agent_colours
 
@@ -26,7 +27,7 @@ def write_comparison(
     columns: Mapping[str, str],
     is_against_paper: bool = False,
 ) -> Path:
-    """Write report.html, and report.md with a file for every chart.
+    """Write report.html, and report.md with a file for every chart in a folder of their own.
 
     Args:
         folder: Folder of the comparison, with results.json.
@@ -60,6 +61,9 @@ def write_comparison(
         {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
     )
     write_text(folder / HTML, page)
+    (folder / CHARTS).mkdir(exist_ok=True)
+    for earlier in (folder / CHARTS).glob("*.svg"):
+        earlier.unlink()
     for part in made:
         for name, chart in part.chart_files().items():
             write_text(folder / name, chart)

@@ -13,6 +13,8 @@ from sweetrl_agent.reporting.scores import grade_of, grade_title
 
 Results = Mapping[str, Any]
 Names = Mapping[str, str]
+#: Characters of a dial's name that fit under an axis; a longer one stands in the remarks.
+MAX_NAME = 12
 
 
 def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
@@ -106,7 +108,7 @@ def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
     return (
         f"{titles.get(row['a'], row['a'])} less {titles.get(row['b'], row['b'])}",
         points(row["difference"]),
-        f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]",
+        f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]" if row["seeds"] > 1 else NOTHING,
         f"{row['p_holm']:.4f}",
         f"{row['seeds_ahead']} of {row['seeds']}",
         NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
@@ -132,29 +134,36 @@ def _links(results: Results, titles: Names) -> Part:
 
 
 def _dials(results: Results, titles: Names) -> Part:
-    rows, names = results["dials"], {float(i): row["name"] for i, row in enumerate(results["dials"])}
+    rows = results["dials"]
+    names = {float(i): row["name"] if len(row["name"]) <= MAX_NAME else f"dial {i + 1}" for i, row in enumerate(rows)}
     algorithms = dict.fromkeys(name for row in rows for name in row["algorithms"])
     lines = [
-        Line(titles.get(name, name), [(float(i), own["success"], tuple(own["ci95"]["success"])) for i, own in found])
+        Line(titles.get(name, name), [(float(i), own["success"], _whisker(own)) for i, own in found])
         for name in algorithms
         if len(found := [(i, row["algorithms"][name]) for i, row in enumerate(rows) if name in row["algorithms"]]) > 1
     ]
     head = ("Dial", "Algorithm", "Success", "95%, algorithm", "Success by seed", "Tasks x seeds")
     cells = [
         (
-            row["name"],
+            names[float(i)],
             titles.get(name, name),
             percent(own["success"]),
             percent_interval(own["ci95"]["success"]) if own["seeds"] > 1 else NOTHING,
             " ".join(f"{100 * x:.1f}" for x in own["by_seed"]),
             f"{own['n']} x {own['seeds']}",
         )
-        for row in rows
+        for i, row in enumerate(rows)
         for name, own in row["algorithms"].items()
     ]
-    notes = [f"{row['name']}: {row['tasks']}." for row in rows]
+    notes = [": ".join(dict.fromkeys((names[float(i)], row["name"], f"{row['tasks']}."))) for i, row in enumerate(rows)]
     chart = Chart("Success on test tasks", "dial of the tasks", lines, x_names=names)
     return Part("dials", "When does turn-level credit help?", [Table(head, cells)], [chart], notes)
+
+
+def _whisker(score: Mapping[str, Any]) -> tuple[float, float]:
+    """The algorithm's interval; nothing for one seed, which says nothing of how runs differ."""
+    low, high = score["ci95"]["success"] if score["seeds"] > 1 else 2 * (score["success"],)
+    return low, high
 
 
 def _against(results: Results, titles: Names) -> Part:

@@ -9,6 +9,8 @@ from sweetrl_agent.reporting.line_chart import Line, line_chart, line_chart_file
 from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
 
 MAX_OPEN_ROWS = 20
+#: Folder of the charts' files.
+CHARTS = "charts"
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Part:
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
 
     def chart_files(self) -> dict[str, str]:
-        """The charts as SVG files, by name."""
+        """The charts as SVG files, by their place beside the report."""
         return {
-            f"{self.identifier}{f'_{i}' if i else ''}.svg": line_chart_file(
+            f"{CHARTS}/{self.identifier}{f'_{i}' if i else ''}.svg": line_chart_file(
                 chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names
             )
             for i, chart in enumerate(self.charts)

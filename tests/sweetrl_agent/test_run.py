@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 from sweetrl_agent import collection, episode_files, evaluation, imitation, imitation_stage
+from sweetrl_agent import run as run_module
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
 from sweetrl_agent.run import Run
 
@@ -28,6 +31,28 @@ def test_without_a_test_split_the_last_fifth_is_held_out(make_run):
     assert (len(run.train), {split: len(tasks) for split, tasks in run.held_out.items()}) == (8, {"test": 2})
     assert run.tasks == run.train[:3]
     assert not {task.id for task in run.train} & {task.id for task in run.test}
+
+
+def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_gone_on_with(make_run, monkeypatch):
+    for commit in "abcba":
+        monkeypatch.setattr(run_module, "versions", lambda commit=commit: {"python": "3.11.7", "git_commit": commit})
+        made = make_run("embedded:test[:3]")
+    assert json.loads(made.path("versions.json").read_text()) == {
+        "python": "3.11.7", "git_commit": "a",
+        "later": [{"python": "3.11.7", "git_commit": "b"}, {"python": "3.11.7", "git_commit": "c"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("test_tasks", "said"),
+    [
+        ("embedded:test[:3]", ""),
+        ("", ""),
+        ("embedded:test?preset=hard[:3]", "note: training is on dial standard, measuring on another (test hard)"),
+    ],
+)
+def test_a_run_says_where_it_measures_at_another_dial_than_it_trains_at(test_tasks, said, make_run):
+    assert make_run(test_tasks).other_dials == said
 
 
 @pytest.mark.parametrize(("test_tasks", "size"), [("", 8), ("embedded:test[:5]", 10)])

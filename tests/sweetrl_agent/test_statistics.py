@@ -97,6 +97,10 @@ def test_more_tasks_do_not_help_against_few_runs():
     assert tasks_needed(0.05, parts, seeds=100) is not None
 
 
+def test_no_number_of_tasks_shows_a_difference_that_is_none():
+    assert tasks_needed(0.0, Components(seed=0.0, task=0.0, rest=0.0), seeds=5) is None
+
+
 def test_the_permutation_test_keeps_its_level():
     rng = np.random.default_rng(4)
     p_values = [permutation_p(rng.normal(0, 1, (3, 40))) for _ in range(200)]

@@ -38,7 +38,11 @@ def test_check_env_without_any_warning():
 def test_the_default_environment_is_the_embedded_train_split_with_the_scripted_human():
     env = gym.make(ID)
     observation, info = env.reset(seed=3)
-    assert info["task_id"].startswith("embedded/")
+    task = env.unwrapped.task
+    assert info["task_id"] == task.public_id and info["task_id"].startswith("embedded/standard/")
+    assert not {*task.id.split("/")[2:]} & {*info["task_id"].split("/")}  # the family's topics and the choice
+    assert env.reset(options={"task_id": info["task_id"]})[1]["task_id"] == info["task_id"] and env.unwrapped.task == task
+    assert env.reset(options={"task_id": task.id})[1]["task_id"] == info["task_id"]
     assert info["turn"] == 0
     assert observation == f"Human: {info['messages'][0]['content']}"
     assert "The signature of the function is: def " in observation

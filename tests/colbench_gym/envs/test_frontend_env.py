@@ -100,8 +100,8 @@ def test_the_same_seed_and_actions_give_the_same_dialogue(make, browser):
     dialogues = []
     for _ in range(2):
         env = make()
-        _, info = env.reset(seed=7)
-        info = env.step(DRAFT[info["task_id"]])[4]
+        env.reset(seed=7)
+        info = env.step(DRAFT[env.unwrapped.task.id])[4]
         dialogues.append((info["messages"], env.step("I WANT TO ANSWER:")[1]))
     assert dialogues[0] == dialogues[1]
 

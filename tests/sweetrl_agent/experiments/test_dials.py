@@ -139,7 +139,7 @@ def test_dials_are_drawn_in_order_with_their_names_on_the_axis(folders):
     ]
     html = str(part.html())
     ticks = re.findall(r'<text x="([\d.]+)" y="\d+" class="x">([^<]*)</text>', html)
-    assert [unescape(name) for _, name in ticks] == [*QUERIES, "dial of the tasks"]
+    assert [unescape(name) for _, name in ticks] == ["easy", "standard", "hard", "dial 4", "dial of the tasks"]
     assert [float(x) for x, _ in ticks[:4]] == sorted(float(x) for x, _ in ticks[:4])
     (table,) = part.tables
     assert [row[:3] for row in table.rows][:3] == [
@@ -147,7 +147,9 @@ def test_dials_are_drawn_in_order_with_their_names_on_the_axis(folders):
         ("easy", "SWEET-RL", "30.0%"),
         ("standard", "Zero-shot", "40.0%"),
     ]
-    assert part.notes[2] == f"hard: embedded:test?{QUERIES['hard']}[:4]."
+    (*_, hard, own) = [*QUERIES]
+    assert part.notes[2] == f"hard: embedded:test?{QUERIES[hard]}[:4]."
+    assert part.notes[3] == f"dial 4: {own}: embedded:test?{own}[:4]."
 
 
 def test_an_algorithm_of_one_dial_alone_has_a_row_and_no_line(folders):
@@ -164,9 +166,16 @@ def test_the_chart_is_also_a_file_of_its_own_that_the_markdown_shows(folders):
     results["dials"] = summarize([read_results(folder) for folder in folders.values()])
     part = _dials_part(results)
     (name, drawn), *others = part.chart_files().items()
-    assert name == "dials.svg" and not others and "![Success on test tasks](dials.svg)" in part.markdown()
+    assert name == "charts/dials.svg" and not others and "![Success on test tasks](charts/dials.svg)" in part.markdown()
     tree = ElementTree.fromstring(drawn)
     texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
-    assert tree.tag == "{http://www.w3.org/2000/svg}svg" and {"Zero-shot", "SWEET-RL", *QUERIES} < set(texts)
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg" and {
+        "Zero-shot",
+        "SWEET-RL",
+        "easy",
+        "standard",
+        "hard",
+        "dial 4",
+    } < set(texts)
     centres = [float(circle.get("cx")) for circle in tree.iter("{http://www.w3.org/2000/svg}circle")]
     assert len(centres) == len({*centres}) == 2 * len(QUERIES)  # side by side, though both lines have the same values
