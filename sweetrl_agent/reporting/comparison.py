@@ -61,12 +61,11 @@ def write_comparison(
         {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
     )
     write_text(folder / HTML, page)
-    (folder / CHARTS).mkdir(exist_ok=True)
-    for earlier in (folder / CHARTS).glob("*.svg"):
+    for earlier in (folder / CHARTS).glob("*.svg"):  # a question that was asked for then, and not now
         earlier.unlink()
-    for part in made:
-        for name, chart in part.chart_files().items():
-            write_text(folder / name, chart)
+    for name, chart in [item for part in made for item in part.chart_files().items()]:
+        (folder / CHARTS).mkdir(exist_ok=True)
+        write_text(folder / name, chart)
     write_text(folder / MARKDOWN, "\n\n".join([f"# {title}", *(part.markdown() for part in made)]) + "\n")
     return folder / HTML
 
