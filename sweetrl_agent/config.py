@@ -165,7 +165,7 @@ class ImitationArguments:
 class CollectArguments:
     """Trajectories and outcome pairs."""
 
-    num_tasks: int = option(600, "Training tasks used; 0 for all. 5,000 in the paper.")
+    num_tasks: int = option(150, "Training tasks used; 0 for all. 5,000 in the paper.")
     trajectories_per_task: int = option(3, "Episodes of each; 3 in the paper.")
     min_best: float = option(
         1.0,
@@ -206,7 +206,9 @@ class CriticArguments:
 class ActorArguments:
     """Stage 2: candidates, ranking and turn-wise DPO."""
 
-    num_states: int = option(600, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
+    num_states: int = option(
+        1000, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper."
+    )
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(2, "Pairs drawn from them; 4 in the released code.")
     pair_quantile: float = option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import errno
 import gc
 import importlib.metadata
 import json
@@ -118,10 +119,21 @@ class Run:
         """Time a stage, note its peak memory, and mark it done when the block ends without an error.
 
         A stage that was killed and gone on with counts its last part only.
+
+        Raises:
+            ColBenchError: If the disk is full: Python, safetensors and torch say so by different exceptions.
         """
         start = time.monotonic()
         forget_peak_memory()
-        yield
+        try:
+            yield
+        except Exception as error:
+            if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
+                raise
+            raise ColBenchError(
+                f"There is no room left to write on the disk of {self.folder} (stage {name!r}). Free some, and give the same command: it "
+                "goes on from what is whole."
+            ) from error
         if not is_first():
             return
         self.peak_mib[name] = round(peak_memory_mib())

@@ -15,6 +15,8 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.comparison import compare_scores, tables
 from sweetrl_agent.files import locked, read_rows, write_json, write_rows
 
+#: The first test waits for the fixture, which takes three minutes on two quiet cores.
+pytestmark = pytest.mark.timeout(1800)
 SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3,

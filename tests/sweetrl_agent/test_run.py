@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 import torch
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent import collection, episode_files, evaluation, imitation, imitation_stage
 from sweetrl_agent import run as run_module
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
@@ -41,6 +44,22 @@ def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_gone_o
         "python": "3.11.7", "git_commit": "a",
         "later": [{"python": "3.11.7", "git_commit": "b"}, {"python": "3.11.7", "git_commit": "c"}],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), "rows.jsonl"),
+              RuntimeError("SafetensorError: I/O error: No space left on device (os error 28)")],
+)  # fmt: skip
+def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, make_run):
+    run = make_run("embedded:test[:3]")
+    with (
+        pytest.raises(ColBenchError, match="^There is no room left to write on the disk of .* give the same command"),
+        run.stage("collect"),
+    ):
+        raise error
+    assert not run.is_done("collect")
+    with pytest.raises(OSError, match="Permission denied"), run.stage("collect"):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @pytest.mark.parametrize(
