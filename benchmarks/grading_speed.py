@@ -196,7 +196,8 @@ def main() -> None:
     if given.out:
         ratios = {name: round(unsafe / statistics.median(values), 3) for name, values in seconds.items()}
         result = {
-            "command": sys.argv[1:],
+            "tasks": Path(given.tasks).name,
+            "workers": given.workers,
             "machine": machine,
             "answers": len(answers),
             "distinct": distinct,

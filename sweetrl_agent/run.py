@@ -84,12 +84,10 @@ class Run:
             )
 
     def _note_versions(self, path: Path) -> None:
-        """What the run was begun with; under "later" what else it was gone on with, in order."""
-        before, now = read_object(path), versions()
-        first, later = (
-            {name: value for name, value in before.items() if name != "later"} or now,
-            list(before.get("later") or ()),
-        )
+        """What the run was begun with; under "later" what else it was resumed with, in order."""
+        first, now = read_object(path), versions()
+        later = list(first.pop("later", None) or ())
+        first = first or now
         if now != first and now not in later:
             later = [*later, now]
         write_json(path, {**first, "later": later} if later else first)

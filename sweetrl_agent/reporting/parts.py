@@ -60,16 +60,17 @@ class Part:
     def chart_files(self) -> dict[str, str]:
         """The charts as SVG files, by their place beside the report."""
         return {
-            f"{CHARTS}/{self.identifier}{f'_{i}' if i else ''}.svg": line_chart_file(
-                chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names
-            )
+            self._place(i): line_chart_file(chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names)
             for i, chart in enumerate(self.charts)
         }
+
+    def _place(self, number: int) -> str:
+        return f"{CHARTS}/{self.identifier}{f'_{number}' if number else ''}.svg"
 
     def markdown(self) -> str:
         """The part as Markdown, which shows the charts' files; a chart's numbers stand in its table."""
         blocks = [f"## {self.title}"]
-        blocks += [f"![{chart.title}]({name})" for name, chart in zip(self.chart_files(), self.charts, strict=True)]
+        blocks += [f"![{chart.title}]({self._place(i)})" for i, chart in enumerate(self.charts)]
         for t in self.tables:
             lines = [_row(t.head), _row(["---"] * len(t.head)), *(_row(row) for row in t.rows)]
             blocks += [f"### {t.caption}", "\n".join(lines)] if t.caption else ["\n".join(lines)]

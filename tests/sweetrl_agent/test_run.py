@@ -36,7 +36,7 @@ def test_without_a_test_split_the_last_fifth_is_held_out(make_run):
     assert not {task.id for task in run.train} & {task.id for task in run.test}
 
 
-def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_gone_on_with(make_run, monkeypatch):
+def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_resumed_with(make_run, monkeypatch):
     for commit in "abcba":
         monkeypatch.setattr(run_module, "versions", lambda commit=commit: {"python": "3.11.7", "git_commit": commit})
         made = make_run("embedded:test[:3]")
