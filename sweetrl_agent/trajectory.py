@@ -87,16 +87,43 @@ class Trajectory:
         """Read a row back.
 
         Raises:
-            ColBenchError: If the row is of another schema, or lacks a field.
+            ColBenchError: If the row is of another schema, or a field is missing or of another type.
         """
         if row.get("schema") != SCHEMA:
             raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
         try:
-            turns = [Turn(t["text"], t["token_ids"], t["log_probs"]) for t in row["turns"]]
-            fields = row["task_id"], row["episode"], row["dialogue_history"], turns, row["metrics"], row["reward"], row["task"]
-            fields[4]["outcome"]
+            return cls(
+                _is(row["task_id"], str),
+                _is(row["episode"], int),
+                [{"role": _is(said["role"], str), "content": _is(said["content"], str)} for said in row["dialogue_history"]],
+                [Turn(_is(t["text"], str), _all(t["token_ids"], int), _all(t["log_probs"], int, float)) for t in row["turns"]],
+                {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
+                _is(row["reward"], int, float),
+                _is(row["task"], dict),
+            )
         except (KeyError, TypeError) as error:
             raise ColBenchError(
-                f"Expected a trajectory row of schema {SCHEMA}, got one without {error}; collect it anew."
+                f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({error}); collect it anew."
             ) from None
-        return cls(*fields)
+
+
+def _is(value: Any, *types: type) -> Any:
+    """The value, where its type is exactly one of these.
+
+    Raises:
+        TypeError: If it is not.
+    """
+    if type(value) not in types:
+        raise TypeError(f"{type(value).__name__} for {types[-1].__name__}")
+    return value
+
+
+def _all(values: Any, *types: type) -> Any:
+    """The list, where every item is exactly of one of these types; found by one look at the types, for lists of tokens are long.
+
+    Raises:
+        TypeError: If one is not, or it is no list.
+    """
+    if strange := {*map(type, _is(values, list))} - {*types}:
+        raise TypeError(f"{strange.pop().__name__} for {types[-1].__name__} in a list")
+    return values

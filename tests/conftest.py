@@ -10,10 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sweetrl_agent.processes import yield_idle_threads
 
 yield_idle_threads()  # before any test loads torch: two processes of tests share two cores
+
+# No test depends on the clock. `benchmarks/fuzz.py` asks for more inputs, of the properties that do not name a number of their own.
+settings.register_profile("tests", max_examples=int(os.environ.get("COLBENCH_FUZZ_EXAMPLES", "500")), deadline=None)
+settings.load_profile("tests")
 
 #: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"

@@ -1,4 +1,4 @@
-"""Generated inputs for what reads an agent's text, its page and rows of a file: no exception but the documented one."""
+"""Generated inputs for what reads an agent's text, its page, rows of a file and a run's own files: no exception but the documented one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from colbench_gym.errors import TaskError
+from colbench_gym.errors import ColBenchError, TaskError
 from colbench_gym.scoring.answer import extract_program, extract_program_released, parse_message
 from colbench_gym.scoring.pages import apply_edits, current_page, extract_page
 from colbench_gym.scoring.texts import likeness_table, text_likeness
@@ -30,10 +30,10 @@ from sandboxes.pages import Box
 from sandboxes.pages.boxes import STYLES, visible_boxes
 from sandboxes.pages.styles import number, solid_colour
 from sandboxes.pages.web_files import MAX_PHOTO_SIDE, TAILWIND, WebFiles, photo_size
+from sweetrl_agent.files import iter_rows, read_object
+from sweetrl_agent.trajectory import Trajectory, Turn
 
-fuzz = settings(
-    max_examples=500, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # fmt: skip
+fuzz = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CHARS = st.characters(categories=None)  # lone surrogates too
 
 
@@ -198,3 +198,50 @@ def test_files_of_rows(tmp_path, lines):
         assert read_tasks(path)
     except TaskError as error:
         assert str(error)
+
+
+def spoilt(value: object) -> st.SearchStrategy[object]:
+    """A JSON value with any part of it, or none, replaced by another value or left out."""
+    if isinstance(value, dict):
+        parts = st.fixed_dictionaries({}, optional={name: spoilt(part) for name, part in value.items()})
+    elif isinstance(value, list):
+        parts = st.tuples(*map(spoilt, value)).map(list)
+    else:
+        parts = st.just(value)
+    return st.one_of(st.just(value), parts, JSON)
+
+
+TRAJECTORY = Trajectory(
+    "t", 0, [{"role": "user", "content": "A sum."}, {"role": "assistant", "content": "Of what?"}], [Turn("Of what?", [1, 2], [-0.5, -1.0])],
+    {"outcome": "passed", "success": True, "tests_passed": 1.0}, 1.0, {"ground_truth": "def f(a):\n    return a"},
+)  # fmt: skip
+
+
+@fuzz
+@given(st.one_of(spoilt(TRAJECTORY.to_row()), JSON.map(lambda value: {"schema": 1, "turns": value})))
+def test_trajectories(row):
+    if not isinstance(row, dict):
+        return
+    try:
+        trajectory = Trajectory.from_row(row)
+    except ColBenchError as error:
+        assert "collect it anew" in str(error)
+    else:
+        again = trajectory.to_row()
+        assert Trajectory.from_row(again).to_row() == again or "NaN" in json.dumps(again)
+        assert not trajectory.is_void or again["metrics"]["outcome"] == "void"
+
+
+@fuzz
+@given(st.lists(st.one_of(st.binary(max_size=30), spoilt(TRAJECTORY.to_row()).map(lambda row: json.dumps(row).encode())), max_size=4))
+def test_files_of_a_run(tmp_path, lines):
+    path = tmp_path / "trajectories.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    try:
+        assert all("task_id" in row for row in iter_rows(path, ("task_id",)))
+    except ColBenchError as error:
+        assert ", line " in str(error) and "restore or remove the file" in str(error)
+    try:
+        read_object(path)
+    except ColBenchError as error:
+        assert "expected a JSON object" in str(error)

@@ -18,7 +18,7 @@ from sandboxes.runner.encode import TooLarge, Unsupported, to_json
 from sandboxes.sandbox import ExecutionResult
 from sandboxes.values import MalformedValue, canonical, decode, equal, fingerprint, parse
 
-fuzz = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+fuzz = settings(suppress_health_check=[HealthCheck.too_slow])
 
 TAGS = (
     "int", "float", "str", "bytes", "bytearray", "complex", "decimal", "fraction", "range", "type", "datetime", "date", "time",

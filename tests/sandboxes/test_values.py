@@ -59,7 +59,7 @@ def wire(value):
     return json.loads(to_json(value, MAX_BYTES))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(values, values)
 def test_equal_agrees_with_python(a, b):
     assert equal(wire(a), wire(b)) == (a == b)
@@ -75,14 +75,14 @@ def test_equal_agrees_with_python_on_all_pairs_of_atoms(container):
     assert wrong == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(values)
 def test_decode_gives_the_value_back(value):
     back = decode(wire(value))
     assert back == value and type(back) is type(value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(values)
 def test_canonical_is_ascii_and_repeatable(value):
     assert canonical(wire(value)) == canonical(wire(value))

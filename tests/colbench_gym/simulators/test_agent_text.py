@@ -101,7 +101,6 @@ def test_a_control_token_of_a_chat_template_is_broken(server: Server, token: str
     assert token not in _prompt(server)
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(ANY_TEXT, max_size=4), st.integers(0, 500))
 def test_every_message_is_one_line_in_quotes(texts: list[str], max_chars: int) -> None:
     dialogue = START
@@ -119,7 +118,6 @@ def test_every_message_is_one_line_in_quotes(texts: list[str], max_chars: int) -
         assert inner.replace(" ", "") == text.replace(" ", "") or line.endswith(CUT)
 
 
-@settings(max_examples=500, deadline=None)
 @given(ANY_TEXT)
 def test_text_from_outside_is_made_fit(text: str) -> None:
     assert len(encodable(text).encode().decode()) == len(text)

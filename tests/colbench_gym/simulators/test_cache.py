@@ -207,7 +207,7 @@ def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
         ReplyCache(tmp_path)
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=400) | st.recursive(st.text() | st.integers(), lambda inner: st.dictionaries(
     st.sampled_from(["key", "reply", "x"]), inner)).map(lambda value: json.dumps(value).encode() + b"\n"))  # fmt: skip
 def test_any_file_is_read_or_refused(tmp_path: Path, data: bytes) -> None:
@@ -220,7 +220,7 @@ def test_any_file_is_read_or_refused(tmp_path: Path, data: bytes) -> None:
         assert ReplyCache(path, "replay").get(_request()) == "x"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=80), st.integers(0, 2**31))
 def test_replies_come_back_bit_for_bit(tmp_path: Path, reply: str, seed: int) -> None:
     path = tmp_path / "h.jsonl"

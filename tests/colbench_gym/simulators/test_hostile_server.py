@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from colbench_gym.dialogue import Dialogue
@@ -140,7 +140,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(_JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=300), st.integers(0, 300))
 def test_any_body_has_a_text_or_none(body: bytes, cut: int) -> None:
     for part in (body, body[:cut], b'{"choices": [{"message": ' + body + b"}]}"):

@@ -197,7 +197,7 @@ def test_parameter_names() -> None:
     assert parameter_names("") == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=400), st.sampled_from(LEVELS))
 def test_any_message_gets_a_short_reply(message: str, level: str) -> None:
     reply = _ask(message, level)
@@ -256,7 +256,7 @@ def test_without_an_example_the_arguments_are_described() -> None:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=400), st.sampled_from(LEVELS), st.sampled_from((1, 2)))
 def test_any_message_gets_a_short_reply_by_phrases(message: str, level: str, points: int) -> None:
     assert 0 < len(_ask_worded(message, level, replace(WORDED_TASK, points=points))) <= MAX_REPLY_CHARS

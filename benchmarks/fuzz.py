@@ -1,0 +1,80 @@
+"""Very many generated inputs for every parser on the host's side: does each read them, or refuse them with the error that it documents?
+
+    python benchmarks/fuzz.py [--examples 100000] [--only NAME] [--output benchmarks/results/fuzz.json]
+
+The properties are those of the test suite, which tries 500 inputs of each. Ends with status 1 where one does not hold. What takes long is
+`benchmarks/hostile_text.py`'s question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "benchmarks" / "results" / "fuzz.json"
+SUITES = (
+    "tests/hostile/test_fuzz_text_and_pages.py",
+    "tests/hostile/test_verdict_protocol.py",
+    "tests/colbench_gym/simulators/test_hostile_server.py",
+    "tests/colbench_gym/simulators/test_cache.py",
+    "tests/colbench_gym/simulators/test_agent_text.py",
+)
+COUNTS = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid")
+
+
+class Tally:
+    """What pytest and hypothesis say of every property, printed as it comes.
+
+    Attributes:
+        found: Property -> "inputs" that were tried, those "discarded" by the generator, "seconds", and whether it "holds".
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, Any]] = {}
+        self._began = 0.0
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Start the clock."""
+        self._began = time.monotonic()
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Take the counts, which hypothesis gives as a text only."""
+        phases = COUNTS.findall(item.hypothesis_statistics)  # type: ignore[attr-defined]
+        passing, failing, invalid = (sum(map(int, counts)) for counts in zip(*phases, strict=True))
+        name = f"{Path(item.path).stem}::{item.name}"
+        seconds = round(time.monotonic() - self._began, 1)
+        self.found[name] = {"inputs": passing + failing, "discarded": invalid, "seconds": seconds, "holds": failing == 0}
+        print(f"{name}: {self.found[name]}", flush=True)
+
+
+def main() -> int:
+    """Fuzz, write what was found -> exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=100_000, help="inputs a property")
+    parser.add_argument("--only", default="", help="properties whose name matches, as pytest's -k")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    arguments = parser.parse_args()
+    os.environ["COLBENCH_FUZZ_EXAMPLES"] = str(arguments.examples)
+    os.chdir(ROOT)
+    tally = Tally()
+    chosen = ["-k", arguments.only] if arguments.only else []
+    # Properties with a number of their own are not of parsers: nobody asked for 100,000 files that are synchronised to the disk.
+    options = ["-q", "-s", "-m", "hypothesis", "-p", "no:cacheprovider", "--timeout", "0", "--deselect", f"{SUITES[3]}::test_replies_come_back_bit_for_bit"]  # fmt: skip
+    status = pytest.main([*options, *chosen, *SUITES], plugins=[tally])
+    head = {"command": "python benchmarks/fuzz.py", "examples": arguments.examples, "python": platform.python_version()}
+    arguments.output.write_text(json.dumps({**head, "properties": tally.found}, indent=1) + "\n")
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
