@@ -233,7 +233,11 @@ def test_trajectories(row):
 
 
 @fuzz
-@given(st.lists(st.one_of(st.binary(max_size=30), spoilt(TRAJECTORY.to_row()).map(lambda row: json.dumps(row).encode())), max_size=4))
+@given(
+    st.lists(
+        st.one_of(st.binary(max_size=30), spoilt(TRAJECTORY.to_row()).map(lambda row: json.dumps(row).encode())), max_size=4
+    )
+)
 def test_files_of_a_run(tmp_path, lines):
     path = tmp_path / "trajectories.jsonl"
     path.write_bytes(b"\n".join(lines))

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import colbench_gym  # noqa: F401

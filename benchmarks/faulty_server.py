@@ -1,0 +1,315 @@
+"""A thousand dialogues with a human whose server fails in every way, while runners and the job itself are killed: is anything lost?
+
+    PYTHONPATH=. python benchmarks/faulty_server.py [--episodes 1000] [--dead_s 60] [--output benchmarks/results/faulty_server.json]
+
+The episodes are played three times. First without a disturbance. Then against a server of which a third of all requests fail: status 500, 429 with
+Retry-After, a closed connection, half a reply, one too slow, junk, an empty reply, wrong types; some tasks' requests are refused for good, and
+for a minute nothing listens at all. Meanwhile runners of the sandbox are killed, and now and then the job with all of its processes; whatever ends it,
+the same command is given again. At last the void episodes are played again, with `replay_void`, by a server that has recovered.
+
+The server's replies depend on a request's seed alone, so all three are to end with the same bytes. Ends with status 1 where they do not, where an
+episode is missing, twice there or out of order, or where a void one has no reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import sandboxes
+from colbench_gym.dialogue import Dialogue
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import ColBenchError
+from colbench_gym.tasks import Task, load_tasks
+from sweetrl_agent import rollouts
+from sweetrl_agent.config import RunArguments
+from sweetrl_agent.episode_files import EpisodeFile, outcome_of
+from sweetrl_agent.files import append_rows, read_rows, write_json
+from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.rollouts import episodes_of
+from sweetrl_agent.trajectory import Trajectory
+
+OUTPUT = Path(__file__).parent / "results" / "faulty_server.json"
+NUM_TASKS, NUM_ENVS, TURNS = 100, 50, 3
+FAULTS = ("500", "429", "closed", "half", "slow", "junk", "empty", "types")
+#: Share of requests that fail; of tasks the server refuses to talk about; seconds between two runners, and two jobs, that are killed.
+FAULTY, REFUSED, RUNNER_S, JOB_S = 0.33, 3, 1.0, 25.0
+TIMEOUT_S = 1.0
+#: Status of a job that stopped by itself, with a reason.
+STOPPED = 3
+
+
+class Agent:
+    """Asks twice, then answers: rightly, wrongly, or with a program that raises."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = {task.description: task for task in tasks}
+
+    def generate(self, dialogues: Sequence[Dialogue], seeds: Sequence[int]) -> list[Utterance]:
+        """One utterance a dialogue."""
+        return [Utterance(self._words(dialogue, seed), [3], [-0.5]) for dialogue, seed in zip(dialogues, seeds, strict=True)]
+
+    def _words(self, dialogue: Dialogue, seed: int) -> str:
+        messages = list(dialogue)
+        if len(messages) < 2 * TURNS - 1:
+            return f"What about case {seed % 100}?"
+        task = next(task for text, task in self._tasks.items() if text in messages[0]["content"])
+        name = task.function_name
+        bodies = (task.hidden.reference, f"def {name}(*values):\n    return 1", f"def {name}(*values):\n    return values[99]")
+        return f"I WANT TO ANSWER:\n```python\n{bodies[seed % 3]}\n```"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Replies by the request's seed, or fails as the server says."""
+
+    server: Server
+
+    def do_POST(self) -> None:
+        """One completion."""
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        fault = self.server.fault(request)
+        text = f"For case {request['seed'] % 7}, return {request['seed'] % 11}."
+        body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+        with contextlib.suppress(OSError):  # the client was killed
+            self._reply(fault, body)
+
+    def _reply(self, fault: str, body: bytes) -> None:
+        if fault == "closed":
+            self.connection.close()
+            return
+        if fault == "slow":
+            self.server.over.wait(3 * TIMEOUT_S)
+        status = {"500": 500, "429": 429, "refused": 400}.get(fault, 200)
+        bodies = {"junk": b"<html>\xff", "empty": b"", "types": b'{"choices": [{"message": {"content": ["a"]}}]}'}
+        body = bodies.get(fault, body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if fault == "429":
+            self.send_header("Retry-After", "0.1")
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if fault == "half" else body)
+        if fault == "half":
+            self.connection.close()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet."""
+
+
+class Server(ThreadingHTTPServer):
+    """A chat server.
+
+    Args:
+        port: Where it listens; 0 for any port.
+        refused: Words of a prompt that it refuses.
+        is_faulty: Whether a third of its requests fail.
+
+    Attributes:
+        served: How many replies of each kind were given.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+
+    def __init__(self, port: int = 0, refused: Sequence[str] = (), is_faulty: bool = False) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.refused, self.is_faulty = refused, is_faulty
+        self.served: Counter[str] = Counter()
+        self.over = threading.Event()
+        self._random, self._lock = random.Random(0), threading.Lock()
+
+    def fault(self, request: dict[str, Any]) -> str:
+        """How to fail on a request; "" not at all."""
+        with self._lock:
+            fault = self._random.choice(FAULTS) if self.is_faulty and self._random.random() < FAULTY else ""
+            prompt = json.dumps(request["messages"])
+            if any(json.dumps(text)[1:-1] in prompt for text in self.refused):
+                fault = "refused"
+            self.served[fault or "well"] += 1
+            return fault
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is what this is about."""
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[Server]:
+    """A server in a thread."""
+    server = Server(**settings)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
+    """The job: play what the file lacks -> exit status. Reasons of void episodes go into a file beside."""
+    tasks = load_tasks("embedded:train[:100]")
+    episodes = episodes_of([task.id for task in tasks], num_episodes // NUM_TASKS)
+    human = {"name": "openai", "model": "m", "base_url": address, "timeout_s": TIMEOUT_S, "backoff_s": 0.02, "max_retries": 5}
+    agent = Agent(tasks)
+
+    @contextmanager
+    def player(**given: Any) -> Iterator[Callable[[Any], list[Trajectory]]]:
+        with sandboxes.make("embedded", workers=2) as sandbox:
+            env = ColBenchVectorEnv(num_envs=NUM_ENVS, autoreset_mode="disabled", tasks=tasks, sandbox=sandbox, simulator=human)
+            with closing(env):
+                yield lambda shard: noted(next(rollouts.play(agent, env, shard, 0, "collect", **given)))
+
+    def noted(trajectories: list[Trajectory]) -> list[Trajectory]:
+        void = [{"task_id": t.task_id, "episode": t.episode, "why": t.error} for t in trajectories if t.is_void]
+        append_rows(path.with_suffix(".void.jsonl"), void)
+        return trajectories
+
+    settings = RunArguments(max_void=0.2, replay_void=is_again)
+    try:
+        EpisodeFile(path, Trajectory.to_row).play(episodes, NUM_ENVS, player, settings, path.stem)
+    except ColBenchError as error:
+        print(error)
+        return STOPPED
+    return 0
+
+
+def job(path: Path, address: str, arguments: argparse.Namespace, is_again: bool = False) -> subprocess.Popen[str]:
+    """The same in a process group of its own, as it can be killed there."""
+    command = [sys.executable, __file__, "--episodes", str(arguments.episodes), "--job", str(path), address, str(int(is_again))]
+    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def runners(process: int) -> list[int]:
+    """Processes directly below a process: the sandbox's runners."""
+    with contextlib.suppress(OSError):
+        return [
+            int(child)
+            for task in Path(f"/proc/{process}/task").iterdir()
+            for child in (task / "children").read_text(encoding="ascii").split()
+        ]
+    return []
+
+
+def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -> dict[str, Any]:
+    """Play against the faulty server until the job ends well -> what happened."""
+    rng, happened, served, port = random.Random(1), Counter[str](), Counter[str](), 0
+    reasons: list[str] = []
+    is_done, was_dead = False, False
+    while not is_done:
+        with serving(port=port, refused=refused, is_faulty=True) as server:
+            port = server.server_port
+            address = f"http://127.0.0.1:{port}/v1"
+            running = job(path, address, arguments)
+            began, lives_s = time.monotonic(), JOB_S * rng.uniform(0.5, 1.5)
+            while running.poll() is None and (was_dead or len(read_rows(path)) < arguments.episodes // 3):
+                time.sleep(RUNNER_S)
+                if found := runners(running.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(rng.choice(found), signal.SIGKILL)
+                        happened["runners killed"] += 1
+                if time.monotonic() - began > lives_s and happened["jobs killed"] < 4:
+                    os.killpg(running.pid, signal.SIGKILL)
+                    happened["jobs killed"] += 1
+        served += server.served
+        if running.poll() is None:  # the server has just died
+            was_dead, dead_until = True, time.monotonic() + arguments.dead_s
+            while True:
+                said = running.communicate()[0]
+                if running.returncode != STOPPED:
+                    raise SystemExit(f"Expected the job to stop where nothing listens, got status {running.returncode}: {said}")
+                happened["jobs stopped by themselves"] += 1
+                reasons.append(said.strip())
+                if time.monotonic() > dead_until:
+                    break
+                running = job(path, address, arguments)
+        else:
+            said = running.communicate()[0]
+            is_done = running.returncode == 0
+            if running.returncode == STOPPED:
+                happened["jobs stopped by themselves"] += 1
+                reasons.append(said.strip())
+            elif running.returncode not in (0, -signal.SIGKILL):
+                raise SystemExit(f"Expected the job to end well, got status {running.returncode}: {said}")
+    return {**happened, "replies": dict(sorted(served.items())), "stopped because": reasons[:1]}
+
+
+def main() -> int:
+    """Play, compare, write -> exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=1000, help=f"dialogues, a multiple of {NUM_TASKS}")
+    parser.add_argument("--dead_s", type=float, default=60.0, help="seconds for which nothing listens")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument(
+        "--job", nargs=3, metavar=("FILE", "ADDRESS", "AGAIN"), help="play into a file: what this command starts"
+    )
+    arguments = parser.parse_args()
+    if arguments.job:
+        file, address, is_again = arguments.job
+        return play(Path(file), address, arguments.episodes, is_again == "1")
+    tasks = load_tasks("embedded:train[:100]")
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        quiet, path = Path(folder, "undisturbed.jsonl"), Path(folder, "disturbed.jsonl")
+        with serving() as server:
+            address = f"http://127.0.0.1:{server.server_port}/v1"
+            if job(quiet, address, arguments).wait():
+                raise SystemExit("The undisturbed job failed.")
+            undisturbed_s, began = time.monotonic() - began, time.monotonic()
+        found = disturb(path, arguments, [task.hidden.reference for task in tasks[:REFUSED]])
+        disturbed_s = time.monotonic() - began
+        rows, why = read_rows(path), read_rows(path.with_suffix(".void.jsonl"))
+        expected = [
+            (episode.task_id, episode.number) for episode in episodes_of([t.id for t in tasks], arguments.episodes // NUM_TASKS)
+        ]
+        void = [(row["task_id"], row["episode"]) for row in rows if outcome_of(row) == "void"]
+        explained = {(row["task_id"], row["episode"]) for row in why if row["why"]}
+        valid_same = [a for a in rows if outcome_of(a) != "void"] == [
+            b for b in read_rows(quiet) if (b["task_id"], b["episode"]) not in set(void)
+        ]
+        with serving() as server:
+            status = job(path, f"http://127.0.0.1:{server.server_port}/v1", arguments, is_again=True).wait()
+        checks = {
+            "every episode once, in order": [(row["task_id"], row["episode"]) for row in rows] == expected,
+            "every void episode has a reason": explained >= set(void),
+            "void episodes are those of refused tasks": {task for task, _ in void} == {task.id for task in tasks[:REFUSED]},
+            "all others equal the undisturbed ones": valid_same,
+            "after void ones were played again, the same bytes": status == 0 and path.read_bytes() == quiet.read_bytes(),
+        }
+        outcomes = Counter(outcome_of(row) for row in read_rows(quiet))
+    write_json(
+        arguments.output,
+        {
+            "command": "python benchmarks/faulty_server.py",
+            "episodes": len(expected),
+            "outcomes": dict(outcomes.most_common()),
+            "seconds": {"undisturbed": round(undisturbed_s, 1), "disturbed": round(disturbed_s, 1)},
+            "void": len(void),
+            "happened": found,
+            "checks": checks,
+            "python": platform.python_version(),
+        },
+    )
+    print(arguments.output.read_text(encoding="utf-8"))
+    return 0 if all(checks.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
