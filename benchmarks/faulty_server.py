@@ -49,8 +49,10 @@ OUTPUT = Path(__file__).parent / "results" / "faulty_server.json"
 NUM_TASKS, NUM_ENVS, TURNS = 100, 50, 3
 FAULTS = ("500", "429", "closed", "half", "slow", "junk", "empty", "types")
 #: Share of requests that fail; of tasks the server refuses to talk about; seconds between two runners, and two jobs, that are killed.
-FAULTY, REFUSED, RUNNER_S, JOB_S = 0.33, 3, 1.0, 25.0
+FAULTY, REFUSED, RUNNER_S, JOB_S = 0.33, 2, 1.0, 25.0
 TIMEOUT_S = 1.0
+#: Stops by itself after which something else is wrong than a server that is dead for a minute.
+MOST_STOPS = 50
 #: Status of a job that stopped by itself, with a reason.
 STOPPED = 3
 
@@ -182,7 +184,7 @@ def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
         append_rows(path.with_suffix(".void.jsonl"), void)
         return trajectories
 
-    settings = RunArguments(max_void=0.2, replay_void=is_again)
+    settings = RunArguments(max_void=0.5, replay_void=is_again)
     try:
         EpisodeFile(path, Trajectory.to_row).play(episodes, NUM_ENVS, player, settings, path.stem)
     except ColBenchError as error:
@@ -214,6 +216,8 @@ def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -
     reasons: list[str] = []
     is_done, was_dead = False, False
     while not is_done:
+        if happened["jobs stopped by themselves"] > MOST_STOPS:
+            raise SystemExit(f"Expected the job to go on, got {MOST_STOPS} stops: {reasons[-1]}")
         with serving(port=port, refused=refused, is_faulty=True) as server:
             port = server.server_port
             address = f"http://127.0.0.1:{port}/v1"

@@ -28,8 +28,9 @@ from sweetrl_agent.trajectory import Trajectory, Turn
 SHARD = 2
 #: Steps of the agent after which a reply is taken up. A step is a token of a continuous policy.
 REPLY_STEPS = 8
-#: Episodes in a row that the world fails before it counts as down: a server that fails here and there does not get there.
-MOST_FAILED = 10
+#: Episodes in a row that the world fails before it counts as down, and of how many tasks they must be (or of all that are played together): a
+#: server that fails here and there, or refuses to talk about one task, does not get there.
+MOST_FAILED, FAILED_TASKS = 10, 3
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def play(
         known: Episodes that have been played already, and are not played again.
 
     Raises:
-        WorldDownError: If `MOST_FAILED` episodes in a row are void because the human or the sandbox fails.
+        WorldDownError: If `MOST_FAILED` episodes in a row, of `FAILED_TASKS` tasks, are void because the human or the sandbox fails.
     """
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
@@ -250,7 +251,8 @@ class _Shard:
         self.speaking: dict[int, _Live] = {}
         self.waiting: deque[tuple[int, _Live, Future[Any]]] = deque()  # the step at which the reply is taken up, ascending
         self.played: dict[int, Trajectory] = {number: known[own] for number, own in enumerate(episodes) if own in known}
-        self.num_failed = 0  # in a row
+        self.num_tasks = len({episode.task_id for episode in episodes})
+        self.failed: list[str] = []  # tasks of the episodes in a row in which the world failed
 
     def play(self) -> list[Trajectory]:
         """All episodes, in their order."""
@@ -322,13 +324,13 @@ class _Shard:
 
     def _stop_where_the_world_is_down(self, env: ColBenchEnv) -> None:
         if env.metrics["outcome"] != VOID:
-            self.num_failed = 0
+            self.failed.clear()
         elif not isinstance(env.world_error, ScoringError):  # that one is the task's
-            self.num_failed += 1
-        if self.num_failed == MOST_FAILED:
+            self.failed.append(env.task.id)
+        if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
             well = {Episode(t.task_id, t.episode): t for t in self.played.values() if not t.is_void}
             raise WorldDownError(
-                f"{MOST_FAILED} episodes in a row are void, the last for this: {str(env.world_error).rstrip('.')}. The stage stops here, for the others would "
+                f"{len(self.failed)} episodes in a row are void, the last for this: {str(env.world_error).rstrip('.')}. The stage stops here, for the others would "
                 f"fail too; the {len(well)} that ended well since the last save are kept. Mend it, and give the same command to go on.",
                 well,
             )

@@ -90,7 +90,7 @@ def play(sandbox, tmp_path):
 def test_a_server_that_dies_costs_nothing_that_had_ended(play, tmp_path):
     undisturbed = play(name="undisturbed.jsonl")
     path, kept = tmp_path / "trajectories.jsonl", tmp_path / "trajectories.unfinished.jsonl"
-    message = rf"^{MOST_FAILED} episodes in a row are void, the last for this: the server of the human does not answer\. .* give the same command"
+    message = r"^\d+ episodes in a row are void, the last for this: the server of the human does not answer\. .* give the same command"
     with pytest.raises(WorldDownError, match=message):
         play(Down(len(EPISODES) + 20))  # two questions an episode: in the second shard
     assert read_rows(path) == undisturbed[: 2 * NUM_ENVS]
@@ -103,6 +103,16 @@ def test_a_server_that_dies_costs_nothing_that_had_ended(play, tmp_path):
     assert play(human) == undisturbed
     assert path.read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes() and not kept.exists()
     assert 10**6 - human.left == 2 * (2 * NUM_ENVS - len(first))  # those that were kept were not asked about again
+
+
+def test_a_server_that_refuses_one_task_is_not_down(play):
+    """Its episodes follow each other, more of them than may fail in a row."""
+    episodes = episodes_of([task.id for task in TASKS], 2 * MOST_FAILED)
+    rows = play(FailsOn({TASKS[3].id}), episodes=episodes, max_void=1.0)
+    void = [row["task_id"] for row in rows if row["metrics"]["outcome"] == "void"]
+    assert void == [TASKS[3].id] * (2 * MOST_FAILED) and len(rows) == len(episodes)
+    with pytest.raises(WorldDownError):
+        play(Down(0), "down.jsonl", episodes=episodes)
 
 
 def test_an_error_that_is_made_in_another_process_keeps_its_episodes():
