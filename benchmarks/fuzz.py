@@ -33,13 +33,19 @@ COUNTS = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid")
 
 
 class Tally:
-    """What pytest and hypothesis say of every property, printed as it comes.
+    """What pytest and hypothesis say of every property, printed and written as it comes.
+
+    Args:
+        output: The file; what it holds of other properties, tried as often, stays there.
+        examples: Inputs a property.
 
     Attributes:
         found: Property -> "inputs" that were tried, those "discarded" by the generator, "seconds", and whether it "holds".
     """
 
-    def __init__(self) -> None:
+    def __init__(self, output: Path, examples: int) -> None:
+        self._output = output
+        self._head = {"command": "python benchmarks/fuzz.py", "examples": examples, "python": platform.python_version()}
         self.found: dict[str, dict[str, Any]] = {}
         self._began = 0.0
 
@@ -55,6 +61,9 @@ class Tally:
         seconds = round(time.monotonic() - self._began, 1)
         self.found[name] = {"inputs": passing + failing, "discarded": invalid, "seconds": seconds, "holds": failing == 0}
         print(f"{name}: {self.found[name]}", flush=True)
+        earlier = json.loads(self._output.read_text(encoding="utf-8")) if self._output.exists() else {}
+        kept = earlier["properties"] if earlier.get("examples") == self._head["examples"] else {}
+        self._output.write_text(json.dumps({**self._head, "properties": kept | self.found}, indent=1) + "\n")
 
 
 def main() -> int:
@@ -66,14 +75,11 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ["COLBENCH_FUZZ_EXAMPLES"] = str(arguments.examples)
     os.chdir(ROOT)
-    tally = Tally()
+    tally = Tally(arguments.output, arguments.examples)
     chosen = ["-k", arguments.only] if arguments.only else []
     # Properties with a number of their own are not of parsers: nobody asked for 100,000 files that are synchronised to the disk.
     options = ["-q", "-s", "-m", "hypothesis", "-p", "no:cacheprovider", "--timeout", "0", "--deselect", f"{SUITES[3]}::test_replies_come_back_bit_for_bit"]  # fmt: skip
-    status = pytest.main([*options, *chosen, *SUITES], plugins=[tally])
-    head = {"command": "python benchmarks/fuzz.py", "examples": arguments.examples, "python": platform.python_version()}
-    arguments.output.write_text(json.dumps({**head, "properties": tally.found}, indent=1) + "\n")
-    return int(status)
+    return int(pytest.main([*options, *chosen, *SUITES], plugins=[tally]))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ whole; templates that do not (those that drop earlier thoughts) are refused with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +55,33 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
     Raises:
         ValueError: If there is no agent turn, or the chat template renders a turn differently inside the whole dialogue.
     """
-    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-    if not turns:
-        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
-    starts = _render([messages[:i] for i in turns], tokenizer, add_generation_prompt=True)
-    ends = _render([messages[: i + 1] for i in dict.fromkeys([*turns, len(messages) - 1])], tokenizer)
-    token_ids = ends[-1]
+    return encode_dialogues([messages], tokenizer)[0]
+
+
+def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[EncodedDialogue]:
+    """`encode_dialogue` of each, in one call of the tokenizer, which spreads it over the cores.
+
+    Raises:
+        ValueError: As `encode_dialogue`.
+    """
+    prompts: list[Messages] = []
+    wholes: list[Messages] = []
+    for messages in dialogues:
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        if not turns:
+            raise ValueError("Expected a dialogue with at least one agent turn, got none.")
+        prompts += [messages[:i] for i in turns]
+        wholes += [messages[: i + 1] for i in dict.fromkeys([*turns, len(messages) - 1])]
+    starts, ends = iter(_render(prompts, tokenizer, add_generation_prompt=True)), iter(_render(wholes, tokenizer))
+    return [_numbered(messages, starts, ends) for messages in dialogues]
+
+
+def _numbered(messages: Messages, starts: Iterator[list[int]], ends: Iterator[list[int]]) -> EncodedDialogue:
+    """The next dialogue of those whose prompts, and whose beginnings up to each turn and whole, these are."""
+    spans = [(next(starts), next(ends)) for message in messages if message["role"] == "assistant"]
+    token_ids = spans[-1][1] if messages[-1]["role"] == "assistant" else next(ends)
     turn_ids = [0] * len(token_ids)
-    # More ends than starts where the human has the last word.
-    for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
+    for turn, (start, end) in enumerate(spans, 1):
         if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
             raise _changing_template(turn)
         turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))

@@ -10,9 +10,9 @@ from typing import Any
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
 from sweetrl_agent.config import CompareArguments
-from sweetrl_agent.evaluation import links
+from sweetrl_agent.evaluation import links, read_evaluation
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
-from sweetrl_agent.files import EVALUATION, Row, read_rows
+from sweetrl_agent.files import Row
 from sweetrl_agent.ledger import ledger
 from sweetrl_agent.run import Run, versions
 from sweetrl_agent.statistics import (
@@ -161,7 +161,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         run.seed: [
             row
             for name in given.algorithms
-            for row in read_rows(run.path("evaluation.jsonl"), EVALUATION)
+            for row in read_evaluation(run.path("evaluation.jsonl"), run.world.grade)
             if row["agent"] == name
         ]
         for run in runs

@@ -8,16 +8,21 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from colbench_gym.envs.colbench_env import VOID
+from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from sweetrl_agent import rollouts
 from sweetrl_agent.episode_files import EpisodeFile
-from sweetrl_agent.files import Row
+from sweetrl_agent.files import EVALUATION, Row, read_rows
 from sweetrl_agent.policies.policy import Policy
 from sweetrl_agent.rollouts import BestOf, episodes_of
 from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
+
+#: What a row has beside the grade that is summed up.
+NUMBERS = ("success", "turns", "answered", "leak")
 
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
@@ -59,6 +64,23 @@ def record(
     file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.world.grade), label)
     with run.beside_browsers():
         file.play(episodes, size, player, settings, f"{stage}: {said}")
+
+
+def read_evaluation(path: Path, grade: str) -> list[Row]:
+    """Rows of an `evaluation.jsonl`, of which every one that is not void has the numbers that are summed up.
+
+    Raises:
+        ColBenchError: If a row lacks one, or is no row: something else than a kill has been at the file.
+    """
+    rows = read_rows(path, EVALUATION)
+    for row in rows:
+        strange = [name for name in (*NUMBERS, grade) if not isinstance(row.get(name), int | float)]
+        if strange and row["outcome"] != VOID:
+            raise ColBenchError(
+                f"{path}: expected a number for {strange[0]} in the row of {row['agent']}, {row['split']}, {row['task_id']}, "
+                f"got {row.get(strange[0])!r:.60}; restore or remove the file."
+            )
+    return rows
 
 
 def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.evaluation import evaluate_agent, summarize
+from sweetrl_agent.evaluation import evaluate_agent, read_evaluation, summarize
 from sweetrl_agent.experiments.credit_accuracy import hint_reading
-from sweetrl_agent.files import EVALUATION, Row, append_rows, read_object, read_rows, write_json
+from sweetrl_agent.files import Row, append_rows, read_object, read_rows, write_json
 from sweetrl_agent.pictures import keep_pictures
 from sweetrl_agent.report import write_report
 from sweetrl_agent.run import Run
@@ -28,7 +28,7 @@ def evaluate(run: Run) -> None:
 
 def report(run: Run) -> None:
     """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
-    rows = read_rows(run.path("evaluation.jsonl"), EVALUATION)
+    rows = read_evaluation(run.path("evaluation.jsonl"), run.world.grade)
     results: dict[str, Any] = {}
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}

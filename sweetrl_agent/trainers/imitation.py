@@ -15,11 +15,13 @@ from datasets import Dataset
 from torch import nn
 from transformers import Trainer
 
-from sweetrl_agent.chat import Messages, encode_dialogue
+from sweetrl_agent.chat import Messages, encode_dialogues
 from sweetrl_agent.trainers.muon import MuonWithAdamW
 
 #: Batches that are sorted by length together.
 POOL = 20
+#: Dialogues that are encoded in one call.
+ENCODED = 100
 
 
 def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
@@ -28,8 +30,12 @@ def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
     A turn whose message has "weight" 0 is not labelled either: it is there to be read (the name is that of OpenAI's fine-tuning files).
     """
     rows = []
-    for messages in dialogues:
-        dialogue = encode_dialogue(messages, tokenizer)
+    encoded = (
+        dialogue
+        for i in range(0, len(dialogues), ENCODED)
+        for dialogue in encode_dialogues(dialogues[i : i + ENCODED], tokenizer)
+    )
+    for messages, dialogue in zip(dialogues, encoded, strict=True):
         spoken = [message for message in messages if message["role"] == "assistant"]
         imitated = {turn for turn, message in enumerate(spoken, 1) if message.get("weight", 1)}
         labels = [

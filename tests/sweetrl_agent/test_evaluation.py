@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval, wilson
-from sweetrl_agent.evaluation import links, summarize
+from sweetrl_agent.evaluation import links, read_evaluation, summarize
+from sweetrl_agent.files import write_rows
 
 
 def _row(task, success, tests_passed, turns=4, answered=True, leak=0.0):
@@ -54,3 +56,16 @@ def test_links_say_whether_wishes_are_heard_and_written_down():
     assert links(rows) == found and summarize([*rows, VOID])["links"] == found
     assert links(rows[2:]) == {"wishes_heard": 0.25, "all_heard": 0.0, "success_if_all_heard": None}
     assert links(rows[4:]) == links([_row("f", 1, 1.0)]) == {}
+
+
+def test_a_row_without_its_numbers_is_named(tmp_path):
+    path, label = tmp_path / "evaluation.jsonl", {"agent": "start", "split": "test", "episode": 0}
+    good = [{**label, **_row("a", 1, 1.0)}, {**label, **VOID}]
+    write_rows(path, good)
+    assert read_evaluation(path, "tests_passed") == good
+    for spoilt in ({"success": "yes"}, {"tests_passed": None}, {"leak": []}):
+        write_rows(path, [*good, {**label, **_row("b", 1, 1.0), **spoilt}])
+        with pytest.raises(
+            ColBenchError, match=rf"expected a number for {next(iter(spoilt))} in the row of start, test, b, got "
+        ):
+            read_evaluation(path, "tests_passed")
