@@ -92,7 +92,7 @@ class Trajectory:
         if row.get("schema") != SCHEMA:
             raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
         try:
-            return cls(
+            found = cls(
                 _is(row["task_id"], str),
                 _is(row["episode"], int),
                 [{"role": _is(said["role"], str), "content": _is(said["content"], str)} for said in row["dialogue_history"]],
@@ -105,6 +105,9 @@ class Trajectory:
             raise ColBenchError(
                 f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({error}); collect it anew."
             ) from None
+        if len(found.messages) < len(found.turns):
+            raise ColBenchError("Expected a trajectory row with a message for each turn, got fewer messages; collect it anew.")
+        return found
 
 
 def _is(value: Any, *types: type) -> Any:
