@@ -176,6 +176,8 @@ def _cannot_take_scores(out: Path, file: Path) -> str:
         return f"--out names a folder that does not exist: {str(out.parent)!r}"
     if not out.name or out.is_dir():
         return f"--out must name a file, got the folder {str(out)!r}"
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        return f"--out must name a file of its own, got a link or a device: {str(out)!r}"
     with contextlib.suppress(FileNotFoundError):
         _partial(out).lstat()  # a name that no file can have
     if out.exists() and file.exists() and out.samefile(file):
@@ -184,7 +186,7 @@ def _cannot_take_scores(out: Path, file: Path) -> str:
 
 
 def _partial(out: Path) -> Path:
-    """Where scores are written first; what a run that was killed has left there, the next one writes over."""
+    """Where scores are written first; what a run that was killed has left there, the next one takes away."""
     return out.with_name(f".{out.name}.partial")
 
 
@@ -223,8 +225,9 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
     summary, progress = Summary(), _Progress(total, sys.stderr)
     partial = _partial(out)
+    partial.unlink(missing_ok=True)  # not written into: it may be a link
     try:
-        with partial.open("w", encoding="utf-8") as lines:
+        with partial.open("x", encoding="utf-8") as lines:
             for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
                 verdict = {"index": index, "tests_passed": score.tests_passed, "success": score.success}
                 lines.write(json.dumps({**verdict, "outcome": score.outcome, "calls": score.calls}) + "\n")
@@ -280,7 +283,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
         return 130
-    print("\n".join(map(_one_line, summary.lines())))
+    try:
+        print("\n".join(map(_one_line, summary.lines())), flush=True)
+    except OSError as error:  # a pipe that nobody reads, a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
+        print(_one_line(f"error: the scores are in {given.out}, but printing them failed: {error.strerror}"), file=sys.stderr)
+        return 1
     return 0
 
 

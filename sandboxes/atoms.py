@@ -7,6 +7,7 @@ import datetime
 import decimal
 import fractions
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ Number = int | float | decimal.Decimal | fractions.Fraction
 
 _TYPES = {name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)} | {"NoneType": type(None)}
 _EPOCH = datetime.datetime.min
+_FINE_OFFSET = re.compile(r"(.*)([+-])(\d\d):(\d\d):(\d\d)\.(\d{6})", re.ASCII)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _INFINITE = (math.inf, -math.inf)
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -140,6 +142,16 @@ def atom_text(value: Any, nan: str) -> str:
     return _moment_text(value)
 
 
+def _parse_moment(kind: Any, body: str) -> Any:
+    """A datetime or time from its ISO text. Python 3.11 misreads offsets of less than a second."""
+    if not (found := _FINE_OFFSET.fullmatch(body)):
+        return kind.fromisoformat(body)
+    hours, minutes, seconds, microseconds = map(int, found.group(3, 4, 5, 6))
+    offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
+    zone = datetime.timezone(-offset if found.group(2) == "-" else offset)
+    return kind.fromisoformat(found.group(1)).replace(tzinfo=zone)
+
+
 def _moment_text(value: datetime.datetime | datetime.date | datetime.time) -> str:
     kind = type(value).__name__
     offset = value.utcoffset() if isinstance(value, (datetime.datetime, datetime.time)) else None
@@ -229,8 +241,8 @@ _PARSERS: dict[str, Callable[[Any, Budget], Any]] = {
     "fraction": _parse_fraction,
     "range": _parse_range,
     "type": _linear(lambda body: _TYPES[body]),
-    "datetime": _linear(datetime.datetime.fromisoformat),
+    "datetime": _linear(lambda body: _parse_moment(datetime.datetime, body)),
     "date": _linear(datetime.date.fromisoformat),
-    "time": _linear(datetime.time.fromisoformat),
+    "time": _linear(lambda body: _parse_moment(datetime.time, body)),
     "timedelta": _linear(lambda body: datetime.timedelta(*_parse_parts(body, _parse_int, 3))),
 }

@@ -26,6 +26,8 @@ from sandboxes.pages.page import MAX_CHARS as MAX_PAGE_CHARS
 OnError = Literal["raise", "skip"]
 MAX_ROW_BYTES = 16 * 2**20
 MAX_TEXT_CHARS, MAX_CALLS, MAX_DEPTH = 50_000, 1_000, 200
+#: Bits of an integer in the Python source of a row: 4,300 digits are what Python writes in decimal.
+MAX_BITS = 14_284
 _SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN = 80
@@ -238,7 +240,11 @@ def _checked_head(reference: str, tests: Mapping[str, str], fields: _Fields) -> 
             _parse(call.strip(), "eval", fields, f"test_cases.{name}")
         if len(_checked) >= _MOST_CHECKED:
             _checked.clear()
-        head = _checked[key] = f"def {functions[-1].name}({ast.unparse(functions[-1].args)})"
+        try:
+            head = _checked[key] = f"def {functions[-1].name}({ast.unparse(functions[-1].args)})"
+        except ValueError as error:  # an f-string that Python 3.11 cannot write
+            wanted = f"a function whose parameters can be written out ({error})"
+            raise RowError(fields.path, fields.line, fields.prefix + "ground_truth", wanted, reference) from None
     return head
 
 
@@ -250,7 +256,14 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
         raise RowError(fields.path, fields.line, name, f"Python source that compiles ({error})", source) from None
     if _is_deeper([tree], MAX_DEPTH, ast.iter_child_nodes):
         raise RowError(fields.path, fields.line, name, f"Python source nested at most {MAX_DEPTH} deep", source)
+    if any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
+        raise RowError(fields.path, fields.line, name, f"integers of at most {MAX_BITS} bits", source)
     return tree
+
+
+def _is_huge(value: object) -> bool:
+    """True for a number that Python would not write in decimal, as whoever speaks of the code must."""
+    return isinstance(value, int) and value.bit_length() > MAX_BITS
 
 
 def _is_deeper(level: list[Any], most: int, inner: Callable[[Any], Iterable[Any]]) -> bool:

@@ -211,7 +211,7 @@ def _explanation(headline: str, is_compared: bool) -> str:
 def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
     """A line per agent and split: the score as a dot, its interval as a stroke, on one axis from 0%."""
     tops = [max(s.headline or 0.0, s.headline_bounds[1] if s.headline_bounds else 0.0) for s in scores]
-    top = min(max(math.ceil(10 * max(tops) - 1e-9), 1) / 10, 1.0)
+    top = min(max(math.ceil(10 * min(max(tops), 1.0) - 1e-9), 1) / 10, 1.0)
     rows: list[Html] = []
     for split in dict.fromkeys(score.split for score in scores):
         rows.append(tag("div", split, class_="group"))
