@@ -12,7 +12,7 @@ from typing import Any
 
 from sandboxes import frames, values
 from sandboxes.channel import Channel, RunnerError
-from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program
+from sandboxes.sandbox import MAX_LARGEST_VALUES, CallResult, ExecutionResult, Limits, Outcome, Program
 
 _START_TIMEOUT_S = 30.0
 _GRACE_S = 10.0  # what a runner may be late on a busy machine before it counts as hung
@@ -130,13 +130,19 @@ class RunnerClient:
         calls: list[CallResult] = []
         printed = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
         longest = max(limits.value_bytes, 4 * limits.output_chars, frames.MAX_NAME_BYTES)
+        left = MAX_LARGEST_VALUES * limits.value_bytes
         while True:
             kind, length, outcome, wall_s = frames.REPLY.unpack(self._receive(frames.REPLY.size, deadline))
             if length > longest or outcome >= len(_OUTCOMES) or not 0.0 <= wall_s < math.inf:
                 raise RunnerError("It broke the protocol.")
             payload = self._receive(length, deadline)
             if kind == frames.CALL and len(calls) < num_calls:
-                calls.append(_call_result(_OUTCOMES[outcome], payload, wall_s))
+                left -= length
+                calls.append(
+                    _call_result(_OUTCOMES[outcome], payload, wall_s)
+                    if left >= 0
+                    else CallResult(Outcome.OUTPUT_LIMIT, wall_s=wall_s)
+                )
             elif kind in printed and payload and len(printed[kind]) <= 4 * limits.output_chars:
                 printed[kind] += payload  # never empty, or there would be no end to them
             elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and self._is_in_step():

@@ -28,6 +28,10 @@ _LIMITS: tuple[tuple[str, Any, int], ...] = (
 )  # fmt: skip
 
 
+#: Values of the largest size that one program may return in all its calls.
+MAX_LARGEST_VALUES = 16
+
+
 class SandboxError(RuntimeError):
     """The sandbox itself failed or is unsafe; says what is missing and how to get it."""
 
@@ -54,7 +58,8 @@ class Limits:
         program_timeout_s: Wall time of all calls of the program together, in seconds.
         memory_mib: Address space of the program's process, in MiB. A thread takes 8 of it.
         output_chars: Characters kept of standard output and of standard error, each; the rest is dropped.
-        value_bytes: Largest encoded value of one call, in bytes.
+        value_bytes: Largest encoded value of one call, in bytes. All values of a program together may have `MAX_LARGEST_VALUES` times as
+            many, for the host holds them; calls after that are OUTPUT_LIMIT.
     """
 
     call_timeout_s: float = 1.0

@@ -206,9 +206,7 @@ class CriticArguments:
 class ActorArguments:
     """Stage 2: candidates, ranking and turn-wise DPO."""
 
-    num_states: int = option(
-        800, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper."
-    )
+    num_states: int = option(800, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper.")
     num_candidates: int = option(16, "Candidates of a turn; 16 in the paper.")
     pairs_per_turn: int = option(2, "Pairs drawn from them; 4 in the released code.")
     pair_quantile: float = option(

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,10 @@ def _check_writable(folder: Path) -> None:
         raise _not_writable(folder, f"{str(existing)!r} is no folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _not_writable(folder, f"{str(existing)!r} may not be written")
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=existing))  # what `access` says of root is not true of /proc and its like
+    except OSError as error:
+        raise _not_writable(folder, error.strerror) from None
 
 
 def _not_writable(folder: Path, reason: str | None) -> ValueError:

@@ -58,7 +58,7 @@ def write_report(folder: Path) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.report", description="Write the report of a run.")
-    parser.add_argument("run_folder", type=Path, help="the folder of the run; report.html is written into it")
+    parser.add_argument("run_folder", type=_folder, help="the folder of the run; report.html is written into it")
     parser.add_argument("--open", action="store_true", help="open the report in the browser")
     options = parser.parse_args(arguments)
     try:
@@ -69,6 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.open:
         webbrowser.open(path.resolve().as_uri())
     return 0
+
+
+def _folder(name: str) -> Path:
+    if not name.strip():
+        raise argparse.ArgumentTypeError("expected the folder of a run, got nothing; '.' is this folder")
+    return Path(name)
 
 
 def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:

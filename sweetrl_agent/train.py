@@ -119,6 +119,8 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
 def _read_settings(path: str | None) -> dict[str, Any]:
     import yaml
 
+    from sweetrl_agent.setting_checks import LARGEST
+
     if path is None:
         return {}
     try:
@@ -131,6 +133,13 @@ def _read_settings(path: str | None) -> dict[str, Any]:
         raise ValueError(f"`config` is not YAML: {error}") from None
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
+    for name, value in settings.items():
+        if (
+            isinstance(value, int) and abs(value) > LARGEST
+        ):  # before argparse writes it out, which Python refuses of very long ones
+            raise ValueError(f"`{name}` must be at most {LARGEST}.")
+        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, list | dict) for item in value)):
+            raise ValueError(f"`{name}` must be a setting or a list of settings, got a nested {type(value).__name__}.")
     return settings
 
 

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +141,43 @@ def test_values_of_a_settings_file(name, value, tmp_path, monkeypatch):
     small = [word for pair in zip(SMALL[::2], SMALL[1::2], strict=True) if pair[0] != f"--{name}" for word in pair]
     for main in (train.main, compare.main):
         _assert_one_sentence(main, [*small, *asked])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: 0x" + "9" * 10_000, f"`seed` must be at most {2**31 - 1}."),
+        ("a: &a [x, x]\nb: &b [*a, *a]\nseed: [*b, *b]", "`b` must be a setting or a list of settings, got a nested list."),
+        ("seed: {a: 1}", "`seed` must be a setting or a list of settings, got a nested dict."),
+    ],
+)
+def test_a_settings_file_is_refused_in_one_short_line(text, said, tmp_path, monkeypatch, capsys):
+    from sweetrl_agent.train import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(text)
+    assert main(["--output", str(tmp_path / "run"), "--dry_run", "true", "--config", "file.yaml"]) == 2
+    assert capsys.readouterr().err == f"error: {said}\n"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="needs /proc, in which root may make no folder although `access` says so"
+)
+def test_a_dry_run_tries_to_make_a_folder(tmp_path, capsys):
+    from sweetrl_agent.train import main
+
+    assert main(["--output", "/proc/run", "--dry_run", "true"]) == 2
+    assert capsys.readouterr().err.startswith("error: `output` must name a folder that can be written, got '/proc/run': ")
+
+
+def test_a_report_of_nothing(tmp_path, monkeypatch, capsys):
+    from sweetrl_agent.report import main
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main([""])
+    assert "expected the folder of a run, got nothing; '.' is this folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 RUN_FILES = ("config.yaml", "seconds.json", "peak_mib.json", "evaluation.jsonl", "metrics.jsonl", "hint_reading.json")

@@ -174,6 +174,18 @@ def test_any_bytes_of_a_runner_are_results_or_an_error_of_the_runner(said, chunk
         assert all(math.isfinite(number) and number >= 0.0 for number in numbers)
 
 
+def test_all_values_of_a_program_have_a_budget():
+    """The host holds them all: a thousand values of the largest size were 755 MiB."""
+    value = b'"' + b"x" * 254 + b'"'
+    assert len(value) == LIMITS.value_bytes
+    ok = frames.OUTCOMES.index("ok")
+    said = frames.REPLY.pack(frames.CALL, len(value), ok, 0.0) + value
+    done = frames.REPLY.pack(frames.DONE, frames.USAGE.size, 0, 0.0) + frames.USAGE.pack(0.0, 0.0)
+    (result,) = results(said * 20 + done, 1 << 16, [Program("", ("f()",) * 20, LIMITS)])
+    assert [call.outcome for call in result.calls] == [Outcome.OK] * 16 + [Outcome.OUTPUT_LIMIT] * 4
+    assert all(call.value is None for call in result.calls[16:])
+
+
 @fuzz
 @given(st.one_of(st.binary(max_size=60), st.binary(max_size=60).map(lambda text: frames.LENGTH.pack(len(text)) + text)))
 def test_any_greeting_of_a_runner_is_understood_or_refused(said):
