@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing of the comparison, report and print it; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
-    from sweetrl_agent.config import STAGES
     from sweetrl_agent.files import locked
+    from sweetrl_agent.pipeline import STAGES
     from sweetrl_agent.preflight import check_packages
 
     with contextlib.ExitStack() as held:
@@ -89,8 +89,8 @@ def plan(given: CompareArguments, config: Config) -> int:
         ValueError: If a folder cannot be written or holds another run, or there are fewer trajectories than `scaling` takes.
     """
     from sweetrl_agent.algorithms.registry import scaled
-    from sweetrl_agent.config import STAGES
     from sweetrl_agent.files import check_output
+    from sweetrl_agent.pipeline import STAGES
     from sweetrl_agent.preflight import troubles
     from sweetrl_agent.run import Run
     from sweetrl_agent.trainers.running import validate_trainer_arguments
@@ -298,12 +298,12 @@ def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = prin
 def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
     """What is shared, then each algorithm's own stages, with its own settings if it has any, then its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.train import stages
+    from sweetrl_agent.pipeline import STAGES
 
     steps: list[Step] = []
     for name in algorithms:
         algorithm = ALGORITHMS[name]
-        steps += [(stage, stages()[stage]) for stage in algorithm.shared]
+        steps += [(stage, STAGES[stage].run) for stage in algorithm.shared]
         steps += [
             (stage, _or_unchanged(_with_settings(function, own.get(name)), algorithm.policy))
             for stage, function in algorithm.stages.items()
@@ -343,14 +343,14 @@ def experiment_steps(given: CompareArguments) -> list[Step]:
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.experiments import best_of_n, credit_accuracy, simulators
     from sweetrl_agent.outcome import score_dialogues
-    from sweetrl_agent.train import stages
+    from sweetrl_agent.pipeline import STAGES
 
     steps: list[Step] = []
     own = own_settings(given)
     asked: dict[str, Any]
     if given.credit_tasks or given.best_of:
         for critic in given.critics:
-            steps += [(stage, stages()[stage]) for stage in ALGORITHMS[critic].shared]
+            steps += [(stage, STAGES[stage].run) for stage in ALGORITHMS[critic].shared]
             trained = [item for item in ALGORITHMS[critic].stages.items() if item[0].startswith("critic")]
             steps += [(stage, _with_settings(function, own.get(critic))) for stage, function in trained]
     if count := given.credit_tasks:

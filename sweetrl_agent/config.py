@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import sandboxes
+from sweetrl_agent import pipeline
 from sweetrl_agent.credit import FORMS
+from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.setting_checks import (
     check_bounds,
     check_servers,
@@ -34,17 +36,6 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
         "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
     },
 }  # fmt: skip
-STAGES = ("imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate", "report")
-
-
-#: First stage that a setting shapes, where it is not the first of all. Until then it may be changed in a begun run.
-_FIRST_STAGE = {
-    "num_tasks": "collect", "trajectories_per_task": "collect", "min_best": "pairs", "min_difference": "pairs", "form": "critic", "judge_model": "rank", "vision_model": "critic",
-    "reference_hidden": "rank", "num_states": "candidates", "num_candidates": "candidates", "pairs_per_turn": "rank", "pair_quantile": "rank",
-}  # fmt: skip
-_FIRST_STAGE_OF_PREFIX = {
-    "critic_": "critic", "actor_": "actor", "eval_": "evaluate", "shown_": "evaluate",
-}  # fmt: skip
 
 
 def option(default: Any, text: str) -> Any:
@@ -58,11 +49,8 @@ def list_option(default: Sequence[Any], text: str) -> Any:
 
 
 def first_stage(name: str) -> str:
-    """The first stage whose files a setting shapes. A setting of a baseline begins with the baseline's name, which is its stage's."""
-    if name in {setting.name for setting in fields(BaselineArguments)}:
-        return name.partition("_")[0]
-    by_prefix = (stage for prefix, stage in _FIRST_STAGE_OF_PREFIX.items() if name.startswith(prefix))
-    return _FIRST_STAGE.get(name) or next(by_prefix, STAGES[0])
+    """The first stage whose files a setting shapes (`pipeline.first_stage`)."""
+    return pipeline.first_stage(name, frozenset(setting.name for setting in fields(BaselineArguments)))
 
 
 @dataclass
@@ -71,7 +59,7 @@ class RunArguments:
 
     output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
     seed: int = option(0, "Seed of everything.")
-    stage: str = option("all", f"One of {STAGES}, or 'all'. A stage reads the files of those before it.")
+    stage: str = option("all", f"One of {', '.join(STAGES)}, or all. A stage reads the files of those before it.")
     dry_run: bool = option(
         False,
         "Print the plan and fail where the run would: settings, packages, tasks, servers, GPU, folder. Runs nothing and loads no weights.",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
+from sweetrl_agent.pipeline import MAIN_JOB
 
 if TYPE_CHECKING:
     from colbench_gym.simulators import Simulator
@@ -26,8 +27,9 @@ Check = Callable[[], object]
 #: A module, and what pip installs for it.
 Package = tuple[str, str]
 #: Stages by what they need.
-PLAY, SAMPLE = frozenset({"collect", "evaluate"}), frozenset({"collect", "candidates", "evaluate"})
-LEARN = frozenset({"critic", "rank", "actor"})
+PLAY, SAMPLE, LEARN = (
+    frozenset(stage.name for stage in MAIN_JOB if need in stage.needs) for need in ("episodes", "samples", "training")
+)
 #: Errors of what is missing; any other is a mistake in the program.
 MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
 #: Seconds that a server may take to answer at all.

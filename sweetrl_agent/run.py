@@ -29,15 +29,11 @@ from colbench_gym.tasks.embedded import dial_of_source, with_dial
 from sweetrl_agent.config import Config, TaskArguments, first_stage
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
+from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
-#: What a stage writes first.
-OUTPUTS = {
-    "imitate": "start", "collect": "trajectories.jsonl", "pairs": "outcome_pairs.jsonl", "critic": "critic",
-    "candidates": "candidates.jsonl", "rank": "scores.jsonl", "actor": "policy", "evaluate": "evaluation.jsonl",
-}  # fmt: skip
 
 
 class Run:
@@ -99,7 +95,7 @@ class Run:
             self.seconds.pop(name, None)
 
     def _has_begun(self, stage: str) -> bool:
-        output = OUTPUTS.get(stage, stage)  # a baseline's stage and folder have its name
+        output = STAGES[stage].writes[0] if stage in STAGES else stage  # a baseline's stage and folder have its name
         own = any(self.folder.glob(f"*/{output}"))  # of another critic than SWEET-RL's
         return own or self.is_done(stage) or self.path(output).exists()
 

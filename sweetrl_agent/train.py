@@ -11,19 +11,17 @@ import difflib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
+from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.processes import yield_idle_threads
 
 if TYPE_CHECKING:
     from sweetrl_agent.run import Run
-
-#: Stages in which all processes of `accelerate launch` train together; the first does the others.
-TOGETHER = ("critic", "actor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,32 +149,13 @@ def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
     return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
 
 
-def stages() -> dict[str, Callable[[Run], None]]:
-    """The stages in order."""
-    from sweetrl_agent import collection, outcome
-    from sweetrl_agent.algorithms import sweet
-    from sweetrl_agent.imitation_stage import imitate
-
-    return {
-        "imitate": imitate,
-        "collect": collection.collect,
-        "pairs": collection.pair_outcomes,
-        "critic": sweet.train_critic,
-        "candidates": sweet.sample_candidates,
-        "rank": sweet.rank,
-        "actor": sweet.train_actor,
-        "evaluate": outcome.evaluate,
-        "report": outcome.report,
-    }
-
-
 def check_order(run: Run, wanted: str) -> None:
     """Refuse a stage asked for by name whose input is not there yet.
 
     Raises:
         ValueError: If a stage before it is not done.
     """
-    names = [name for name in stages() if name != "imitate" or run.config.is_tiny or name == wanted]
+    names = [name for name in STAGES if name != "imitate" or run.config.is_tiny or name == wanted]
     missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
     if missing:
         raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
@@ -184,7 +163,7 @@ def check_order(run: Run, wanted: str) -> None:
 
 def left(run: Run) -> list[str]:
     """Stages that are asked for and not done."""
-    return [name for name in stages() if run.config.run.stage in ("all", name) and not run.is_done(name)]
+    return [name for name in STAGES if run.config.run.stage in ("all", name) and not run.is_done(name)]
 
 
 def run_stages(run: Run, wanted: str) -> None:
@@ -199,14 +178,14 @@ def run_stages(run: Run, wanted: str) -> None:
     if run.other_dials:
         say(run.other_dials)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
-    for name, function in stages().items():
+    for name, stage in STAGES.items():
         if wanted not in ("all", name):
             continue
         if run.is_done(name) and name != "report":
             say(f"{name}: done before, {run.seconds[name]:.0f} s")
-        elif is_first() or name in TOGETHER:
+        elif is_first() or stage.is_distributed:
             with run.stage(name):
-                function(run)
+                stage.run(run)
         if not is_first() and name != "report":  # the last one, which nobody waits for
             run.wait_for(name)
 

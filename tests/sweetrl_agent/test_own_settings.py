@@ -13,6 +13,7 @@ from sweetrl_agent import compare, outcome
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config import ActorArguments, CompareArguments, Config, CriticArguments
 from sweetrl_agent.experiments import best_of_n, credit_accuracy
+from sweetrl_agent.pipeline import STAGES
 
 ALLOWED = sorted(
     {setting.name for part in (CriticArguments, ActorArguments) for setting in fields(part)} - {"num_states", "num_candidates"}
@@ -76,9 +77,8 @@ def seen(monkeypatch):
     for name in COMPARED:
         recorded = {stage: partial(saw, stage) for stage in ALGORITHMS[name].stages}
         monkeypatch.setitem(ALGORITHMS, name, replace(ALGORITHMS[name], stages=recorded))
-    monkeypatch.setattr(
-        "sweetrl_agent.train.stages", lambda: dict.fromkeys(("imitate", "collect", "pairs"), partial(saw, "shared"))
-    )
+    for name in ("imitate", "collect", "pairs"):
+        monkeypatch.setitem(STAGES, name, replace(STAGES[name], work=partial(saw, "shared")))
     monkeypatch.setattr(compare, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))
     monkeypatch.setattr(credit_accuracy, "sample_states", lambda run, num_tasks: saw("credit states", run))
     monkeypatch.setattr(credit_accuracy, "score", lambda run, critic, num_tasks: saw(f"credit {critic}", run))

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from sweetrl_agent.chat import HINT
-from sweetrl_agent.config import STAGES, RunArguments
+from sweetrl_agent.config import RunArguments
 from sweetrl_agent.files import read_rows, write_json, write_rows
+from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.train import main, parse
 
 SETTINGS = {
@@ -82,7 +83,9 @@ def copied(finished, tmp_path):
         folder = tmp_path / stage
         shutil.copytree(finished, folder)
         seconds = json.loads((folder / "seconds.json").read_text())
-        write_json(folder / "seconds.json", {k: v for k, v in seconds.items() if STAGES.index(k) < STAGES.index(stage)})
+        write_json(
+            folder / "seconds.json", {k: v for k, v in seconds.items() if list(STAGES).index(k) < list(STAGES).index(stage)}
+        )
         for name in ("results.json", "report.html"):
             (folder / name).unlink()
         return folder
@@ -166,7 +169,7 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
     before = {name: (folder / name).stat().st_mtime_ns for name in ("trajectories.jsonl", "evaluation.jsonl", "metrics.jsonl")}
     assert main(_arguments(folder)) == 0
     out = capsys.readouterr().out
-    assert [line.split(":")[0] for line in out.splitlines() if "done before" in line] == list(STAGES[:-1])
+    assert [line.split(":")[0] for line in out.splitlines() if "done before" in line] == list(STAGES)[:-1]
     assert before == {name: (folder / name).stat().st_mtime_ns for name in before}
 
 
