@@ -88,6 +88,43 @@ def _numbered(messages: Messages, starts: Iterator[list[int]], ends: Iterator[li
     return EncodedDialogue(token_ids, turn_ids)
 
 
+def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], tokenizer: Any) -> EncodedDialogue:
+    """Encode a dialogue with the tokens of its agent turns as the policy sampled them.
+
+    A text need not be tokenized the way it was sampled, and a probability is one of tokens. So the words between the turns are rendered, and
+    the turns are not; what the template puts behind a turn (the end token of a turn that was cut, a line break) belongs to no turn.
+
+    Args:
+        messages: The dialogue, a leading system message included.
+        sampled: Token ids of every agent turn.
+        tokenizer: Has the chat template.
+
+    Raises:
+        ValueError: As `encode_dialogue`.
+    """
+    rendered = encode_dialogue(messages, tokenizer)
+    token_ids: list[int] = []
+    turn_ids: list[int] = []
+    before = 0
+    for turn, own in enumerate(sampled, 1):
+        start = rendered.turn_ids.index(turn, before)
+        end = start + rendered.turn_ids.count(turn)
+        text = rendered.token_ids[start:end]
+        last = own[-1] if own and own[-1] == tokenizer.eos_token_id else None
+        closing = _after(text, tokenizer.eos_token_id)
+        behind = closing[1:] if last is not None else closing
+        token_ids += [*rendered.token_ids[before:start], *own, *behind]
+        turn_ids += [*[0] * (start - before), *[turn] * len(own), *[0] * len(behind)]
+        before = end
+    return EncodedDialogue([*token_ids, *rendered.token_ids[before:]], [*turn_ids, *[0] * (len(rendered.token_ids) - before)])
+
+
+def _after(token_ids: list[int], end_id: int) -> list[int]:
+    """The last end token and what follows it; nothing where there is none."""
+    places = [i for i, token in enumerate(token_ids) if token == end_id]
+    return token_ids[places[-1] :] if places else []
+
+
 def encode_turns(messages: Messages, prompt: list[int], texts: Sequence[str], tokenizer: Any) -> list[list[int]]:
     """Token ids of each of several next turns of an agent, their end-of-turn token(s) included.
 

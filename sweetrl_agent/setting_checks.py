@@ -26,8 +26,8 @@ _LEAST: dict[float, str] = {
     0.01: "temperature",
     1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch ppo_steps dqn_steps",
-    2: "trajectories_per_task num_candidates reinforce_group",
+    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch grpo_iterations grpo_tasks grpo_epochs grpo_micro_batch ppo_steps dqn_steps",
+    2: "trajectories_per_task num_candidates reinforce_group grpo_group",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
 }

@@ -9,11 +9,11 @@ It needs nothing of the environment beyond episodes, and plays as many of them a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from sweetrl_agent.run import Run
-from sweetrl_agent.trainers.policy_gradient import OnPolicy, train_on_policy
+from sweetrl_agent.trainers.groups import in_groups
+from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trajectory import Trajectory
 
 
@@ -23,30 +23,25 @@ def leave_one_out(returns: Sequence[float]) -> list[float]:
     return [value - (sum(returns) - value) / others if others else 0.0 for value in returns]
 
 
-def credit(trajectories: Sequence[Trajectory]) -> list[list[float]]:
-    """Advantages of every turn of every trajectory; trajectories of a task are a group."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for i, trajectory in enumerate(trajectories):
-        groups[trajectory.task_id].append(i)
-    advantages: list[list[float]] = [[] for _ in trajectories]
-    for group in groups.values():
-        for i, advantage in zip(group, leave_one_out([trajectories[i].reward for i in group]), strict=True):
-            advantages[i] = [advantage] * len(trajectories[i].turns)
-    return advantages
+class Reinforce(OnPolicyAlgorithm):
+    """See the module."""
+
+    name = "reinforce"
+
+    def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
+        """Episodes of a task are a group."""
+        return in_groups(episodes, leave_one_out)
 
 
 def train(run: Run) -> None:
     """Episodes on the training tasks -> reinforce/agent/."""
     config = run.config.baselines
-    train_on_policy(
-        run,
-        "reinforce",
-        credit,
-        OnPolicy(
+    Reinforce(
+        OnPolicyConfig(
             learning_rate=config.reinforce_learning_rate,
             iterations=config.reinforce_iterations,
             tasks=config.reinforce_tasks,
             group=config.reinforce_group,
             micro_batch=config.reinforce_micro_batch,
-        ),
-    )
+        )
+    ).train(run)

@@ -7,7 +7,15 @@ import re
 
 import pytest
 
-from sweetrl_agent.chat import HINT, encode_dialogue, encode_prompt, encode_turns, hint_message, system_message
+from sweetrl_agent.chat import (
+    HINT,
+    encode_as_sampled,
+    encode_dialogue,
+    encode_prompt,
+    encode_turns,
+    hint_message,
+    system_message,
+)
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},
@@ -82,3 +90,19 @@ def test_a_template_that_drops_earlier_turns_is_refused(tiny_tokenizer):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         encode_dialogue(DIALOGUE, tokenizer)
     assert encode_dialogue(DIALOGUE[:2], tokenizer).turn_ids.count(1) > 1
+
+
+def test_turns_as_sampled_stand_where_the_rendered_ones_would(tiny_tokenizer):
+    rendered = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    end = tiny_tokenizer.eos_token_id
+    turns = [[i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if own == turn] for turn in (1, 2)]
+    turns = [turn[: turn.index(end) + 1] for turn in turns]
+    found = encode_as_sampled(DIALOGUE, turns, tiny_tokenizer)
+    assert found.token_ids == rendered.token_ids
+    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == turns
+    others = [[5, 6, 7, end], [8]]  # the same words in other tokens; the second was cut before its end
+    found = encode_as_sampled(DIALOGUE, others, tiny_tokenizer)
+    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == others
+    between = [i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if not own]
+    kept = [i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if not own]
+    assert [i for i in kept if i != end] == [i for i in between if i != end] and kept.count(end) == between.count(end) + 1

@@ -8,13 +8,13 @@ import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms import reinforce
-from sweetrl_agent.algorithms.reinforce import credit, leave_one_out
+from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
 from sweetrl_agent.chat import encode_dialogue
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.trainers import policy_gradient
-from sweetrl_agent.trainers.policy_gradient import policy_gradient_loss
+from sweetrl_agent.trainers import on_policy
+from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyConfig, action_log_probs
 from sweetrl_agent.trajectory import Trajectory, Turn
 
 DIALOGUES = [
@@ -32,7 +32,8 @@ def test_the_baseline_is_the_mean_of_the_others():
     assert leave_one_out([1.0, 0.0, 0.0]) == [1.0, -0.5, -0.5]
     assert leave_one_out([0.5]) == [0.0]
     rows = [_trajectory("a", 1.0, 2), _trajectory("b", 1.0, 1), _trajectory("a", 0.0, 3), _trajectory("b", 1.0, 4)]
-    assert credit(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
+    algorithm = Reinforce(OnPolicyConfig(0.0, 1, 2, 2, 4))
+    assert algorithm.advantages(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.8])
@@ -49,7 +50,12 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer, temper
                 total -= values[turn - 1] * float(log_probs[encoded.token_ids[i]])
                 count += 1
     encoded = [encode_dialogue(messages, tiny_tokenizer) for messages in DIALOGUES]
-    assert policy_gradient_loss(model, encoded, advantages, temperature).item() == pytest.approx(total / count, rel=1e-4)
+    log_probs = action_log_probs(model, encoded, temperature)
+    of_turns = [values[turn - 1] for own, values in zip(encoded, advantages, strict=True) for turn in own.turn_ids if turn]
+    tokens = ActionTokens(
+        log_probs, log_probs.detach(), log_probs.detach(), torch.tensor(of_turns), torch.zeros(count, dtype=torch.int64)
+    )
+    assert Reinforce(OnPolicyConfig(0.0, 1, 2, 2, 4)).policy_loss(tokens).item() == pytest.approx(total / count, rel=1e-4)
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
             turn = Turn(said.text, said.token_ids, said.log_probs)
             yield [Trajectory(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
 
-    monkeypatch.setattr(policy_gradient, "play", play)
+    monkeypatch.setattr(on_policy, "play", play)
 
     def make(name, iterations):
         _, config = compare.parse(
@@ -103,11 +109,11 @@ def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
         steps.append(1)
         return original(*arguments)
 
-    original = policy_gradient._Learner.step
-    monkeypatch.setattr(policy_gradient._Learner, "step", step)
+    original = on_policy._Learner.update
+    monkeypatch.setattr(on_policy._Learner, "update", step)
     with pytest.raises(Killed):
         reinforce.train(cut)
-    monkeypatch.setattr(policy_gradient._Learner, "step", original)
+    monkeypatch.setattr(on_policy._Learner, "update", original)
     reinforce.train(cut)
     weights = [(run.path("reinforce/agent") / "model.safetensors").read_bytes() for run in (whole, cut)]
     assert weights[0] == weights[1]

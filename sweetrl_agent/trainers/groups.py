@@ -1,0 +1,25 @@
+"""Advantages of episodes beside the others of their task."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from sweetrl_agent.trajectory import Trajectory
+
+
+def in_groups(episodes: Sequence[Trajectory], advantage: Callable[[Sequence[float]], list[float]]) -> list[list[float]]:
+    """One number for every turn of every episode: the episode's own, from the returns of all episodes of its task.
+
+    Args:
+        episodes: In any order; those of a task are a group.
+        advantage: Of each episode of a group, from their returns.
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for i, episode in enumerate(episodes):
+        groups[episode.task_id].append(i)
+    found: list[list[float]] = [[] for _ in episodes]
+    for group in groups.values():
+        for i, value in zip(group, advantage([episodes[i].reward for i in group]), strict=True):
+            found[i] = [value] * len(episodes[i].turns)
+    return found

@@ -1,0 +1,98 @@
+"""GRPO: its advantages, its loss against a slow loop, and that it finds the optimum of a game of two turns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sweetrl_agent import compare
+from sweetrl_agent.algorithms import grpo
+from sweetrl_agent.algorithms.grpo import GRPO, standardized
+from sweetrl_agent.files import read_rows
+from sweetrl_agent.run import Run
+from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.trainers import on_policy
+from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyConfig
+from sweetrl_agent.trajectory import Trajectory, Turn
+
+CONFIG = OnPolicyConfig(0.0, 1, 2, 2, 4)
+
+
+def test_the_advantage_is_the_standardized_return_of_the_group():
+    assert standardized([1.0, 0.0]) == [1.0, -1.0]
+    assert standardized([0.3, 0.3, 0.3]) == [0.0] * 3
+    assert standardized([1.0, 0.0, 0.0, 0.0])[0] == pytest.approx(0.75 / math.sqrt(0.1875))
+    rows = [Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+            for task, turns, reward in (("a", 2, 1.0), ("b", 1, 0.5), ("a", 1, 0.0), ("b", 3, 0.5))]  # fmt: skip
+    assert GRPO(CONFIG, 0.2, 0.0).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_the_loss_and_its_gradient_are_those_of_a_slow_loop(beta):
+    rng = np.random.default_rng(0)
+    lengths, clip = [3, 1, 5], 0.2
+    dialogue = np.repeat(range(3), lengths)
+    now, sampled, reference = rng.normal(-1.0, 0.4, (3, 9))
+    advantages = rng.normal(0.0, 1.0, 9)
+    gains, slopes = [], []
+    for of_dialogue, length in enumerate(lengths):
+        gain = 0.0
+        for i in np.flatnonzero(dialogue == of_dialogue):
+            ratio = math.exp(now[i] - sampled[i])
+            first, second = ratio * advantages[i], min(max(ratio, 1 - clip), 1 + clip) * advantages[i]
+            away = reference[i] - now[i]
+            gain += min(first, second) - beta * (math.exp(away) - away - 1)
+            is_followed = first <= second  # the clipped one has no slope where it is the lower
+            slopes.append(((ratio * advantages[i] if is_followed else 0.0) - beta * (1 - math.exp(away))) / length / 3)
+        gains.append(gain / length)
+    assert 0 < sum(slope == 0 for slope in slopes) < 9 or beta
+    log_probs = torch.tensor(now, requires_grad=True)
+    tokens = ActionTokens(log_probs, *map(torch.tensor, (sampled, reference, advantages)), torch.tensor(dialogue))
+    loss = GRPO(CONFIG, clip, beta).policy_loss(tokens)
+    loss.backward()
+    assert loss.item() == pytest.approx(-sum(gains) / 3)
+    assert log_probs.grad.tolist() == pytest.approx([-slope for slope in slopes])
+
+
+@pytest.fixture
+def make_run(tmp_path, tiny_model_folder, monkeypatch):
+    """Function: settings -> a run on the tiny model, which earns the share of its two turns' letters that are not ASCII, the second turn's
+    only where the first has one: 1 is the optimum, and the credit of the first turn is earned in the second."""
+
+    def play(policy, env, episodes, seed, stage, **_):
+        for episode in episodes:
+            messages, turns = [{"role": "user", "content": "I need it."}], []
+            for number in range(2):
+                (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.number, number)])
+                turns.append(Turn(said.text, said.token_ids, said.log_probs))
+                messages = [*messages, {"role": "assistant", "content": said.text}]
+                if not number:
+                    messages.append({"role": "user", "content": "And then?"})
+            first, second = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
+            yield [Trajectory(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, second if first else 0.0)]
+
+    monkeypatch.setattr(on_policy, "play", play)
+
+    def make(**settings):
+        given = {"output": tmp_path / "run", "model": tiny_model_folder, "max_new_tokens": 4, "sandbox": "embedded", "grpo_tasks": 4,
+                 "grpo_group": 6, "grpo_learning_rate": 1e-2, **settings}  # fmt: skip
+        return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
+
+    return make
+
+
+def test_it_finds_the_optimum_of_two_turns(make_run):
+    run = make_run(grpo_iterations=40)
+    grpo.train(run)
+    success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
+    assert len(success) == 40 and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
+
+
+def test_a_heavy_kl_term_keeps_the_initial_policy(make_run):
+    run = make_run(grpo_iterations=10, grpo_beta=100.0, grpo_learning_rate=1e-3)
+    grpo.train(run)
+    success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
+    assert np.mean(success[-3:]) < np.mean(success[:3]) + 0.2
