@@ -200,3 +200,20 @@ def test_a_failure_of_the_world_ends_the_collection_and_leaves_nothing_at_work(s
     env = ColBenchVectorEnv(num_envs=4, tasks=TASKS, sandbox=sandbox, simulator=Breaks(), max_turns=MAX_TURNS)
     with closing(env), pytest.raises(OSError, match="disk full"):
         next(play(Asker(), env, EPISODES, 0, "collect"))
+
+
+def test_every_turn_of_every_episode_has_a_seed_of_its_own(run):
+    class Keeps(Asker):
+        def __init__(self):
+            super().__init__()
+            self.seeds = []
+
+        def generate(self, dialogues, seeds):
+            self.seeds += seeds
+            return [Utterance("What about rounding?", [3], [-0.5]) for _ in dialogues]
+
+    first, second = Keeps(), Keeps()
+    run(episodes_of([TASKS[0].id, TASKS[1].id], 2), 2, first)
+    run(episodes_of([TASKS[0].id, TASKS[1].id], 2), 2, second)
+    assert len(first.seeds) == len({*first.seeds}) == 2 * 2 * MAX_TURNS
+    assert first.seeds == second.seeds
