@@ -188,7 +188,7 @@ def test_what_is_done_is_not_done_again(finished, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--algorithms", "grpo"], "`algorithms` must be of ('single_turn', "),
+        (["--algorithms", "gspo"], "`algorithms` must be of ('single_turn', "),
         (["--algorithms", "rft", "rft"], "`algorithms` must name each once"),
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
         (["--critics", "oracle"], "`critics` must be of ('sweet', "),
