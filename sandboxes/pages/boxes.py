@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandboxes.pages.page import Box, Colour
-from sandboxes.pages.seen import HARMLESS, hides_nothing, may_hide
+from sandboxes.pages.seen import HARMLESS, MOST_HEIGHT, NEGATIVE, hides_nothing, may_hide
 from sandboxes.pages.styles import number, solid_colour
 
 #: Computed styles that the snapshot must hold, in this order.
 STYLES = tuple(dict.fromkeys((
     "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
     "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color", "box-shadow",
-    "-webkit-text-fill-color", "z-index", *HARMLESS,
+    "-webkit-text-fill-color", *NEGATIVE, *HARMLESS,
 )))  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
@@ -26,7 +26,7 @@ _KINDS = {
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BORDERS = ("border-top-width", "border-bottom-width", "border-left-width", "border-right-width")
-_TEXT_NODE = 3
+_ELEMENT_NODE, _TEXT_NODE = 1, 3
 #: What `visible_boxes` raises for a broken snapshot.
 SNAPSHOT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 MAX_NODES = 50_000
@@ -34,10 +34,27 @@ MAX_BOXES = 2_000
 MAX_TEXT_CHARS = 2_000
 #: Pixels below which a picture or control is none for a person.
 LEAST_AREA = 16
+#: Pixels of height below which nobody reads a text. Its box is as high as its font, 1.2 times the font size or so.
+LEAST_TEXT_HEIGHT = 6
 
 
-def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple[tuple[Box, ...], bool]:
-    """The boxes of the page's own document that are displayed, in the order of its source, and whether all of them are surely seen.
+class Found(NamedTuple):
+    """The boxes of the page's own document that are displayed.
+
+    Attributes:
+        boxes: In the order of the page's source.
+        owners: For each box, the place of its element among the document's elements (`document.querySelectorAll("*")`), of a text that of
+            the element around it; -1 in a shadow tree.
+        is_all_seen: Whether all of them are surely seen.
+    """
+
+    boxes: tuple[Box, ...]
+    owners: tuple[int, ...]
+    is_all_seen: bool
+
+
+def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> Found:
+    """What is displayed of a page, cut at its picture's sides.
 
     Args:
         snapshot: What Chromium answered, with `STYLES`.
@@ -49,7 +66,8 @@ def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> tuple
     """
     reader = _Reader(snapshot, width, height)
     boxes = reader.boxes()
-    return boxes, not reader.may_hide and hides_nothing(boxes)
+    owners = tuple(reader.places.get(node, -1) for node in reader.owners)
+    return Found(boxes, owners, not reader.may_hide and hides_nothing(boxes))
 
 
 class _Reader:
@@ -62,6 +80,9 @@ class _Reader:
         self.box_of: dict[int, int] = {}
         self.may_hide = len(self.layout["nodeIndex"]) > MAX_NODES
         self.pseudo = self._pseudo_elements()
+        self.may_hide |= self._leaves_its_lines(document.get("textBoxes", {"layoutIndex": [], "bounds": []}))
+        self.owners: list[int] = []
+        self.places = self._places()
         self.values = {
             name: dict(zip(column["index"], (self.strings[i] if i >= 0 else "" for i in column["value"]), strict=True))
             for name, column in (
@@ -75,8 +96,8 @@ class _Reader:
             if len(found) >= MAX_BOXES:
                 break
             style = dict(zip(STYLES, (self.strings[s] for s in self.layout["styles"][i]), strict=False))
-            if not style:  # a pseudo-element or the viewport
-                self.may_hide |= self.pseudo.get(node, "marker") != "marker"
+            self.may_hide |= self.pseudo.get(node, "marker") != "marker"
+            if not style or node in self.pseudo:  # the viewport has none
                 continue
             parent = self.nodes["parentIndex"][node]
             self.may_hide |= self._may_hide(node, style)
@@ -86,12 +107,33 @@ class _Reader:
                 box = self._box(i, node, style, bounds)
                 if box is not None:
                     self.box_of[node] = len(found)
+                    self.owners.append(parent if box.kind == "text" else node)
                     found.append(box)
         return tuple(found)
 
     def _pseudo_elements(self) -> dict[int, str]:
         found = self.nodes.get("pseudoType", {"index": [], "value": []})
         return {node: self.strings[name] for node, name in zip(found["index"], found["value"], strict=True)}
+
+    def _leaves_its_lines(self, lines: Mapping[str, Any]) -> bool:
+        """Whether letters may be drawn outside of the boxes of their lines: the page has changed the measures of their font."""
+        place, styles = STYLES.index("font-size"), self.layout["styles"]
+        return any(
+            number(self.strings[styles[i][place]], 16.0) > MOST_HEIGHT * bounds[3]
+            for i, bounds in zip(lines["layoutIndex"], lines["bounds"], strict=True)
+            if styles[i]
+        )
+
+    def _places(self) -> dict[int, int]:
+        """For each element of the document itself, its place among them: not of shadow trees, and no pseudo-elements."""
+        outside = set(self.pseudo) | set(self.nodes.get("shadowRootType", {"index": []})["index"])
+        places: dict[int, int] = {}
+        for node, (kind, parent) in enumerate(zip(self.nodes["nodeType"], self.nodes["parentIndex"], strict=True)):
+            if node in outside or parent in outside:
+                outside.add(node)
+            elif kind == _ELEMENT_NODE:
+                places[node] = len(places)
+        return places
 
     def _may_hide(self, node: int, style: Mapping[str, str]) -> bool:
         """Whether an element may hide itself, what is in it, or what is beside it. A text node has the styles of the element around it."""
@@ -107,7 +149,7 @@ class _Reader:
         background = solid_colour(style["background-color"])
         kind = "text" if is_text else _KINDS.get(tag, "block")
         text = self._text(i, node, tag) if kind in ("text", "control") else ""
-        if kind == "text" and not text:
+        if kind == "text" and (not text or bounds[3] < LEAST_TEXT_HEIGHT):
             return None
         if kind == "block" and not _is_drawn(style, background):
             return None

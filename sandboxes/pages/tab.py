@@ -6,9 +6,10 @@ import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
 
-from sandboxes.pages.boxes import SNAPSHOT_ERRORS, STYLES, visible_boxes
+from sandboxes.pages.boxes import SNAPSHOT_ERRORS, STYLES, Found, visible_boxes
+from sandboxes.pages.marks import Marks
 from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
-from sandboxes.pages.seen import TAKE_AWAY, seen
+from sandboxes.pages.seen import Look
 from sandboxes.pages.web_files import WebFile, WebFiles
 
 if TYPE_CHECKING:
@@ -86,11 +87,9 @@ async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab
 async def _look(session: CDPSession, page: Page, requests: _Requests, picture: bool) -> Rendering:
     await session.send("Runtime.evaluate", {"expression": _STAND_STILL})
     snapshot = await _snapshot(session)
-    page_height, height, boxes, is_all_seen = _read(snapshot, page)
-    shot = await _shoot(session, page, height) if picture or not is_all_seen else b""
-    if not is_all_seen:
-        await session.send("Runtime.evaluate", {"expression": f"(() => {{{TAKE_AWAY}}})()"})
-        boxes = seen(boxes, shot, await _shoot(session, page, height))
+    page_height, height, found = _read(snapshot, page)
+    shot = await _shoot(session, page, height) if picture or not found.is_all_seen else b""
+    boxes = found.boxes if found.is_all_seen else await _seen(session, page, height, found, shot)
     return Rendering(
         PageOutcome.OK,
         shot if picture else b"",
@@ -100,6 +99,20 @@ async def _look(session: CDPSession, page: Page, requests: _Requests, picture: b
         boxes,
         tuple(dict.fromkeys(requests.refused))[:MAX_REFUSED],
     )
+
+
+async def _seen(session: CDPSession, page: Page, height: int, found: Found, whole: bytes) -> tuple[Box, ...]:
+    """The boxes that are seen; none of a page whose pictures are of different sizes."""
+    look = Look(found.boxes, found.owners, whole)
+    marks = Marks(look.pictures[1])
+    await session.send("Runtime.evaluate", {"expression": marks.mark()})
+    for taken in look.pictures:
+        await session.send("Runtime.evaluate", {"expression": marks.without(taken)})
+        try:
+            look.add(await _shoot(session, page, height))
+        except ValueError:
+            return ()
+    return look.seen()
 
 
 async def _shoot(session: CDPSession, page: Page, height: int) -> bytes:
@@ -121,8 +134,8 @@ async def _snapshot(session: CDPSession) -> dict[str, Any]:
     return found
 
 
-def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, tuple[Box, ...], bool]:
-    """Heights of the whole page and of its picture, the boxes, and whether all of them are surely seen.
+def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, Found]:
+    """Heights of the whole page and of its picture, and the boxes.
 
     Raises:
         playwright.async_api.Error: If the page's process has sent something else than a snapshot: it is not what it was.
@@ -132,7 +145,7 @@ def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, tuple[Box, ..
     try:
         whole = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
         height = min(whole, page.max_height)
-        return whole, height, *visible_boxes(snapshot, page.width, height)
+        return whole, height, visible_boxes(snapshot, page.width, height)
     except SNAPSHOT_ERRORS as error:
         raise Error(f"The page's process has sent a broken snapshot ({error!r}).") from error
 
@@ -159,8 +172,8 @@ class LayoutTab:
         """A rendering with boxes and no picture."""
         await self._tab.set_content(self._requests.files.inlined(page.html), wait_until="load", timeout=0)
         snapshot = await _snapshot(self._session)
-        page_height, height, boxes, _ = _read(snapshot, page)
-        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, boxes)
+        page_height, height, found = _read(snapshot, page)
+        return Rendering(PageOutcome.OK, b"", page.width, height, page_height, found.boxes)
 
 
 class _Requests:

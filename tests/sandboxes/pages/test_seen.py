@@ -46,6 +46,19 @@ HIDDEN = {
     "masked": "<style>body{-webkit-mask-image:linear-gradient(transparent,transparent)}</style>",
     "made tiny": "<style>body{transform:scale(.005)}</style>",
     "off the page": "<style>main,header,footer{position:absolute;left:-5000px}</style>",
+    "under letters": f'<div style="{COVER};color:#888">{"Cheap page " * 400}</div>',
+    "under a huge letter of a pseudo-element": '<style>body::after{content:"████";position:fixed;top:-300px;left:-100px;font-size:3000px;color:white;line-height:1}</style>',
+    "under a letter that leaves its line": '<style>@font-face{font-family:E;src:local("DejaVu Sans");ascent-override:0.01%;descent-override:0%;line-gap-override:0%}'
+    '</style><div style="position:fixed;top:-10px;left:-100px;font:3000px E;color:white">████</div>',
+    "under thin lines": "".join(f'<div style="position:fixed;left:0;right:0;top:{8 * i}px;height:7px;background:white;color:black;border-top:1px solid"></div>' for i in range(150)),
+    "under what its own colour paints": f'<div style="{COVER};background:repeating-linear-gradient(currentColor 0 2px,#eee 2px 40px);color:white"></div>',
+    "under what notices that it is looked at": f'<style>.c{{{COVER}}}.c[style]{{background:none!important}}</style><div class=c></div>',
+    "under what notices what is taken away": f'<style>.c{{{COVER}}} body:has([style*=transparent]) .c{{background:repeating-linear-gradient(red 0 3px,blue 3px 6px)}}</style><div class=c></div>',
+    "under a child of its own": "<style>h1,p,footer,button{position:relative}</style><script></script>"
+    '<button style="border:0;padding:0;background:none"><span style="position:fixed;inset:0;background:white"></span></button>',
+    "behind a shadow tree": f'<div><template shadowrootmode="open"><div style="{COVER};z-index:9"></div></template></div>',
+    "too small to read": "<style>*{font-size:1px!important}img,input,button{opacity:0}</style>",
+    "one letter of each": "<style>h1,p,footer,button{width:1px;overflow:hidden;white-space:nowrap}img,input{visibility:hidden}</style>",
     "in the colour of its ground": "<style>*{color:white!important;background:white!important;border-color:white!important}img,input{opacity:0}</style>",
 }  # fmt: skip
 
@@ -64,7 +77,7 @@ def reference(browser):
 @pytest.mark.browser
 def test_what_stands_side_by_side_is_seen_without_looking(browser, reference, monkeypatch):
     assert [box.text for box in reference.boxes if box.text] == TEXTS
-    monkeypatch.setattr("sandboxes.pages.tab.seen", lambda *_: pytest.fail("No picture is needed here."))
+    monkeypatch.setattr("sandboxes.pages.tab.Look", lambda *_: pytest.fail("No picture is needed here."))
     (again,) = browser.render([Page(REFERENCE + "<!-- again -->")])
     assert compare(again, reference).score.total == 1.0
 
@@ -89,6 +102,11 @@ def test_a_right_page_that_is_hidden_scores_below_half(browser, reference, name)
         "main{overflow:hidden;position:relative}",
         "p{text-shadow:1px 1px 2px black;transition:color 9s;animation:x 9s}",
         "button{background:#060;color:white;border:0}",
+        "button{background:#060;color:white;border:0}form{background:white}",
+        "p{-webkit-text-fill-color:transparent;-webkit-text-stroke:1px black}",
+        "main::before{content:'';display:block;height:4px;background:red}",
+        "h1{letter-spacing:-1px}footer::after{content:' \\2605';color:red}",
+        "@font-face{font-family:E;src:local('DejaVu Sans');ascent-override:30%}p{font-family:E;line-height:3}",
     ],
 )
 def test_what_is_looked_at_and_seen_stays(browser, style):
@@ -114,13 +132,43 @@ def test_half_of_a_page_is_half_of_it(browser, reference):
     assert [box.text for box in rendering.boxes if box.text] == TEXTS[1:]
 
 
-STYLE = {name: harmless[0] for name, harmless in what_is_seen.HARMLESS.items()} | {"z-index": "auto", "box-shadow": "none"}
+@pytest.mark.browser
+def test_texts_in_pictures_controls_tables_and_after_templates_are_seen(browser):
+    page = (
+        "<template><p>never</p></template><table><tr><td style='opacity:.9'>cell</table><svg width=90 height=50><circle r=20 /><text x=5 y=20>drawn</text></svg>"
+        "<button style='background:black;color:white'>pressed <b>hard</b></button><details open><summary>short</summary>long</details>"
+    )
+    (rendering,) = browser.render([Page(f"<body style='background:white'>{page}")])
+    assert [box.text for box in rendering.boxes if box.kind == "text"] == ["cell", "drawn", "pressed", "hard", "short", "long"]
+    assert [box.tag for box in rendering.boxes if box.kind in ("image", "control")] == ["svg", "button"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 400, 2_000])
+def test_no_code_holds_another(count):
+    codes = what_is_seen._codes(count)
+    assert len(set(codes)) == count and all(codes) and max(codes, default=0) < 2**14
+    assert not any(a & b == a for a in codes[:200] for b in codes if a != b)
+
+
+STYLE = (
+    {name: harmless[0] for name, harmless in what_is_seen.HARMLESS.items()}
+    | dict.fromkeys(what_is_seen.NEGATIVE, "auto")
+    | {"box-shadow": "none"}
+)
 
 
 @pytest.mark.parametrize("name", STYLE)
 def test_every_style_that_may_hide_is_noticed(name):
     assert not may_hide("p", STYLE)
-    assert may_hide("p", STYLE | {name: {"z-index": "-1", "box-shadow": "rgb(0, 0, 0) 0px 0px 0px 900px"}.get(name, "other")})
+    assert may_hide(
+        "p",
+        STYLE
+        | {
+            name: {**dict.fromkeys(what_is_seen.NEGATIVE, "-1px"), "box-shadow": "rgb(0, 0, 0) 0px 0px 0px 900px"}.get(
+                name, "other"
+            )
+        },
+    )
 
 
 def test_shadows_that_stay_near_and_pictures_with_their_own_sides_hide_nothing():
