@@ -132,9 +132,11 @@ class RunnerClient:
         longest = max(limits.value_bytes, 4 * limits.output_chars, frames.MAX_NAME_BYTES)
         left = MAX_LARGEST_VALUES * limits.value_bytes
         while True:
-            kind, length, outcome, wall_s = frames.REPLY.unpack(self._receive(frames.REPLY.size, deadline))
+            self._await(frames.REPLY.size, deadline)
+            kind, length, outcome, wall_s = frames.REPLY.unpack_from(self._received, self._start)
             if length > longest or outcome >= len(_OUTCOMES) or not 0.0 <= wall_s < math.inf:
                 raise RunnerError("It broke the protocol.")
+            self._start += frames.REPLY.size
             payload = self._receive(length, deadline)
             if kind == frames.CALL and len(calls) < num_calls:
                 left -= length
@@ -160,15 +162,17 @@ class RunnerClient:
         return bool(self._sent) or self._start == len(self._received)
 
     def _receive(self, count: int, deadline: float) -> bytes:
-        end = self._start + count
-        if end > len(self._received):
+        self._await(count, deadline)
+        start, self._start = self._start, self._start + count
+        return bytes(self._received[start : self._start])
+
+    def _await(self, count: int, deadline: float) -> None:
+        """Have so many bytes that are not read yet."""
+        if self._start + count > len(self._received):
             del self._received[: self._start]
-            self._start, end = 0, count
+            self._start = 0
             while len(self._received) < count:
                 self._received += self.channel.receive(deadline)
-        data = bytes(self._received[self._start : end])
-        self._start = end
-        return data
 
 
 def pack_request(program: Program) -> bytes:

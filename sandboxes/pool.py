@@ -28,7 +28,7 @@ LIBRARY = (
 #: Modules to load -> a runner that has loaded those of them that there are.
 Launch = Callable[[tuple[str, ...]], RunnerClient]
 #: Programs that a runner is given at a time: one that it runs, others that wait for it, of at most so many bytes each.
-_AHEAD, _MAX_AHEAD_BYTES = 3, 1 << 14
+_AHEAD, _MAX_AHEAD_BYTES = 8, 1 << 13
 _CLOSED = "The sandbox has been closed; make a new one."
 
 
@@ -138,12 +138,16 @@ class _Job:
     Args:
         program: The program.
         modules: What the runner should have loaded.
+
+    Attributes:
+        attempts: Runners that have failed over it.
+        is_alone: One has failed while it was under way: others are not sent behind it, nor it behind others.
     """
 
     def __init__(self, program: Program, modules: tuple[str, ...]) -> None:
         self.program, self.modules = program, modules
         self.request = pack_request(program)
-        self.attempts = 0
+        self.attempts, self.is_alone = 0, False
         self.future: Future[ExecutionResult] = Future()
         if not program.calls:
             self.future.set_result(ExecutionResult(()))
@@ -165,7 +169,9 @@ def _take(waiting: deque[_Job]) -> _Job | None:
 def _take_ahead(waiting: deque[_Job], modules: tuple[str, ...]) -> _Job | None:
     """The next job if it suits a runner with these modules, and fits into a pipe however long the runner does not read."""
     following = _take(waiting)
-    if following is None or (following.modules == modules and len(following.request) <= _MAX_AHEAD_BYTES):
+    if following is None or (
+        following.modules == modules and len(following.request) <= _MAX_AHEAD_BYTES and not following.is_alone
+    ):
         return following
     waiting.appendleft(following)
     return None
@@ -228,8 +234,8 @@ class _Pool:
             while sent:
                 is_fresh = runner.num_served + len(sent) != self._recycle_after
                 # Not the last ones: behind a program that hangs they would wait, while another runner has nothing to do.
-                is_much = len(waiting) > _AHEAD * self._num_threads
-                if len(sent) < _AHEAD and is_fresh and is_much and (following := _take_ahead(waiting, modules)):
+                ahead = 0 if job.is_alone else min(_AHEAD, len(waiting) // self._num_threads)
+                if len(sent) < ahead and is_fresh and (following := _take_ahead(waiting, modules)):
                     sent.append(following)
                     runner.send(following.program, following.request)
                 else:
@@ -239,6 +245,8 @@ class _Pool:
             sent[0].attempts += 1
             if sent[0].attempts == ATTEMPTS:
                 sent.popleft().end(Outcome.CRASH)
+            for lost in sent:  # nobody knows which of them the runner failed over
+                lost.is_alone = True
             waiting.extendleft(reversed(sent))
             self._discard(runner, modules)
         except BaseException as error:

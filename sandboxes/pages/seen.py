@@ -222,7 +222,9 @@ def _codes(count: int) -> list[int]:
 
 def _differ(some: Pixels, others: Pixels) -> NDArray[np.bool_]:
     apart = (np.maximum(some, others) - np.minimum(some, others)) >= LEAST_CONTRAST
-    changed: NDArray[np.bool_] = apart[..., 0] | apart[..., 1] | apart[..., 2]  # several times faster than `any` over the last axis
+    changed: NDArray[np.bool_] = (
+        apart[..., 0] | apart[..., 1] | apart[..., 2]
+    )  # several times faster than `any` over the last axis
     return changed
 
 

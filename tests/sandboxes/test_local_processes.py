@@ -174,6 +174,28 @@ def test_a_program_whose_runner_dies_every_time_counts_as_a_crash(sandbox, monke
     assert run_one(sandbox, "", "1").value == 1
 
 
+def test_a_program_over_which_runners_die_costs_its_neighbours_nothing(sandbox, monkeypatch, kill):
+    send = RunnerClient.send
+
+    def send_and_kill(runner, program, request):
+        send(runner, program, request)
+        if program.source == "# deadly":
+            kill(runner)  # with all that it was sent and all that it holds back
+
+    monkeypatch.setattr(RunnerClient, "send", send_and_kill)
+    programs = [Program("# deadly" if i == 13 else "", (str(i),)) for i in range(40)]
+    results = [result.calls[0] for result in sandbox.run(programs)]
+    assert [call.outcome for call in results] == [Outcome.CRASH if i == 13 else Outcome.OK for i in range(40)]
+    assert [call.value for call in results if call.outcome is Outcome.OK] == [i for i in range(40) if i != 13]
+
+
+def test_a_slow_program_does_not_keep_back_what_others_gave(sandbox):
+    programs = [Program("", ("1",)), Program("while True: pass", ("1",) * 2), *[Program("", ("2",))] * 30]
+    stream = sandbox.stream(programs)
+    assert next(stream).calls[0].value == 1
+    assert [result.calls[0].outcome for result in stream] == [Outcome.TIMEOUT] + [Outcome.OK] * 30
+
+
 def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descendants):
     monkeypatch.setattr(client, "_GRACE_S", 0.2)
     (runner,) = runners(sandbox)

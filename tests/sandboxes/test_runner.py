@@ -87,7 +87,7 @@ def test_a_call_has_its_time_whenever_the_one_before_has_ended(monkeypatch, time
         child.now += host_s
         settled.append((frames.OUTCOMES[outcome], wall_s))
 
-    runner._outbox = SimpleNamespace(put=put)
+    runner._outbox = SimpleNamespace(put=put, flush=lambda: None)
     request = SimpleNamespace(call_timeout_s=1.0, num_calls=3, value_bytes=100)
     assert runner._supervise(child, request, 0, deadline=10.0) == len(outcomes)
     assert [outcome for outcome, _ in settled] == outcomes

@@ -137,13 +137,30 @@ def test_the_released_grader_scores_references_that_fail(score):
     assert score(reference, reference, "released").calls == ("wrong", "wrong")
 
 
-def test_a_reference_runs_twice_and_only_once_for_all_threads(sandbox, humans, total_task):
+def test_a_reference_runs_only_once_for_all_threads(sandbox, humans, total_task):
     counting = humans.Counting(sandbox)
     grader, task = UnitTests(counting), total_task()
     with ThreadPoolExecutor(8) as threads:
         scores = list(threads.map(lambda i: grader.score(task, f"{task.hidden.reference}\n# {i}"), range(16)))
     assert all(score.success for score in scores)
-    assert len(counting.programs) == 16 + 2
+    assert len(counting.programs) == 16 + 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "runs"),
+    [
+        ("def total(p):\n    return round(sum(p), 2)", 1),
+        ("import math\ndef total(p):\n    return math.fsum(p)", 2),
+        ("def total(p):\n    return hash(str(p)) * 0", 2),
+        ("def total(p):\n    return list(set(p))", 2),
+        ("def total(p):\n    return str(map(str, p))[:17]", 2),
+        ("def total(p):\n    return total.__name__", 2),
+    ],
+)
+def test_a_reference_that_may_vary_runs_twice(sandbox, humans, total_task, reference, runs):
+    counting = humans.Counting(sandbox)
+    UnitTests(counting).score(total_task(reference=reference), reference)
+    assert len(counting.programs) == runs
 
 
 def test_the_same_answer_to_the_same_task_runs_once(sandbox, humans, total_task):
@@ -152,9 +169,9 @@ def test_the_same_answer_to_the_same_task_runs_once(sandbox, humans, total_task)
     wrong = "def total(p): return 2"
     batch = [(one, wrong), (other, wrong), (one, wrong), (one, f"```python\n{wrong}\n```")]
     first = grader.score_many(batch)
-    assert len(counting.programs) == 4 + 2
+    assert len(counting.programs) == 4
     assert grader.score_many(batch[::-1]) == first[::-1]
-    assert len(counting.programs) == 4 + 2
+    assert len(counting.programs) == 4
 
 
 def test_what_a_busy_machine_may_have_caused_is_run_again(sandbox, humans, total_task):
@@ -162,7 +179,7 @@ def test_what_a_busy_machine_may_have_caused_is_run_again(sandbox, humans, total
     grader = UnitTests(counting, limits=Limits(call_timeout_s=0.2))
     for _ in range(2):
         assert grader.score(task, "def total(p):\n    while True: pass").outcome == "timeout"
-    assert len(counting.programs) == 2 + 2
+    assert len(counting.programs) == 1 + 2
 
 
 def test_the_caches_are_bounded(sandbox, total_task, monkeypatch):
