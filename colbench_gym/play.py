@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -60,7 +61,16 @@ def _simulator(text: str) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 where the episode was played to its end, 1 where the world failed or the input ended early."""
+    """Run the command line; 0 where the episode was played to its end, 1 where the world failed, the input ended early or nobody reads."""
+    try:
+        return _main(arguments)
+    except OSError as error:  # a pipe that nobody reads, a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
+        print(f"error: the dialogue cannot be printed: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="You are the agent, at the terminal.")
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
@@ -87,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     what = "program" if given.env == ENVIRONMENTS[0] else "page"
     print(f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence.\n")
     try:
-        metrics = play(env, iter(sys.stdin), given.seed, given.task_id)
-    except (ColBenchError, ValueError, OSError) as error:
+        metrics = play(env, iter(sys.stdin or ()), given.seed, given.task_id)
+    except (ColBenchError, ValueError) as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -101,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     grade = next(name for name in ("tests_passed", "similarity") if name in metrics)
     title = grade.replace("_", " ").capitalize()
-    print(f"\n{title}: {metrics[grade]:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.")
+    print(f"\n{title}: {metrics[grade]:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.", flush=True)
     return 0
 
 

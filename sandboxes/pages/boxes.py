@@ -17,15 +17,17 @@ from sandboxes.pages.styles import number, solid_colour
 #: Computed styles that the snapshot must hold, in this order.
 STYLES = tuple(dict.fromkeys((
     "color", "background-color", "background-image", "font-size", "font-weight", "visibility", "opacity",
-    "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color", "box-shadow",
-    "-webkit-text-fill-color", *NEGATIVE, *HARMLESS,
+    "border-top-width", "border-bottom-width", "border-left-width", "border-right-width", "border-top-color",
+    "border-bottom-color", "border-left-color", "border-right-color", "box-shadow", "-webkit-text-fill-color", "unicode-bidi", *NEGATIVE, *HARMLESS,
 )))  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("img", "svg", "video", "iframe", "canvas", "object", "embed"), "image"),
     **dict.fromkeys(("input", "textarea", "select", "button"), "control"),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BORDERS = ("border-top-width", "border-bottom-width", "border-left-width", "border-right-width")
+_SIDES = ("top", "bottom", "left", "right")
+#: Values of unicode-bidi that show letters in another order than they are written in.
+_REORDERED = ("bidi-override", "isolate-override")
 _ELEMENT_NODE, _TEXT_NODE = 1, 3
 #: What `visible_boxes` raises for a broken snapshot.
 SNAPSHOT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -53,13 +55,14 @@ class Found(NamedTuple):
     is_all_seen: bool
 
 
-def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> Found:
+def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int, is_plain: bool = True) -> Found:
     """What is displayed of a page, cut at its picture's sides.
 
     Args:
         snapshot: What Chromium answered, with `STYLES`.
         width: Of the picture, in pixels; what lies outside is left out, what reaches out is cut.
         height: The same.
+        is_plain: Whether computed styles tell everything of the page (`plain.is_plain`).
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError, ArithmeticError: If the snapshot has not the form that Chromium gives it.
@@ -67,7 +70,7 @@ def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int) -> Found
     reader = _Reader(snapshot, width, height)
     boxes = reader.boxes()
     owners = tuple(reader.places.get(node, -1) for node in reader.owners)
-    return Found(boxes, owners, not reader.may_hide and hides_nothing(boxes))
+    return Found(boxes, owners, is_plain and not reader.may_hide and hides_nothing(boxes))
 
 
 class _Reader:
@@ -149,14 +152,14 @@ class _Reader:
         background = solid_colour(style["background-color"])
         kind = "text" if is_text else _KINDS.get(tag, "block")
         text = self._text(i, node, tag) if kind in ("text", "control") else ""
-        if kind == "text" and (not text or bounds[3] < LEAST_TEXT_HEIGHT):
+        if kind == "text" and (not text or bounds[3] < LEAST_TEXT_HEIGHT or style["unicode-bidi"] in _REORDERED):
             return None
         if kind == "block" and not _is_drawn(style, background):
             return None
         if kind in ("image", "control") and bounds[2] * bounds[3] < LEAST_AREA:
             return None
         return Box(
-            kind, tag, *bounds, text=text, colour=solid_colour(style["color"]) or (0, 0, 0), background=None if is_text else background,
+            kind, tag, *bounds, text=text, colour=solid_colour(style["-webkit-text-fill-color"] if is_text else style["color"]) or (0, 0, 0), background=None if is_text else background,
             font_size=number(style["font-size"], 16.0), bold=number(style["font-weight"], 400.0) >= 600,
             parent=self._around(self.nodes["parentIndex"][node]),
         )  # fmt: skip
@@ -198,6 +201,8 @@ def _collapsed(text: str) -> str:
 
 def _is_drawn(style: Mapping[str, str], background: Colour | None) -> bool:
     """True for an element that is seen apart from what is in it."""
-    has_border = any(number(style[name]) > 0 for name in _BORDERS) and solid_colour(style["border-top-color"]) is not None
+    has_border = any(
+        number(style[f"border-{side}-width"]) > 0 and solid_colour(style[f"border-{side}-color"]) is not None for side in _SIDES
+    )
     has_image = any(image.strip() != "none" for image in style["background-image"].split(","))
     return bool(background) or has_image or has_border or style["box-shadow"] != "none"

@@ -27,8 +27,18 @@ const mark = (e, id, property, away, value) => {
   changes.push([e, property, `var(--${name}-${marks.length})`]);
   marks.push([id, away, value]);
 };
+const isField = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName.toUpperCase());
+const pseudos = [];  // rules that leave letters as they are that are not the element's own
 all.forEach((e, place) => {
   if (!e.style) return;
+  for (const pseudo of isField(e) ? ['placeholder'] : ['before', 'after', 'marker']) {
+    const own = getComputedStyle(e, '::' + pseudo);
+    if (pseudo === 'placeholder' || own.content !== 'none' && own.content !== 'normal' || pseudo === 'marker' && own.display === 'list-item') {
+      e.setAttribute(`${name}-${place}`, '');
+      pseudos.push(`[${name}-${place}]::${pseudo} { -webkit-text-fill-color: ${own.webkitTextFillColor} !important; ` +
+        `-webkit-text-stroke-color: ${own.webkitTextStrokeColor} !important; }`);
+    }
+  }
   const style = getComputedStyle(e), text = asText(place), thing = asThing(place), isText = isOwned.has(text);
   for (const [property, value] of [
     ['-webkit-text-fill-color', style.webkitTextFillColor], ['-webkit-text-stroke-color', style.webkitTextStrokeColor],
@@ -47,7 +57,7 @@ document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 globalThis[name] = taken => {
   const isTaken = new Set(taken);
   const values = marks.map(([id, away, value], i) => `--${name}-${i}: ${isTaken.has(id) ? away : value} !important;`);
-  sheet.replaceSync(`:root { ${values.join(' ')} }`);
+  sheet.replaceSync(`:root { ${values.join(' ')} } ${pseudos.join(' ')}`);
 };
 """
 

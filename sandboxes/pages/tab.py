@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sandboxes.pages.boxes import SNAPSHOT_ERRORS, STYLES, Found, visible_boxes
 from sandboxes.pages.marks import Marks
 from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
+from sandboxes.pages.plain import is_plain
 from sandboxes.pages.seen import Look
 from sandboxes.pages.web_files import WebFile, WebFiles
 
@@ -25,7 +26,10 @@ _POLICY = (
 #: Ends what moves: what comes to an end is shown at its end, what goes on for ever at its beginning.
 _STAND_STILL = """
 for (const a of document.getAnimations()) {
-  try { a.effect.getComputedTiming().endTime === Infinity ? a.cancel() : a.finish(); } catch (e) { a.cancel(); }
+  try {
+    if (a.effect.getComputedTiming().endTime !== Infinity) a.finish();
+    else { a.pause(); a.currentTime = 0; }
+  } catch (e) { a.cancel(); }
 }"""
 MAX_REFUSED = 50
 #: Requests of a page that are answered; ColBench's test pages name 7 addresses at most.
@@ -112,7 +116,7 @@ async def _seen(session: CDPSession, page: Page, height: int, found: Found, whol
             look.add(await _shoot(session, page, height))
         except ValueError:
             return ()
-    return look.seen()
+    return await asyncio.to_thread(look.seen)  # other pages are under way meanwhile
 
 
 async def _shoot(session: CDPSession, page: Page, height: int) -> bytes:
@@ -145,7 +149,7 @@ def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, Found]:
     try:
         whole = max(round(snapshot["documents"][0].get("contentHeight", 0)), page.height)
         height = min(whole, page.max_height)
-        return whole, height, visible_boxes(snapshot, page.width, height)
+        return whole, height, visible_boxes(snapshot, page.width, height, is_plain(page.html) and not page.scripts)
     except SNAPSHOT_ERRORS as error:
         raise Error(f"The page's process has sent a broken snapshot ({error!r}).") from error
 

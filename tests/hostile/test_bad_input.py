@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -243,3 +244,10 @@ def test_a_folder_for_the_scores_of_grade(out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
     _assert_one_sentence(grade.main, ["rows.jsonl", f"--out={out}", "--sandbox", "embedded", "--workers", "1"])
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">/dev/full", "| true"])
+def test_play_without_a_terminal_on_one_side_ends_in_a_sentence(redirection):
+    command = f"{sys.executable} -m colbench_gym.play --sandbox embedded </dev/null {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stderr and done.returncode in (0, 1)

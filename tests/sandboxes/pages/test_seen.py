@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from PIL import Image
 
 from colbench_gym.scoring.blocks import compare
 from sandboxes.browser import Browser
 from sandboxes.pages import Box, Page
 from sandboxes.pages import seen as what_is_seen
+from sandboxes.pages.plain import is_plain
 from sandboxes.pages.seen import hides_nothing, may_hide
 
 REFERENCE = """\
@@ -59,6 +63,27 @@ HIDDEN = {
     "behind a shadow tree": f'<div><template shadowrootmode="open"><div style="{COVER};z-index:9"></div></template></div>',
     "too small to read": "<style>*{font-size:1px!important}img,input,button{opacity:0}</style>",
     "one letter of each": "<style>h1,p,footer,button{width:1px;overflow:hidden;white-space:nowrap}img,input{visibility:hidden}</style>",
+    "clip of old": "<style>body{position:absolute;width:100%;clip:rect(0,0,0,0)}</style>",
+    "mask of old": "<style>body{-webkit-mask-box-image:linear-gradient(transparent,transparent)}</style>",
+    "reflection": '<div style="position:fixed;left:-1280px;top:0;width:1280px;height:900px;background:white;-webkit-box-reflect:right"></div>',
+    "first lines": "<style>*::first-line{color:transparent}img,input,button{opacity:0}</style>",
+    "border of one side": '<div style="position:fixed;left:0;top:0;height:100%;border-left:1280px solid white;border-top-color:transparent"></div>',
+    "veils": '<div style="position:fixed;inset:0;background:rgba(255,255,255,.49)"></div>' * 9,
+    "progress bar": f"<style>progress{{appearance:none;{COVER};width:100%;height:100%}}progress::-webkit-progress-bar{{background:white}}</style><progress></progress>",
+    "details": f"<style>details{{position:fixed}}details::details-content{{content-visibility:visible;{COVER}}}</style><details><summary></summary></details>",
+    "marker": '<style>li{position:fixed;top:-600px;left:0;list-style:"████" inside}li::marker{font-size:2000px;color:white}</style><li>',
+    "thin rows": "".join(f'<i style="position:fixed;left:0;right:0;top:{1.4 * i}px;height:1.45px;background:white"></i>' for i in range(600)),
+    "shadows of points": "".join(f'<i style="position:fixed;left:{120 * x}px;top:{120 * y}px;width:1px;height:1px;box-shadow:0 0 0 60px white"></i>' for x in range(12) for y in range(7)),
+    "line through nothing": '<div style="position:fixed;top:-900px;left:-100px;font-size:2500px;text-decoration:line-through .5em;color:white">&nbsp;&nbsp;</div>',
+    "other words": "<style>h1,p,footer{position:relative}h1::before,p::before,footer::before{content:'Totally other words that nobody asked for';position:absolute;inset:0;color:inherit}"
+    "h1::before{background:#123456}p::before{background:#eef}footer::before{background:#222}img,input,button{opacity:0}</style>",
+    "nearly faded": "<style>body{opacity:.1}</style>",
+    "veil of a pseudo-element": '<style>body::after{content:"";position:fixed;inset:0;background:rgba(255,255,255,.9)}</style>',
+    "a strip": "<style>h1,p,footer,button{clip-path:inset(46% 0)}img,input{opacity:0}</style>",
+    "one row of ten": "<style>body::after{content:'';position:fixed;inset:0;background:repeating-linear-gradient(#fff 0 9px,transparent 9px 10px)}</style>",
+    "first words": "<style>h1,p,footer,button{width:3em;height:1.2em;overflow:hidden;padding:0!important}h1{width:1.5em}img,input{opacity:0}button{width:.4em}</style>",
+    "letters in another order": "<style>*{unicode-bidi:bidi-override;direction:rtl}img,input,button{opacity:0}</style>",
+    "never ending animation": "<style>html{animation:h 9s infinite}@keyframes h{from,to{opacity:0}}</style>",
     "in the colour of its ground": "<style>*{color:white!important;background:white!important;border-color:white!important}img,input{opacity:0}</style>",
 }  # fmt: skip
 
@@ -118,6 +143,68 @@ def test_what_is_looked_at_and_seen_stays(browser, style):
 
 
 @pytest.mark.browser
+def test_texts_on_pictures_and_placeholders_are_seen_where_a_page_is_looked_at(browser):
+    page = (
+        '<div style="opacity:.9">x</div><input placeholder="Your email"><div style="position:relative"><img src=https://picsum.photos/600/300>'
+        '<h1 style="position:absolute;top:100px;color:white">Welcome</h1></div><p>a</p><p>b</p><ul><li>c</ul>'
+    )
+    (rendering,) = browser.render([Page(page)])
+    assert [box.text for box in rendering.boxes if box.text] == ["x", "Your email", "Welcome", "a", "b", "c"]
+
+
+@pytest.mark.browser
+def test_colours_are_those_that_are_seen(browser):
+    def colours(style):
+        (rendering,) = browser.render(
+            [
+                Page(
+                    f"<body style='background:white'><p style='background-color:#eef;color:#123'>Some words</p><style>{style}</style>"
+                )
+            ]
+        )
+        return [(box.colour, box.background) for box in rendering.boxes if box.tag == "p"]
+
+    assert colours("") == [((17, 34, 51), (238, 238, 255)), ((17, 34, 51), None)]
+    assert colours("*{-webkit-text-fill-color:red}")[-1][0] == (255, 0, 0)
+    inverted = colours("html{filter:invert(1)}")
+    assert inverted[-1][0][0] > 200 and inverted[0][1][2] < 50
+    assert colours("p{background-image:linear-gradient(lime,lime)}")[0][1] == (0, 255, 0)
+
+
+def test_large_boxes_are_looked_at_in_steps(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        what_is_seen, "_painted", lambda box, after, part, step: sizes.append(after[part].shape[0] * after[part].shape[1])
+    )
+    picture = io.BytesIO()
+    Image.new("RGB", (1280, 9000), "white").save(picture, "PNG")
+    look = what_is_seen.Look([Box("block", "b", 0, 0, 1280, 9000)] * 3, [-1] * 3, picture.getvalue())
+    for _ in look.pictures:
+        look.add(picture.getvalue())
+    assert look.seen() == () and max(sizes) <= what_is_seen.MOST_BLOCK_PIXELS
+
+
+@pytest.mark.parametrize(
+    ("html", "is_it"),
+    [
+        ("<p class='font-bold' style='color:#123;padding:2px 3px'>A", True),
+        ('<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet"><p>A', True),
+        ("<p style='background:rgba(1,2,3,.5)'>A", True),
+        ("<STYLE>p{}</style>", False),
+        ("<link rel=stylesheet href='data:text/css,p{}'>", False),
+        ("<p style=color:red>A", False),
+        ("<p style='background:url(x)'>A", False),
+        ("<p style='c\\6flor:red'>A", False),
+        ("<p style='color:red;letter-spacing:1px'>A", False),
+        ("<meta name=color-scheme content=dark><p>A", False),
+        ("<p style='color:red'>A" * 2_001, False),
+    ],
+)
+def test_a_page_is_plain_where_its_computed_styles_tell_everything(html, is_it):
+    assert is_plain(html) is is_it
+
+
+@pytest.mark.browser
 def test_pictures_of_a_pixel_or_of_nothing_are_not_seen(browser):
     nothing = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
     page = f"<p>Two pictures</p><img src='{nothing}' width=300 height=200><svg width=200 height=100></svg><img src='https://picsum.photos/1/1'>"
@@ -153,22 +240,30 @@ def test_no_code_holds_another(count):
 STYLE = (
     {name: harmless[0] for name, harmless in what_is_seen.HARMLESS.items()}
     | dict.fromkeys(what_is_seen.NEGATIVE, "auto")
-    | {"box-shadow": "none"}
+    | dict.fromkeys((f"border-{side}-width" for side in ("top", "right", "bottom", "left")), "0px")
+    | {"box-shadow": "none", "background-color": "rgba(0, 0, 0, 0)", "font-size": "16px"}
 )
+#: What of each is noticed, where "other" is not.
+OTHER = {
+    **dict.fromkeys(what_is_seen.NEGATIVE, "-1px"),
+    **dict.fromkeys((name for name in STYLE if name.startswith("border") and name.endswith("width")), "900px"),
+    "box-shadow": "rgb(0, 0, 0) 0px 0px 0px 900px",
+    "background-color": "rgba(255, 255, 255, 0.49)",
+    "font-size": "2500px",
+}
 
 
 @pytest.mark.parametrize("name", STYLE)
 def test_every_style_that_may_hide_is_noticed(name):
     assert not may_hide("p", STYLE)
-    assert may_hide(
-        "p",
-        STYLE
-        | {
-            name: {**dict.fromkeys(what_is_seen.NEGATIVE, "-1px"), "box-shadow": "rgb(0, 0, 0) 0px 0px 0px 900px"}.get(
-                name, "other"
-            )
-        },
-    )
+    assert may_hide("p", STYLE | {name: OTHER.get(name, "other")})
+
+
+@pytest.mark.parametrize(
+    "shadow", ["0px 0px 0px 50px", "50px 0px 0px 0px", "0px 40px 20px 0px", "0px 4px 6px 0px, rgb(0, 0, 0) 0px 0px 4px 40px"]
+)
+def test_shadows_that_cover_their_neighbours_are_noticed(shadow):
+    assert may_hide("p", STYLE | {"box-shadow": f"rgb(255, 255, 255) {shadow}"})
 
 
 def test_shadows_that_stay_near_and_pictures_with_their_own_sides_hide_nothing():
