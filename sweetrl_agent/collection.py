@@ -31,15 +31,16 @@ def collect(run: Run) -> None:
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
     load = partial(load_policy, run.start_model, run.start_model, run.config.model)
-    player = partial(rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect", keep_tasks=True)
+    player = partial(rollouts.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
+    by_id = {task.id: task for task in run.tasks}
     with run.beside_browsers():
-        file = EpisodeFile(run.path("trajectories.jsonl"), Trajectory.to_row)
+        file = EpisodeFile(run.path("trajectories.jsonl"), lambda t: t.to_row(run.record.task_row(by_id[t.task_id])))
         file.play(episodes, batch, player, run.config.run, "collect")
 
 
 def pair_outcomes(run: Run) -> None:
     """trajectories.jsonl -> outcome_pairs.jsonl."""
-    config, grade, path = run.config.collect, run.world.grade, run.path("outcome_pairs.jsonl")
+    config, grade, path = run.config.collect, run.record.metric, run.path("outcome_pairs.jsonl")
     seen = _Seen(grade)
     write_rows(path, (
         row

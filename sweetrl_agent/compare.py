@@ -102,8 +102,8 @@ def plan(given: CompareArguments, config: Config) -> int:
     left = [[name for name in steps if not run.is_done(name)] for run in runs]
     for run, names in zip(runs, left, strict=True):
         print(f"seed {run.seed}: {', '.join(names) or 'nothing is left to do'}")
-    if runs[0].other_dials:
-        print(runs[0].other_dials)
+    if runs[0].note:
+        print(runs[0].note)
     most = len(runs[0].tasks) * config.collect.trajectories_per_task
     for count in given.scaling:
         if count > most:
@@ -130,7 +130,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
             yield partial(check_model, setting, path, run.config.model)
 
     def look(simulator: str) -> None:
-        with closing(run.world.make_simulator(simulator_spec(simulator, run.world))) as human:
+        with closing(run.record.make_simulator(simulator_spec(simulator, run.record))) as human:
             check_human(human)
 
     for simulator in given.simulators:
@@ -157,7 +157,7 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
     first = Run(configs[0])
-    if first.world.has_pages:
+    if first.record.has_pages:
         keep_pictures(first)
     return results
 
@@ -254,8 +254,8 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
-    if run.other_dials:
-        say(run.other_dials)
+    if run.note:
+        say(run.note)
     keep_own_settings(run, given.algorithms, own_settings(given))
     run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
     for count in given.scaling:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.train import check_human
-
 if TYPE_CHECKING:
     from sweetrl_agent.config import CompareArguments, Config
 
@@ -23,20 +21,19 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.experiments.simulators import simulator_spec
     from sweetrl_agent.experiments.win_rate import recorded
     from sweetrl_agent.setting_checks import check_types, refuse_secrets
-    from sweetrl_agent.worlds import WORLDS
 
     check_types(given)
     _check_names(given, config)
     _check_numbers(given, config)
     if config.run.stage != "all":
         raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
-    world = WORLDS[config.task.env]
-    check_human(config)
+    record = config.record
+    record.check(config)
     for simulator in given.simulators:
         refuse_secrets("simulators", simulator)
-        simulator_spec(simulator, world)
+        simulator_spec(simulator, record)
     if given.baseline:
-        recorded(given.baseline, world.grade)
+        recorded(given.baseline, record.metric)
     for own in own_settings(given).values():
         config.with_settings(own)
     for folder in given.dials:
@@ -82,8 +79,7 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, missing_capabilities
-    from sweetrl_agent.worlds import WORLDS
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing
 
     for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
         for name in names:
@@ -92,9 +88,9 @@ def _check_names(given: CompareArguments, config: Config) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
+    capabilities = config.record.capabilities(config)
     for name in used:
-        if missing := missing_capabilities(name, WORLDS[config.task.env].env):
-            raise ValueError(f"{name!r} needs {missing} of the environment, which {config.task.env} does not have.")
+        refuse_missing(name, capabilities, config.task.env)
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
     over_acts = [name for name in given.algorithms if ALGORITHMS[name].loads]
@@ -106,7 +102,7 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     if over_acts and not all(source.startswith("embedded:") for source in sources):
         raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
     needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
-    is_known = config.task.env == "ColBench-Backend-v0" and config.task.tasks.startswith("embedded:")
+    is_known = config.record.has_exact_advantage(config)
     if needs_exact and not is_known:
         raise ValueError(
             f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "

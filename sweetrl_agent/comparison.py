@@ -161,13 +161,13 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         run.seed: [
             row
             for name in given.algorithms
-            for row in read_evaluation(run.path("evaluation.jsonl"), run.world.grade)
+            for row in read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
             if row["agent"] == name
         ]
         for run in runs
     }
     results = {
-        **compare_scores(evaluations, runs[0].world.grade),
+        **compare_scores(evaluations, runs[0].record.metric),
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},

@@ -14,7 +14,9 @@ from typing import Any
 
 import sandboxes
 from sweetrl_agent import pipeline
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.credit import FORMS
+from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.setting_checks import (
     check_bounds,
@@ -25,18 +27,6 @@ from sweetrl_agent.setting_checks import (
     require_file,
     require_folder,
 )
-
-#: Environments, and the settings whose defaults are others than below.
-ENVIRONMENTS: dict[str, dict[str, Any]] = {
-    "ColBench-Backend-v0": {},
-    "ColBench-Frontend-v0": {  # the tiny model's pages get better for five turns and fall apart after seven
-        "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
-        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
-        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
-        "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
-    },
-}  # fmt: skip
-
 
 def option(default: Any, text: str) -> Any:
     """A dataclass field with its help text."""
@@ -83,7 +73,16 @@ class RunArguments:
 class TaskArguments:
     """Tasks, human and sandbox."""
 
-    env: str = option("ColBench-Backend-v0", "Environment id.")
+    env: str = option(
+        "ColBench-Backend-v0", "Environment id: any Gymnasium environment over texts; 'my_package.envs:Mine-v0' imports the module first."
+    )
+    env_kwargs: str = option("", "JSON of more arguments of the environment, such as '{\"level\": 3}'.")
+    env_record: str = option(
+        "", "'my_package:RECORD', an `EnvironmentRecord`: what the trainer may know of an environment that is not ours."
+    )
+    demonstrations: str = option(
+        "", 'JSONL of dialogues ({"messages": [...]}) that the tiny model learns to converse from; empty for the environment\'s own.'
+    )
     tasks: str = option("embedded:train", "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET', with a slice.")
     test_tasks: str = option(
         "embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which are then not trained on."
@@ -101,6 +100,20 @@ class TaskArguments:
         0, "Agent turns of a dialogue; 0 for each task's own budget, or 10, the benchmark's, where it has none."
     )
     on_error: str = option("raise", "A malformed task row: 'raise' stops, 'skip' leaves it out.")
+
+    def keyword_arguments(self) -> dict[str, Any]:
+        """`env_kwargs`, read.
+
+        Raises:
+            ValueError: If it is no JSON object.
+        """
+        try:
+            found = json.loads(self.env_kwargs or "{}")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"`env_kwargs` must be JSON, which it is not: {error}.") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"`env_kwargs` must be a JSON object, got {self.env_kwargs[:200]!r}.")
+        return found
 
     def simulator_spec(self) -> Any:
         """The simulator as `colbench_gym.simulators.make` takes it."""
@@ -317,7 +330,8 @@ class Config:
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
         require("stage", self.run.stage, ("all", *STAGES))
-        require("env", self.task.env, tuple(ENVIRONMENTS))
+        refuse_secrets("env_kwargs", self.task.env_kwargs)
+        self.task.keyword_arguments()
         require("on_error", self.task.on_error, ("raise", "skip"))
         require("sandbox", self.task.sandbox, sandboxes.NAMES)
         require("form", self.critic.form, FORMS)
@@ -338,12 +352,15 @@ class Config:
             if batch % micro:
                 raise ValueError(f"`{name}_batch` must be a multiple of `{name}_micro_batch`, got {batch} and {micro}.")
         require_folder("model", self.model.model)
-        if self.model.model == "tiny" and not self.task.tasks.startswith("embedded:"):
-            require_file("tasks", self.task.tasks)
-            raise ValueError(
-                f"The tiny model learns to converse on the embedded tasks only, got `tasks`={self.task.tasks!r}; "
-                "give a pretrained chat model with `--model`."
-            )
+        if self.task.demonstrations:
+            require_file("demonstrations", self.task.demonstrations)
+        elif self.is_tiny:
+            self.record.check_tiny(self.task)
+
+    @property
+    def record(self) -> EnvironmentRecord:
+        """What is known of the environment."""
+        return find_record(self.task.env, self.task.env_record)
 
     @property
     def is_tiny(self) -> bool:

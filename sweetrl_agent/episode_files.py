@@ -18,10 +18,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import rollouts
 from sweetrl_agent.config import RunArguments
+from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.files import Row, append_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.rollouts import Episode, Played, WorldDownError, shard_size
 from sweetrl_agent.trajectory import Trajectory

@@ -8,12 +8,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval, wilson
-from colbench_gym.simulators.leak import leak_fraction
-from colbench_gym.tasks import Task
 from sweetrl_agent import rollouts
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.episode_files import EpisodeFile
 from sweetrl_agent.files import EVALUATION, Row, read_rows
 from sweetrl_agent.policies.policy import Policy
@@ -22,7 +21,7 @@ from sweetrl_agent.run import Run
 from sweetrl_agent.trajectory import Trajectory
 
 #: What a row has beside the grade that is summed up.
-NUMBERS = ("success", "turns", "answered", "leak")
+NUMBERS = ("success", "turns", "answered")
 
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
@@ -36,7 +35,7 @@ def record(
     run: Run,
     path: Path,
     label: Row,
-    tasks: Sequence[Task],
+    tasks: Sequence[Any],
     load: Callable[[], Policy],
     stage: str,
     simulator: Any = None,
@@ -61,7 +60,7 @@ def record(
     environment = partial(run.environment, tasks, size, simulator)
     settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
     player = partial(rollouts.player, load, environment, run.seed, stage, best_of=best_of)
-    file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.world.grade), label)
+    file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.record), label)
     with run.beside_browsers():
         file.play(episodes, size, player, settings, f"{stage}: {said}")
 
@@ -110,7 +109,7 @@ def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any
         "void": len(rows) - len(valid),
         "turns": round(_mean([row["turns"] for row in valid]), 2),
         "answered": round(_mean([row["answered"] for row in valid]), 4),
-        "leak": round(_mean([row["leak"] for row in valid]), 4),
+        **({"leak": round(_mean([row["leak"] for row in valid]), 4)} if all("leak" in row for row in valid) else {}),
         "ci95": {
             "success": [round(x, 4) for x in interval],
             grade: [round(x, 4) for x in mean_interval(grades, tasks)],
@@ -140,7 +139,7 @@ def links(rows: Sequence[Row]) -> dict[str, float | None]:
     }
 
 
-def _row(trajectory: Trajectory, task: Task, grade: str) -> Row:
+def _row(trajectory: Trajectory, task: Any, record: EnvironmentRecord) -> Row:
     metrics = trajectory.metrics
     replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
     return {
@@ -148,20 +147,14 @@ def _row(trajectory: Trajectory, task: Task, grade: str) -> Row:
         "episode": trajectory.episode,
         "outcome": metrics["outcome"],
         "success": metrics.get("success"),
-        grade: metrics.get(grade),
+        record.metric: metrics.get(record.metric),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
         "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
-        "leak": leak_fraction("\n".join(replies), task.hidden.reference, task.signature),
-        "wishes_heard": _wishes_heard(task, "\n".join(replies)),
+        **record.measures(trajectory, task),
+        "hidden_information": trajectory.hidden,
         "dialogue_history": trajectory.messages,
     }
-
-
-def _wishes_heard(task: Task, said: str) -> float | None:
-    """Share of the special wishes that are said in so many words; None for a task that names none."""
-    special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
-    return _mean([sentence in said for sentence in special]) if special else None
 
 
 def _mean(values: Sequence[float]) -> float:

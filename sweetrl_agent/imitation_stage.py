@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from pathlib import Path
+
 from transformers import TrainingArguments, set_seed
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.files import Row, iter_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.imitation import ImitationTrainer, bucketed_order, imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+
+def demonstrations(run: Run) -> Demonstrations:
+    """What the tiny model learns to converse from: the first dialogues of the file that is given, or the environment's own.
+
+    Raises:
+        ColBenchError: If a row of the file is no dialogue.
+    """
+    count, file = run.config.imitation.imitation_dialogues, run.config.task.demonstrations
+    if not file:
+        return run.record.demonstrations(run.train, count, run.seed)
+    found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
+    if not found:
+        raise ColBenchError(f"`demonstrations` {file!r} holds no dialogue.")
+    return found
+
+
+def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
+    messages = row.get("messages", row.get("dialogue_history"))
+    is_one = isinstance(messages, list) and all(
+        isinstance(said, dict) and said.get("role") in ("system", "user", "assistant") and isinstance(said.get("content"), str)
+        for said in messages
+    )
+    if not is_one or not any(said["role"] == "assistant" for said in messages):
+        raise ColBenchError(
+            f'{file}, row {number}: expected {{"messages": [{{"role": "user" or "assistant", "content": text}}, ...]}} with a message of the '
+            f"assistant, got {str(row)[:80]}."
+        )
+    return messages
 
 
 def imitate(run: Run) -> None:
@@ -17,10 +52,10 @@ def imitate(run: Run) -> None:
         return
     config, folder = run.config.imitation, run.path("start")
     set_seed(run.seed)
-    dialogues = run.world.demonstrate(run.train, config.imitation_dialogues, run.seed)
+    dialogues = demonstrations(run)
     tokenizer = build_tokenizer(
         (m["content"] for dialogue in dialogues for m in dialogue),
-        config.tiny_vocab_size, run.world.max_token_length, run.world.pieces,
+        config.tiny_vocab_size, run.record.max_token_length, run.record.pieces,
     )  # fmt: skip
     dataset = imitation_dataset(dialogues, tokenizer)
     order = bucketed_order(

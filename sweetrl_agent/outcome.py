@@ -22,20 +22,20 @@ def evaluate(run: Run) -> None:
         evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
     evaluate_agent(run, "result", ALGORITHMS["sweet"].loader(run))
     score_dialogues(run)
-    if all(task.hidden.facts for task in run.tasks):  # embedded ones: the exact advantage is known
+    if run.record.has_exact_advantage(run.config):
         write_json(run.path("hint_reading.json"), hint_reading(run))
 
 
 def report(run: Run) -> None:
     """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
-    rows = read_evaluation(run.path("evaluation.jsonl"), run.world.grade)
+    rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
     results: dict[str, Any] = {}
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
         if any(own.values()):
-            results[agent] = {split: summarize(of_split, run.world.grade) for split, of_split in own.items()}
+            results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
     results |= {
-        "grade": run.world.grade,
+        "grade": run.record.metric,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
         "algorithm": "sweet",
@@ -44,7 +44,7 @@ def report(run: Run) -> None:
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = read_object(run.path("hint_reading.json"))
     write_json(run.path("results.json"), results)
-    if run.world.has_pages:
+    if run.record.has_pages:
         keep_pictures(run)
     page = write_report(run.folder)
     print(table(results))
@@ -86,10 +86,10 @@ def score_dialogues(run: Run) -> None:
     path = run.path("turn_advantages.jsonl")
     if path.exists():
         path.unlink()  # cheap to do again, and whole or absent when the stage is done
-    shown = {task.id: task.hidden.reference for task in run.test[: run.config.evaluation.shown_dialogues]}
+    shown = {task.id for task in run.test[: run.config.evaluation.shown_dialogues]}
     with open_critic(run) as critic:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-                told = CRITICS["sweet"].told(run, shown[row["task_id"]])
+                told = CRITICS["sweet"].told(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
                 append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

@@ -23,7 +23,7 @@ def outcome_pairs(
         grade: The metric that tells better from worse.
 
     Returns:
-        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the reference) and both scores.
+        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and both scores.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -43,7 +43,7 @@ def outcome_pairs(
                 rows.append(
                     {
                         "task_id": task_id,
-                        "hidden": best.task_row["ground_truth"],
+                        "hidden": best.hidden,
                         "chosen": best.messages,
                         "rejected": worse.messages,
                         "chosen_score": best_score,

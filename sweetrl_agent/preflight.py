@@ -86,7 +86,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
         yield "peft", "'colbench-gym[train]'"
     if config.run.ray_workers and (SAMPLE | {"rank"}) & stages:
         yield "ray", "'colbench-gym[ray]'"
-    if config.task.env == "ColBench-Frontend-v0" and PLAY & stages:
+    if config.record.has_pages and PLAY & stages:
         yield "playwright", "'colbench-gym[frontend]'"
 
 
@@ -150,7 +150,7 @@ def check_server(url: str | None, key_variable: str) -> None:
             return  # not every server lists its models
 
 
-def check_human(human: Simulator) -> None:
+def check_human(human: Simulator | None) -> None:
     """Ask whether the server of a human is there, where it has one and its replies are not recorded.
 
     Raises:
@@ -165,5 +165,5 @@ def check_human(human: Simulator) -> None:
 def _check_environment(run: Run) -> None:
     """Make the environment as a stage makes it, ask for the human's server, and start what grades."""
     with closing(run.environment(run.tasks[:1], 1)) as env:
-        check_human(env.envs[0].simulator)
+        check_human(getattr(env.envs[0], "simulator", None))
         env.envs[0].prepare()

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from colbench_gym.envs.colbench_env import VOID, ColBenchEnv
-from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError, ScoringError
-from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.chat import Messages
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.policies.policy import ContinuousPolicy, InRounds, Policy, Utterance
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trajectory import Trajectory, Turn
@@ -93,7 +92,7 @@ def shards(episodes: Sequence[Episode], num_envs: int) -> list[Sequence[Episode]
 
 @contextmanager
 def player(
-    load: Callable[[], Policy], environment: Callable[[], ColBenchVectorEnv], seed: int, stage: str, **settings: Any
+    load: Callable[[], Policy], environment: Callable[[], DialogueEnvs], seed: int, stage: str, **settings: Any
 ) -> Iterator[Callable[[Sequence[Episode]], list[Trajectory]]]:
     """What plays shards, for `workers.in_order`.
 
@@ -111,11 +110,10 @@ def player(
 
 def play(
     policy: Policy,
-    env: ColBenchVectorEnv,
+    env: DialogueEnvs,
     episodes: Sequence[Episode],
     seed: int,
     stage: str,
-    keep_tasks: bool = False,
     best_of: BestOf | None = None,
     reply_steps: int = REPLY_STEPS,
     on_end: Callable[[], object] | None = None,
@@ -127,11 +125,10 @@ def play(
 
     Args:
         policy: The agent. A continuous one speaks while humans reply; any other speaks in rounds.
-        env: Vector environment over tasks that include those of the episodes; only its sub-environments are stepped, one by one.
+        env: Environments over tasks that include those of the episodes.
         episodes: What to play.
         seed: Seed of the run.
         stage: Name that keeps apart the random numbers of, say, collection and evaluation.
-        keep_tasks: Keep the whole task, hidden half included, in the trajectories.
         best_of: How every turn is chosen among several; None for the agent's first.
         reply_steps: Steps of a continuous policy after which a reply is taken up: about the time that a human takes, in tokens.
         on_end: Called when an episode is over, for progress.
@@ -144,14 +141,14 @@ def play(
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
     speaker = _Alone(continuous) if best_of is None else _Best(continuous, best_of)
     for own in shards(episodes, env.num_envs):
-        shard = _Shard(speaker, env, own, seed, stage, keep_tasks, reply_steps if is_continuous else 1, on_end, known)
+        shard = _Shard(speaker, env, own, seed, stage, reply_steps if is_continuous else 1, on_end, known)
         yield shard.play()
 
 
 class _Speaker(Protocol):
     """What the agent says next in a dialogue, among dialogues that are told apart by a number."""
 
-    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None: ...
+    def ask(self, number: int, env: Any, seed: int) -> None: ...
 
     def step(self) -> list[tuple[int, Utterance]]: ...
 
@@ -164,7 +161,7 @@ class _Alone:
     def __init__(self, policy: ContinuousPolicy) -> None:
         self.policy = policy
 
-    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None:
+    def ask(self, number: int, env: Any, seed: int) -> None:
         self.policy.add(number, env.messages, seed)
 
     def step(self) -> list[tuple[Any, Utterance]]:
@@ -190,7 +187,7 @@ class _Best:
         self.policy, self.best_of = policy, best_of
         self._choices: dict[int, _Choice] = {}
 
-    def ask(self, number: int, env: ColBenchEnv, seed: int) -> None:
+    def ask(self, number: int, env: Any, seed: int) -> None:
         """The first candidates of a seed are the same for every N."""
         self._choices[number] = _Choice(env.messages, env.hidden_information)
         for i in range(self.best_of.num_candidates):
@@ -235,16 +232,15 @@ class _Shard:
     def __init__(
         self,
         speaker: _Speaker,
-        env: ColBenchVectorEnv,
+        env: DialogueEnvs,
         episodes: Sequence[Episode],
         seed: int,
         stage: str,
-        keep_tasks: bool,
         reply_steps: int,
         on_end: Callable[[], object] | None,
         known: Mapping[Episode, Trajectory],
     ) -> None:
-        self.speaker, self.env, self.seed, self.stage, self.keep_tasks = speaker, env, seed, stage, keep_tasks
+        self.speaker, self.env, self.seed, self.stage = speaker, env, seed, stage
         self.reply_steps, self.on_end = reply_steps, on_end
         self.queue = deque((number, episode) for number, episode in enumerate(episodes) if episode not in known)
         self.free = deque(range(env.num_envs))
@@ -313,20 +309,20 @@ class _Shard:
             turns=live.turns,
             metrics=env.metrics,
             reward=live.reward,
-            task_row=row_from_task(env.task) if self.keep_tasks else {},
+            hidden=env.hidden_information,
             error=str(env.world_error) if env.metrics["outcome"] == VOID else "",
         )
         self.speaker.end(live.number)
         self.free.append(live.place)
         if self.on_end is not None:
             self.on_end()
-        self._stop_where_the_world_is_down(env)
+        self._stop_where_the_world_is_down(env, live.episode.task_id)
 
-    def _stop_where_the_world_is_down(self, env: ColBenchEnv) -> None:
+    def _stop_where_the_world_is_down(self, env: Any, task_id: str) -> None:
         if env.metrics["outcome"] != VOID:
             self.failed.clear()
         elif not isinstance(env.world_error, ScoringError):  # that one is the task's
-            self.failed.append(env.task.id)
+            self.failed.append(task_id)
         if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
             well = {Episode(t.task_id, t.episode): t for t in self.played.values() if not t.is_void}
             raise WorldDownError(

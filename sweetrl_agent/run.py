@@ -22,18 +22,17 @@ from typing import Any
 import torch
 import yaml
 
-from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
-from colbench_gym.tasks import Task
-from colbench_gym.tasks.embedded import dial_of_source, with_dial
-from sweetrl_agent.config import Config, TaskArguments, first_stage
+from sweetrl_agent.config import Config, first_stage
+from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
 from sweetrl_agent.pipeline import STAGES
-from sweetrl_agent.worlds import SANDBOX_WORKERS, WORLDS
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
+#: Cores that are left to browsers while pages are rendered.
+BROWSER_CORES = 2
 
 
 class Run:
@@ -65,7 +64,7 @@ class Run:
         if is_first() and not is_dry:
             write_text(path, settings)
             self._note_versions(self.folder / "versions.json")
-        self.world = WORLDS[config.task.env]
+        self.record = config.record
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
@@ -157,24 +156,20 @@ class Run:
     @property
     def sources(self) -> dict[str, str]:
         """See `source_names`."""
-        return source_names(self.config.task)
+        return source_names(self.config)
 
     @property
-    def other_dials(self) -> str:
-        """What to say where embedded tasks are measured on at another dial than is trained on; "" where they are not."""
-        if self.world.full_name is not with_dial:
-            return ""
-        dials = {split: dial_of_source(name).name for split, name in self.sources.items() if name.startswith("embedded:")}
-        others = [f"{split} {dial}" for split, dial in dials.items() if "train" in dials and dial != dials["train"]]
-        return f"note: training is on dial {dials['train']}, measuring on another ({', '.join(others)})" if others else ""
+    def note(self) -> str:
+        """What to say of the sources of tasks; "" for nothing."""
+        return self.record.note(self.sources)
 
     @property
-    def test(self) -> tuple[Task, ...]:
+    def test(self) -> tuple[Any, ...]:
         """The test tasks."""
         return self.held_out["test"]
 
     @property
-    def tasks(self) -> tuple[Task, ...]:
+    def tasks(self) -> tuple[Any, ...]:
         """The training tasks that trajectories are collected on."""
         return self.train[: self.config.collect.num_tasks or None]
 
@@ -190,39 +185,37 @@ class Run:
         kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 
-    def environment(self, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
-        """The vector environment of this run over some of its tasks, made for `rollouts.play`; with another human where one is given."""
-        return self.world.vector_env(self.config, tasks, num_envs, simulator or self.config.task.simulator_spec())
+    def environment(self, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
+        """Environments over some of its tasks, for `rollouts.play`; with another human where one is given."""
+        return self.record.environments(self.config, tasks, num_envs, simulator)
 
     @contextlib.contextmanager
     def beside_browsers(self) -> Iterator[None]:
         """While pages are rendered, the agent's model leaves the browsers their cores: with all of them, both wait for each other."""
         threads = torch.get_num_threads()
-        if self.world.has_pages:
-            torch.set_num_threads(max(threads - SANDBOX_WORKERS, 1))
+        if self.record.has_pages:
+            torch.set_num_threads(max(threads - BROWSER_CORES, 1))
         try:
             yield
         finally:
             torch.set_num_threads(threads)
 
 
-def source_names(given: TaskArguments) -> dict[str, str]:
+def source_names(config: Config) -> dict[str, str]:
     """The full names of the sources of tasks, by split."""
-    full_name = WORLDS[given.env].full_name
+    given, full_name = config.task, config.record.full_name
     train = full_name(given.tasks)
     test = full_name(given.test_tasks) if given.test_tasks else f"the last fifth of {train}"
     others = {"unseen": given.unseen_tasks, "novel": given.novel_tasks}
     return {"train": train, "test": test, **{split: full_name(name) for split, name in others.items() if name}}
 
 
-def load_splits(config: Config) -> tuple[tuple[Task, ...], dict[str, tuple[Task, ...]]]:
+def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
     """All tasks to train on, and those to measure on by split; where no test tasks are named, they are the last fifth."""
-    arguments = config.task
-    on_error: Any = arguments.on_error
+    arguments, record = config.task, config.record
 
-    def load(source: str) -> tuple[Task, ...]:
-        tasks = WORLDS[arguments.env].env.load_tasks(source, on_error)
-        return tuple(task.with_turns(arguments.max_turns) for task in tasks) if arguments.max_turns else tasks
+    def load(source: str) -> tuple[Any, ...]:
+        return record.load_tasks(source, arguments)
 
     tasks = load(arguments.tasks)
     if arguments.test_tasks:

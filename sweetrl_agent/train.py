@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             if config.run.dry_run:
                 return dry_run(config)
-            check_human(config)
+            config.record.check(config)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
             run = Run(config)
@@ -52,21 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ColBenchError as error:
             return refuse(error)
     return 0
-
-
-def check_human(config: Any) -> None:
-    """Build the human and close it again.
-
-    Raises:
-        ValueError: If its name or its arguments are wrong.
-        ImportError: If its package is missing.
-    """
-    from sweetrl_agent.worlds import WORLDS
-
-    try:
-        WORLDS[config.task.env].make_simulator(config.task.simulator_spec()).close()
-    except TypeError as error:
-        raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
 
 
 def prepare_process() -> None:
@@ -94,7 +79,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     """
     from trl import TrlParser
 
-    from sweetrl_agent.config import ENVIRONMENTS
+    from sweetrl_agent.envs.registry import find_record
 
     parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
     parser.add_argument(
@@ -106,7 +91,8 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     settings = _read_settings(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
-    own_defaults = ENVIRONMENTS.get(str(parser.parse_known_args(asked)[0].env), {})
+    named = parser.parse_known_args(asked)[0]
+    own_defaults = find_record(str(named.env), str(named.env_record)).defaults
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
@@ -174,9 +160,10 @@ def run_stages(run: Run, wanted: str) -> None:
     from sweetrl_agent.distributed import is_first, num_processes
 
     say = print if is_first() else (lambda _: None)
-    say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
-    if run.other_dials:
-        say(run.other_dials)
+    if run.record.has_sandbox:
+        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+    if run.note:
+        say(run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     for name, stage in STAGES.items():
         if wanted not in ("all", name):
@@ -200,7 +187,7 @@ def dry_run(config: Any) -> int:
     from sweetrl_agent.run import Run
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
-    check_human(config)
+    config.record.check(config)
     check_output(Path(config.run.output))
     run = Run(config, is_dry=True)
     check_order(run, config.run.stage)
@@ -212,19 +199,19 @@ def dry_run(config: Any) -> int:
 def print_plan(run: Run) -> None:
     """What the run would do."""
     import sandboxes
-    from colbench_gym.envs.colbench_env import turn_limit
 
     config, sources = run.config, run.sources
-    sandbox, reason = sandboxes.resolve(config.task.sandbox)
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
-    turns = per_task * sum(turn_limit(task, config.task.max_turns) for task in run.tasks)
+    limits = [run.record.turn_limit(task, config.task) for task in run.tasks]
+    turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
     print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
-    if run.other_dials:
-        print(run.other_dials)
-    print(f"sandbox    {sandbox} ({reason})")
-    print(f"collect    {num_tasks * per_task} trajectories, at most {turns} turns of {config.model.max_new_tokens} tokens")
+    if run.note:
+        print(run.note)
+    if run.record.has_sandbox:
+        print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox)))
+    print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
     print(
         f"actor      {config.actor.num_states or 'all'} turns x {config.actor.num_candidates} candidates, {config.actor.actor_loss}"

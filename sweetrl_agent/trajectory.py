@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.answer import parse_message
+from sweetrl_agent.core.dialogues import VOID
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Trajectory:
         episode: Number of the episode among those of the task.
         messages: What was said, as chat messages; the first is the request.
         turns: The agent's turns as sampled, in order.
-        metrics: "outcome", and unless the episode is void "success" and "tests_passed".
+        metrics: "outcome", and unless the episode is void "success", "turns", "answered" and the environment's metric.
         reward: The environment's reward.
-        task_row: The task as ColBench's row; {} where it was not asked for.
+        hidden: The environment's hidden information of the episode; "" where it has none.
         error: What made the episode void, for people: it may quote what is hidden, and is not written into rows.
     """
 
@@ -53,7 +53,7 @@ class Trajectory:
     turns: list[Turn]
     metrics: dict[str, Any]
     reward: float
-    task_row: dict[str, Any] = field(default_factory=dict)
+    hidden: str = ""
     error: str = ""
 
     @property
@@ -65,14 +65,19 @@ class Trajectory:
         """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
         return self.messages[: 2 * turn - 1]
 
-    def to_row(self) -> dict[str, Any]:
-        """The trajectory as a JSON row."""
+    def to_row(self, task_row: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The trajectory as a JSON row.
+
+        Args:
+            task_row: The task as ColBench's row, for its own tools.
+        """
         answer = parse_message(self.turns[-1].text).answer if self.turns else None
         return {
             "schema": SCHEMA,
             "task_id": self.task_id,
             "episode": self.episode,
-            "task": self.task_row,
+            "task": task_row or {},
+            "hidden_information": self.hidden,
             "dialogue_history": self.messages,
             "answer": answer if answer is not None else (self.messages[-1]["content"] if self.turns else ""),
             "reward": self.reward,
@@ -99,7 +104,7 @@ class Trajectory:
                 [Turn(_is(t["text"], str), _all(t["token_ids"], int), _all(t["log_probs"], int, float)) for t in row["turns"]],
                 {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
                 _is(row["reward"], int, float),
-                _is(row["task"], dict),
+                hidden=_is(row["hidden_information"], str),
             )
         except (KeyError, TypeError) as error:
             raise ColBenchError(

@@ -41,7 +41,7 @@ def train(run: Run, name: str) -> None:
     except ImportError:
         raise ColBenchError("Agents over acts need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
     curve = _Curve(name)
-    with run.world.acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
+    with _record(run).acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
         model = MAKERS[name](run, _vec_env(environments))
         model.learn(_steps(run, name), callback=curve.callback())
     curve.add_row(model.num_timesteps)
@@ -54,20 +54,25 @@ def train(run: Run, name: str) -> None:
 def load(run: Run, name: str) -> ActsPolicy:
     """A trained agent."""
     choice = {"ppo": ppo_choice, "dqn": dqn_choice}[name](_path(run, name))
-    return ActsPolicy(run.world.acts(run.config), choice)
+    return ActsPolicy(_record(run).acts(run.config), choice)
 
 
 def load_random(run: Run) -> ActsPolicy:
     """The agent that chooses any act."""
-    acts = run.world.acts(run.config)
+    acts = _record(run).acts(run.config)
     return ActsPolicy(acts, uniform(acts.count))
+
+
+def _record(run: Run) -> Any:
+    """The record of an environment with discrete actions: `refuse_missing` has let no other pass."""
+    return run.record
 
 
 def _ppo(run: Run, env: VecEnv) -> BaseAlgorithm:
     from stable_baselines3 import PPO
 
     return PPO(
-        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=run.world.acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
+        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=_record(run).acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
         learning_rate=run.config.baselines.ppo_learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip
 
@@ -76,7 +81,7 @@ def _dqn(run: Run, env: VecEnv) -> BaseAlgorithm:
     from stable_baselines3 import DQN
 
     return DQN(
-        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=run.world.acts(run.config).discount, buffer_size=50_000, learning_starts=500,
+        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=_record(run).acts(run.config).discount, buffer_size=50_000, learning_starts=500,
         train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
         learning_rate=run.config.baselines.dqn_learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip

@@ -91,7 +91,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
         groups = pair_rows(iter_rows(run.path("outcome_pairs.jsonl")))
     else:
         groups = (
-            [{"messages": t.messages, "hidden": t.task_row["ground_truth"], "success": t.metrics["success"]}]
+            [{"messages": t.messages, "hidden": t.hidden, "success": t.metrics["success"]}]
             for t in iter_trajectories(run)
             if not t.is_void
         )

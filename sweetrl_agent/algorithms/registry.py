@@ -6,23 +6,19 @@ the run folder and writes a model's folder, and add a line here (CONTRIBUTING ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from sweetrl_agent.algorithms import acts, grpo, mtdpo, reinforce, rft, sweet
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, stage_name
+from sweetrl_agent.core.environment import CAPABILITY_NAMES
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.policies.policy import Policy
 from sweetrl_agent.run import Run
 
 Stage = Callable[[Run], None]
-#: Capability that an algorithm may need -> attribute of an environment that has it.
-CAPABILITIES = {
-    "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer",
-    "pages": "page",
-}  # fmt: skip
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
 
@@ -35,7 +31,7 @@ class Algorithm:
         title: Its name for people.
         stages: What it does beyond what is shared, in order, by names that are unique in a run folder.
         policy: Folder of its agent in the run folder; "" for the start itself.
-        needs: Capabilities of the environment, of `CAPABILITIES`.
+        needs: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START` or `COLLECTED`.
         begins: What its agent's every message begins with; it goes on from there.
         critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
@@ -77,7 +73,7 @@ def _by_critic(name: str) -> Algorithm:
 def _by_acts(name: str, title: str) -> Algorithm:
     """An agent of Stable-Baselines3: it neither learns from collected dialogues nor begins with the start."""
     stages: dict[str, Stage] = {name: partial(acts.train, name=name)}
-    return Algorithm(title, stages, shared=(), loads=partial(acts.load, name=name))
+    return Algorithm(title, stages, needs=frozenset({"acts"}), shared=(), loads=partial(acts.load, name=name))
 
 
 #: What is to be said of agents over acts wherever they stand beside others.
@@ -92,7 +88,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
     "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
     "grpo": Algorithm("GRPO", {"grpo": grpo.train}, "grpo/agent", shared=START),
-    "random_acts": Algorithm("Random acts", shared=(), loads=acts.load_random),
+    "random_acts": Algorithm("Random acts", needs=frozenset({"acts"}), shared=(), loads=acts.load_random),
     "ppo": _by_acts("ppo", "PPO over acts"),
     "dqn": _by_acts("dqn", "DQN over acts"),
     SWEET: _by_critic(SWEET),
@@ -110,6 +106,12 @@ def scaled(algorithms: Sequence[str]) -> list[str]:
     return [name for name in algorithms if "collect" in ALGORITHMS[name].shared]
 
 
-def missing_capabilities(name: str, environment: type) -> list[str]:
-    """What an algorithm needs and a class of environments does not have."""
-    return sorted(need for need in ALGORITHMS[name].needs if not hasattr(environment, CAPABILITIES[need]))
+def refuse_missing(name: str, capabilities: Collection[str], env: str) -> None:
+    """Refuse an algorithm that needs what an environment cannot do.
+
+    Raises:
+        ValueError: Names both.
+    """
+    missing = [CAPABILITY_NAMES[need] for need in sorted(ALGORITHMS[name].needs - set(capabilities))]
+    if missing:
+        raise ValueError(f"{name!r} needs an environment with {' and '.join(missing)}, which {env} does not have.")

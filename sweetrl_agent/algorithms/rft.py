@@ -43,7 +43,7 @@ def train(run: Run) -> None:
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
-    kept = best_of_each_task(iter_trajectories(run), run.world.grade, run.config.collect.min_best)
+    kept = best_of_each_task(iter_trajectories(run), run.record.metric, run.config.collect.min_best)
     if not kept:
         raise NothingToLearnError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "

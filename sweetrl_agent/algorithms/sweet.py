@@ -101,7 +101,7 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
             return [
                 {
                     **_address(t, turn),
-                    "advantages": judged_by.rank(t.prefix(turn), CRITICS[critic].told(run, t.task_row["ground_truth"]), texts),
+                    "advantages": judged_by.rank(t.prefix(turn), CRITICS[critic].told(run, t.hidden), texts),
                 }
                 for t, turn, texts in batch
             ]

@@ -54,7 +54,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
                 "task_id": t.task_id,
                 "turn": turn,
                 "messages": t.prefix(turn),
-                "reference": by_id[t.task_id].hidden.reference,
+                "reference": t.hidden,
                 "texts": [utterance.text for utterance in own],
             }
             for (t, turn), own in zip(states, said, strict=True)
@@ -86,11 +86,10 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     Returns:
         "accuracy" over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" that have any; accuracy None without a pair.
     """
-    by_id = {task.id: task for task in run.train}
     right, turns = [], []
     with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
         for trajectory, turn, texts in islice(candidates_of(run), num_states):
-            messages, hidden = trajectory.prefix(turn), by_id[trajectory.task_id].hidden.reference
+            messages, hidden = trajectory.prefix(turn), trajectory.hidden
             questions = sorted({text for text in texts if parse_message(text).answer is None})
             if len(questions) < 2:
                 continue

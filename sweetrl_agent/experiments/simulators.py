@@ -15,20 +15,20 @@ from scipy import stats
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import record
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.statistics import score_of, task_table
-from sweetrl_agent.worlds import World
 
 ROWS = "simulators.jsonl"
 
 
-def simulator_spec(name: str, world: World) -> Any:
+def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
     """A human by its name in the audit: a level of the scripted one, a name of `colbench_gym.simulators`, or JSON.
 
     Args:
         name: Of the human.
-        world: The environment that it is to talk in.
+        record: Of the environment that it is to talk in.
 
     Raises:
         ValueError: If it is none of these.
@@ -39,7 +39,7 @@ def simulator_spec(name: str, world: World) -> Any:
         return {"name": "scripted", "level": name}
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
-        world.make_simulator(spec).close()
+        record.make_simulator(spec).close()
     except (ValueError, TypeError, RecursionError) as error:
         shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # it may hold a password
         raise ValueError(
@@ -54,7 +54,7 @@ def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[s
         for name in algorithms:
             label = {"simulator": simulator, "agent": name}
             load = ALGORITHMS[name].loader(run)
-            spec = simulator_spec(simulator, run.world)
+            spec = simulator_spec(simulator, run.record)
             record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=spec)
 
 

@@ -43,7 +43,7 @@ def recorded(source: str, grade: str) -> Grades:
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
     """For every algorithm and split: "algorithm", "split", "win_rate" (a tie is half a win) with "ci95", "n" tasks, "seeds"."""
-    grade = runs[0].world.grade
+    grade = runs[0].record.metric
     grades = recorded(source, grade)
     by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}
     found: list[Row] = []

@@ -1,0 +1,232 @@
+"""What the trainer knows of an environment: its record.
+
+Any Gymnasium environment whose observations and actions are texts can be trained, with nothing else: the chat is made of its observations (the
+user's side) and the agent's actions, task i is `reset(seed=i)`, and the return is the metric. What the trainer may know beyond that is a
+record: a subclass of `EnvironmentRecord`, in a file of its own, named by `--env_record my_package:RECORD`.
+
+What an environment can do (its capabilities) is found by attribute, on the environment itself. Hidden information has one source, the
+environment's `hidden_information`: it is read once per episode and stored with the episode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import gymnasium as gym
+
+from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.tiny import PIECES
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config import Config, TaskArguments
+    from sweetrl_agent.trajectory import Trajectory
+
+Demonstrations = list[list[dict[str, str]]]
+#: Capability that an algorithm may require -> attribute of an environment that has it.
+CAPABILITIES: Mapping[str, str] = {
+    "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "pages": "page",
+}  # fmt: skip
+#: What messages call them.
+CAPABILITY_NAMES: Mapping[str, str] = {
+    "hidden": "hidden information (an attribute `hidden_information`)",
+    "snapshot": "snapshots (methods `get_state` and `set_state`)",
+    "anchor": "keys of its states (an attribute `state_key`)",
+    "verifier": "a verifier (a method `score_answer`)",
+    "pages": "pages (an attribute `page`)",
+    "acts": "discrete dialogue actions (of its record)",
+}
+_SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
+_MOST_SEEDS = 10_000_000
+
+
+class Task(Protocol):
+    """What an episode is about."""
+
+    @property
+    def id(self) -> str:
+        """Its name, the same in every run."""
+        ...
+
+
+@dataclass(frozen=True)
+class SeedTask:
+    """A task of an environment that names none: what `reset(seed=seed)` begins."""
+
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """The seed, in digits."""
+        return str(self.seed)
+
+
+class DialogueEnvs(Protocol):
+    """Environments as `rollouts.play` steps them, each at its own pace.
+
+    Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
+    `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`.
+    """
+
+    num_envs: int
+    envs: Sequence[Any]
+
+    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+        """Say one action in environment i: a future of what its `step` returns."""
+        ...
+
+    def close(self) -> None:
+        """Close all of them."""
+        ...
+
+
+class EnvironmentRecord:
+    """What the trainer knows of an environment; as it stands, what holds for any text environment.
+
+    Attributes:
+        metric: Name of the number that tells better episodes from worse; any other than "return" is looked for in the last `info`, itself or
+            its "metrics".
+        defaults: Settings whose defaults are others than the main job's.
+        waits: Its steps wait for others, such as a model server: they are played in threads.
+        has_sandbox: It runs what the agent writes in a sandbox of ours.
+        has_pages: Its answers are pages, which can be looked at.
+        pieces: Regular expression of what a token of the tiny model's tokenizer may span.
+        max_token_length: Longest token of it, in bytes.
+    """
+
+    metric: ClassVar[str] = "return"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
+    }  # fmt: skip
+    waits: ClassVar[bool] = False
+    has_sandbox: ClassVar[bool] = False
+    has_pages: ClassVar[bool] = False
+    pieces: ClassVar[str] = PIECES
+    max_token_length: ClassVar[int] = 24
+
+    # ---- tasks ---------------------------------------------------------------------------------------------------------
+
+    def load_tasks(self, source: str, given: TaskArguments) -> tuple[Any, ...]:
+        """The tasks that a name stands for: "seeds:0-999" for those of these seeds, both included.
+
+        Args:
+            source: The name, with or without a slice.
+            given: The settings of tasks.
+
+        Raises:
+            ValueError: If it stands for none.
+        """
+        match = _SEEDS.fullmatch(source)
+        if not match or not 0 <= int(match[2]) - int(match[1]) < _MOST_SEEDS:
+            raise ValueError(
+                f"Tasks of {given.env} are named by their seeds, such as 'seeds:0-999' or 'seeds:0-999[:50]', got {source!r}."
+            )
+        start, stop = (int(bound) if bound else None for bound in (match[3], match[4]))
+        return tuple(SeedTask(seed) for seed in range(int(match[1]), int(match[2]) + 1)[start:stop])
+
+    def full_name(self, source: str) -> str:
+        """The name of a source of tasks with all that it stands for."""
+        return source
+
+    def note(self, sources: Mapping[str, str]) -> str:
+        """What to say of a run's sources of tasks, by split, before it begins; "" for nothing."""
+        return ""
+
+    def task_row(self, task: Any) -> dict[str, Any]:
+        """A task as it is stored with a collected episode; {} where its id says it all."""
+        return {}
+
+    def turn_limit(self, task: Any, given: TaskArguments) -> int | None:
+        """Agent turns of an episode on a task at most; None where nobody knows."""
+        return given.max_turns or None
+
+    # ---- episodes ------------------------------------------------------------------------------------------------------
+
+    def make(self, given: TaskArguments) -> gym.Env[Any, Any]:
+        """The environment, by `gym.make` ("package.module:Name-v0" imports the module first).
+
+        Raises:
+            ValueError: If there is none of that name, it refuses its arguments, or its observations or actions are no texts.
+        """
+        try:
+            env = gym.make(given.env, **given.keyword_arguments())
+        except (gym.error.Error, ImportError, TypeError) as error:
+            raise ValueError(f"`env` {given.env!r} cannot be made: {error}") from None
+        for what, space in (("observations", env.observation_space), ("actions", env.action_space)):
+            if not isinstance(space, gym.spaces.Text):
+                env.close()
+                raise ValueError(
+                    f"`env` {given.env!r} must have {what} that are texts (`gymnasium.spaces.Text`), got {space}; put a wrapper around it."
+                )
+        return env
+
+    def environments(self, config: Config, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
+        """Environments over some tasks, for `rollouts.play`.
+
+        Args:
+            config: All settings.
+            tasks: The tasks that will be asked for.
+            num_envs: How many.
+            simulator: Another simulated human than that of the settings; None for that one.
+        """
+        seeds = {task.id: task.seed for task in tasks}
+        return TextDialogues(
+            [TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns) for _ in range(num_envs)], self.waits
+        )
+
+    def measures(self, trajectory: Trajectory, task: Any) -> dict[str, Any]:
+        """Further columns of an episode's row in `evaluation.jsonl`."""
+        return {}
+
+    # ---- what else is known ---------------------------------------------------------------------------------------------
+
+    def demonstrations(self, tasks: Sequence[Any], count: int, seed: int) -> Demonstrations:
+        """Dialogues on tasks that teach a tiny model to converse; asked for where no file of them is given.
+
+        Args:
+            tasks: The training tasks.
+            count: How many dialogues.
+            seed: Of the run.
+        """
+        raise NotImplementedError
+
+    def check_tiny(self, given: TaskArguments) -> None:
+        """Refuse the tiny model where the record has no demonstrations for it.
+
+        Raises:
+            ValueError: If it has none for these tasks.
+        """
+        if type(self).demonstrations is EnvironmentRecord.demonstrations:
+            raise ValueError(
+                f"The tiny model learns to converse from dialogues, and none are known for {given.env}: give some by `--demonstrations FILE`, "
+                "or a pretrained chat model by `--model`."
+            )
+
+    def capabilities(self, config: Config) -> frozenset[str]:
+        """What the environment can do, of `CAPABILITY_NAMES`."""
+        with closing(self.make(config.task)) as env:
+            return frozenset(name for name, attribute in CAPABILITIES.items() if hasattr(env.unwrapped, attribute))
+
+    def has_exact_advantage(self, config: Config) -> bool:
+        """Whether the exact advantage of a turn is known for these tasks."""
+        return False
+
+    def check(self, config: Config) -> None:
+        """Refuse what no run could work with.
+
+        Raises:
+            ValueError: If the environment cannot be made, or a setting of it is wrong.
+        """
+        self.make(config.task).close()
+
+    def make_simulator(self, spec: Any) -> Any:
+        """The simulated human from what was asked for.
+
+        Raises:
+            ValueError: If the environment has none.
+        """
+        raise ValueError("This environment has no simulated human of ours: leave `simulator` out.")

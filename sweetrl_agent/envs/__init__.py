@@ -1,0 +1,1 @@
+"""One record per environment, found by the environment's id."""

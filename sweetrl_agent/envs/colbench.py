@@ -1,0 +1,140 @@
+"""What the records of ColBench's environments share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
+from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.simulators import Simulator
+from colbench_gym.simulators.leak import leak_fraction
+from colbench_gym.tasks import Task
+from colbench_gym.tasks.rows import OnError, row_from_task
+from colbench_gym.wrappers.acts import Acts, DiscreteActs
+from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord
+from sweetrl_agent.setting_checks import require_file
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config import Config, TaskArguments
+    from sweetrl_agent.trajectory import Trajectory
+
+#: Processes that grade answers, or browsers, beside the agent.
+SANDBOX_WORKERS = 2
+
+
+class ColBenchRecord(EnvironmentRecord):
+    """An environment of `colbench_gym`: tasks with a hidden half, a simulated human, discrete actions over the embedded tasks.
+
+    Attributes:
+        env: Its class.
+    """
+
+    env: ClassVar[type[ColBenchEnv]]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    max_token_length: ClassVar[int] = 96
+    has_sandbox: ClassVar[bool] = True
+
+    def check_tiny(self, given: TaskArguments) -> None:
+        """Only the embedded tasks have demonstrations.
+
+        Raises:
+            ValueError: If these are others.
+        """
+        if not given.tasks.startswith("embedded:"):
+            require_file("tasks", given.tasks)
+            raise ValueError(
+                f"The tiny model learns to converse on the embedded tasks only, got `tasks`={given.tasks!r}; "
+                "give a pretrained chat model with `--model`."
+            )
+
+    def load_tasks(self, source: str, given: TaskArguments) -> tuple[Task, ...]:
+        """See `EnvironmentRecord`; the environment knows the names, their slices included."""
+        on_error: OnError = given.on_error  # type: ignore[assignment]
+        tasks = self.env.load_tasks(source, on_error)
+        return tuple(task.with_turns(given.max_turns) for task in tasks) if given.max_turns else tasks
+
+    def task_row(self, task: Task) -> dict[str, Any]:
+        """The task as ColBench's row."""
+        return row_from_task(task)
+
+    def turn_limit(self, task: Task, given: TaskArguments) -> int:
+        """See `EnvironmentRecord`."""
+        return turn_limit(task, given.max_turns)
+
+    def environments(
+        self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any = None
+    ) -> ColBenchVectorEnv:
+        """See `EnvironmentRecord`."""
+        return ColBenchVectorEnv(
+            num_envs=num_envs,
+            autoreset_mode="disabled",
+            env_class=self.env,
+            tasks=tasks,
+            simulator=simulator or config.task.simulator_spec(),
+            max_turns=config.task.max_turns or None,
+            sandbox_workers=SANDBOX_WORKERS,
+            sandbox=config.task.sandbox,
+            **config.task.keyword_arguments(),
+        )
+
+    def measures(self, trajectory: Trajectory, task: Task) -> dict[str, Any]:
+        """How much of the hidden code the human gave away, and the share of a task's special wishes that it said."""
+        said = "\n".join(message["content"] for message in trajectory.messages[1:] if message["role"] == "user")
+        return {
+            "leak": leak_fraction(said, task.hidden.reference, task.signature),
+            "wishes_heard": _wishes_heard(task, said),
+        }
+
+    def capabilities(self, config: Config) -> frozenset[str]:
+        """See `EnvironmentRecord`; known of the class, without making one."""
+        return frozenset({name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)} | {"acts"})
+
+    def check(self, config: Config) -> None:
+        """Build the human and close it again.
+
+        Raises:
+            ValueError: If its name or its arguments are wrong.
+            ImportError: If its package is missing.
+        """
+        try:
+            with closing(self.make_simulator(config.task.simulator_spec())):
+                pass
+        except TypeError as error:
+            raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
+
+    @abstractmethod
+    def make_simulator(self, spec: Any) -> Simulator:
+        """The simulated human from what was asked for, as the environment would build it."""
+
+    @abstractmethod
+    def acts(self, config: Config) -> Acts:
+        """The discrete actions that an agent which is no language model chooses from."""
+
+    def acts_arguments(self, config: Config, stack: ExitStack) -> dict[str, Any]:
+        """Arguments of the environment as such an agent trains in it; what is to be closed is put on the stack."""
+        return {"sandbox": config.task.sandbox}
+
+    @contextmanager
+    def acts_environments(self, config: Config, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActs]]:
+        """Environments of discrete actions over some tasks, which share what grades; closed at the end."""
+        with ExitStack() as stack:
+            arguments = self.acts_arguments(config, stack)
+            made: Any = self.env
+            own = [
+                made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns or None, **arguments)
+                for _ in range(num_envs)
+            ]
+            for env in own:
+                env.share(own[0], workers=2)
+                stack.callback(env.close)
+            acts = self.acts(config)
+            yield [DiscreteActs(env, acts) for env in own]
+
+
+def _wishes_heard(task: Task, said: str) -> float | None:
+    """Share of the special wishes that are said in so many words; None for a task that names none."""
+    special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
+    return sum(sentence in said for sentence in special) / len(special) if special else None

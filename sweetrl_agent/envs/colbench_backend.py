@@ -1,0 +1,54 @@
+"""ColBench-Backend-v0: functions, graded by hidden unit tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from colbench_gym.envs.backend import BackendEnv
+from colbench_gym.envs.colbench_env import ColBenchEnv
+from colbench_gym.simulators import Simulator, make
+from colbench_gym.tasks import Task
+from colbench_gym.tasks.embedded import dial_of_source, with_dial
+from colbench_gym.wrappers.acts import Acts
+from colbench_gym.wrappers.question_acts import QuestionActs
+from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.envs.colbench import ColBenchRecord
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config import Config
+
+
+class BackendRecord(ColBenchRecord):
+    """See the module; the exact advantage of the embedded tasks is known."""
+
+    env: ClassVar[type[ColBenchEnv]] = BackendEnv
+    metric: ClassVar[str] = "tests_passed"
+
+    def full_name(self, source: str) -> str:
+        """The name with the whole dial of embedded tasks."""
+        return with_dial(source)
+
+    def note(self, sources: Mapping[str, str]) -> str:
+        """What to say where embedded tasks are measured on at another dial than is trained on."""
+        dials = {split: dial_of_source(name).name for split, name in sources.items() if name.startswith("embedded:")}
+        others = [f"{split} {dial}" for split, dial in dials.items() if "train" in dials and dial != dials["train"]]
+        return f"note: training is on dial {dials['train']}, measuring on another ({', '.join(others)})" if others else ""
+
+    def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
+        """See `EnvironmentRecord`."""
+        from sweetrl_agent.imitation import demonstrations
+
+        return demonstrations(tasks, make("scripted"), count, seed)
+
+    def has_exact_advantage(self, config: Config) -> bool:
+        """Only of the embedded tasks."""
+        return config.task.tasks.startswith("embedded:")
+
+    def make_simulator(self, spec: Any) -> Simulator:
+        """See `ColBenchRecord`."""
+        return make(spec)
+
+    def acts(self, config: Config) -> Acts:
+        """Questions about the topics of the dial, and an answer of what was heard."""
+        return QuestionActs(dial_of_source(config.task.tasks))

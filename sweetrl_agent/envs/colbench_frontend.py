@@ -1,0 +1,54 @@
+"""ColBench-Frontend-v0: web pages, measured by their likeness to a hidden design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from colbench_gym.envs.colbench_env import ColBenchEnv
+from colbench_gym.envs.frontend import FrontendEnv
+from colbench_gym.simulators import Simulator, make_designer
+from colbench_gym.tasks import Task
+from colbench_gym.wrappers.acts import Acts
+from colbench_gym.wrappers.slot_acts import SlotActs
+from sandboxes.browser import Browser, LayoutBrowser
+from sandboxes.pages.cache import RenderingCache
+from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.envs.colbench import ColBenchRecord
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config import Config
+
+
+class FrontendRecord(ColBenchRecord):
+    """See the module. The tiny model's pages get better for five turns and fall apart after seven, hence `max_turns`."""
+
+    env: ClassVar[type[ColBenchEnv]] = FrontendEnv
+    metric: ClassVar[str] = "similarity"
+    has_pages: ClassVar[bool] = True
+    pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes becomes one or two tokens
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
+        "imitation_dialogues": 4000, "imitation_batch": 8, "imitation_learning_rate": 2e-3, "imitation_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
+        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
+        "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
+    }  # fmt: skip
+
+    def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
+        """See `EnvironmentRecord`."""
+        from sweetrl_agent.imitation_pages import demonstrations
+
+        return demonstrations(tasks, count, seed)
+
+    def make_simulator(self, spec: Any) -> Simulator:
+        """See `ColBenchRecord`."""
+        return make_designer(spec, Browser(), has_edits=False)
+
+    def acts(self, config: Config) -> Acts:
+        """Values of the slots of a page."""
+        return SlotActs()
+
+    def acts_arguments(self, config: Config, stack: ExitStack) -> dict[str, Any]:
+        """Pages of slots are our own, and nobody looks at their pictures."""
+        return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}
