@@ -37,7 +37,10 @@ def system_message(content: str) -> list[dict[str, str]]:
 
 def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
     """The one leading message of a critic: the agent's own instructions, then the hidden information; either may be empty."""
-    is_page, is_function = hidden.lstrip().startswith("<"), "def " in hidden  # no function begins with a tag, and every page does
+    is_page, is_function = (
+        hidden.lstrip().startswith("<"),
+        "def " in hidden,
+    )  # no function begins with a tag, and every page does
     what = "page" if is_page else "function" if is_function else "answer"
     told = HINT.format(what=what, hidden=hidden) if hidden else ""
     return system_message("\n\n".join(part for part in (instructions, told) if part))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.compare_checks import check, own_settings
-from sweetrl_agent.train import conclude, parse_parts, prepare_process, refuse
+from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse
 
 if TYPE_CHECKING:
     from sweetrl_agent.config import CompareArguments, Config
@@ -69,7 +69,9 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     """The command line and, with `--config`, a YAML file; the settings are those of the main job."""
     from sweetrl_agent.config import CompareArguments, Config, RunArguments
 
-    given, *parts = parse_parts((CompareArguments, *Config.PARTS), arguments, "python -m sweetrl_agent.compare", __doc__)
+    given, *parts = parse_parts(
+        (CompareArguments, *config_parts(arguments)), arguments, "python -m sweetrl_agent.compare", __doc__
+    )
     if parts[0].output == RunArguments.output:
         parts[0].output = "runs/compare"
     return given, Config(*parts)

@@ -79,21 +79,20 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
 
-    for setting, names, known in (("algorithms", given.algorithms, ALGORITHMS), ("critics", given.critics, CRITICS)):
-        for name in names:
-            if name not in known:
-                raise ValueError(f"`{setting}` must be of {tuple(known)}, got {name!r}.")
+    given.algorithms = [register(name, "algorithms") for name in given.algorithms]
+    for name in given.critics:
+        if name not in CRITICS:
+            raise ValueError(f"`critics` must be of {tuple(CRITICS)}, got {name!r}.")
+    for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
-    capabilities = config.record.capabilities(config)
-    for name in used:
-        refuse_missing(name, capabilities, config.task.env)
+    refuse_missing(used, config.record.capabilities(config), config.task.env)
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
-    over_acts = [name for name in given.algorithms if ALGORITHMS[name].loads]
+    over_acts = [name for name in given.algorithms if ALGORITHMS[name].is_discrete]
     sources = [
         source
         for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks, config.task.novel_tasks)

@@ -200,7 +200,7 @@ def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
         for run in runs
         if ALGORITHMS[name].policy in run.unchanged
     ]
-    return [*([ON_ACTS] if any(ALGORITHMS[name].loads for name in algorithms) else []), *left]
+    return [*([ON_ACTS] if any(ALGORITHMS[name].is_discrete for name in algorithms) else []), *left]
 
 
 def _round(value: Any) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import import_module
 from typing import Any
 
 import sandboxes
@@ -28,6 +29,7 @@ from sweetrl_agent.setting_checks import (
     require_folder,
 )
 
+
 def option(default: Any, text: str) -> Any:
     """A dataclass field with its help text."""
     return field(default=default, metadata={"help": text})
@@ -38,9 +40,14 @@ def list_option(default: Sequence[Any], text: str) -> Any:
     return field(default_factory=lambda: list(default), metadata={"help": text})
 
 
+def _registry() -> Any:
+    """The registry of algorithms, whose modules know runs, and so this module."""
+    return import_module("sweetrl_agent.algorithms.registry")
+
+
 def first_stage(name: str) -> str:
     """The first stage whose files a setting shapes (`pipeline.first_stage`)."""
-    return pipeline.first_stage(name, frozenset(setting.name for setting in fields(BaselineArguments)))
+    return pipeline.first_stage(name, _registry().setting_owners())
 
 
 @dataclass
@@ -49,6 +56,9 @@ class RunArguments:
 
     output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
     seed: int = option(0, "Seed of everything.")
+    algorithm: str = option(
+        "sweet", "What trains the agent: a name that `--help` lists, or 'my_package.module:Class', an `Algorithm`."
+    )
     stage: str = option("all", f"One of {', '.join(STAGES)}, or all. A stage reads the files of those before it.")
     dry_run: bool = option(
         False,
@@ -74,14 +84,16 @@ class TaskArguments:
     """Tasks, human and sandbox."""
 
     env: str = option(
-        "ColBench-Backend-v0", "Environment id: any Gymnasium environment over texts; 'my_package.envs:Mine-v0' imports the module first."
+        "ColBench-Backend-v0",
+        "Environment id: any Gymnasium environment over texts; 'my_package.envs:Mine-v0' imports the module first.",
     )
     env_kwargs: str = option("", "JSON of more arguments of the environment, such as '{\"level\": 3}'.")
     env_record: str = option(
         "", "'my_package:RECORD', an `EnvironmentRecord`: what the trainer may know of an environment that is not ours."
     )
     demonstrations: str = option(
-        "", 'JSONL of dialogues ({"messages": [...]}) that the tiny model learns to converse from; empty for the environment\'s own.'
+        "",
+        'JSONL of dialogues ({"messages": [...]}) that the tiny model learns to converse from; empty for the environment\'s own.',
     )
     tasks: str = option("embedded:train", "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET', with a slice.")
     test_tasks: str = option(
@@ -226,37 +238,6 @@ class ActorArguments:
 
 
 @dataclass
-class BaselineArguments:
-    """The algorithms that SWEET-RL is compared with. Used by `python -m sweetrl_agent.compare` only."""
-
-    rft_learning_rate: float = option(1e-3, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
-    rft_batch: int = option(8, "Dialogues in an optimizer step; 32 in the paper.")
-    rft_epochs: float = option(6.0, "4 in the paper.")
-    mtdpo_learning_rate: float = option(3e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
-    mtdpo_beta: float = option(1.0, "0.1 in the paper.")
-    mtdpo_nll: float = option(1.0, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
-    mtdpo_batch: int = option(8, "Pairs in an optimizer step; 8 in the paper.")
-    mtdpo_epochs: float = option(4.0, "4 in the paper.")
-    reinforce_learning_rate: float = option(1e-4, "REINFORCE with a leave-one-out baseline.")
-    reinforce_iterations: int = option(30, "Optimizer steps, each on new episodes.")
-    reinforce_tasks: int = option(15, "Tasks of an iteration; with the two others as many episodes as `collect` plays.")
-    reinforce_group: int = option(4, "Episodes of each.")
-    reinforce_micro_batch: int = option(16, "Dialogues in a forward pass.")
-    grpo_learning_rate: float = option(1e-4, "GRPO: 1e-6 in the paper (7B model).")
-    grpo_iterations: int = option(30, "Batches of new episodes.")
-    grpo_tasks: int = option(15, "Tasks of a batch.")
-    grpo_group: int = option(4, "Episodes of each; 64 in the paper.")
-    grpo_epochs: int = option(2, "Optimizer steps on a batch; 1 in the paper.")
-    grpo_clip: float = option(0.2, "Bound of a token's ratio, in both directions.")
-    grpo_beta: float = option(0.0, "Weight of the KL divergence to the initial policy; 0.04 in the paper.")
-    grpo_micro_batch: int = option(16, "Dialogues in a forward pass.")
-    ppo_steps: int = option(20_000, "PPO over acts (Stable-Baselines3): turns of the agent in training.")
-    ppo_learning_rate: float = option(1e-3, "Adam's.")
-    dqn_steps: int = option(20_000, "DQN over acts (Stable-Baselines3): turns of the agent in training.")
-    dqn_learning_rate: float = option(1e-3, "Adam's.")
-
-
-@dataclass
 class EvaluationArguments:
     """How start and result are measured."""
 
@@ -314,12 +295,15 @@ class Config:
     critic: CriticArguments = field(default_factory=CriticArguments)
     actor: ActorArguments = field(default_factory=ActorArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
-    baselines: BaselineArguments = field(default_factory=BaselineArguments)
+    algorithms: Any = field(default_factory=lambda: _registry().settings_class()())
 
-    PARTS = (
-        RunArguments, TaskArguments, ModelArguments, ImitationArguments,
-        CollectArguments, CriticArguments, ActorArguments, EvaluationArguments, BaselineArguments,
-    )  # fmt: skip
+    @staticmethod
+    def parts() -> tuple[type, ...]:
+        """The dataclasses that settings stand in, in the order of the fields; the last has those of all registered algorithms."""
+        return (
+            RunArguments, TaskArguments, ModelArguments, ImitationArguments, CollectArguments, CriticArguments, ActorArguments,
+            EvaluationArguments, _registry().settings_class(),
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything runs."""
@@ -329,7 +313,8 @@ class Config:
             refuse_secrets(name, value)
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
-        require("stage", self.run.stage, ("all", *STAGES))
+        algorithm = _registry().find_algorithm(self.run.algorithm)
+        require("stage", self.run.stage, ("all", *dict.fromkeys([*STAGES, *algorithm.stages])))
         refuse_secrets("env_kwargs", self.task.env_kwargs)
         self.task.keyword_arguments()
         require("on_error", self.task.on_error, ("raise", "skip"))
@@ -344,7 +329,8 @@ class Config:
         if is_for != self.task.env:
             raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
-        check_bounds(self._flat(), [setting.name for setting in fields(BaselineArguments)])
+        check_bounds(self._flat())
+        _registry().check_settings(self.algorithms)
         for name, batch, micro in (
             ("critic", self.critic.critic_batch, self.critic.critic_micro_batch),
             ("actor", self.actor.actor_batch, self.actor.actor_micro_batch),

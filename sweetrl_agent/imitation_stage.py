@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainingArguments, set_seed
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -33,7 +34,7 @@ def demonstrations(run: Run) -> Demonstrations:
 
 
 def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
-    messages = row.get("messages", row.get("dialogue_history"))
+    messages: Any = row.get("messages", row.get("dialogue_history"))
     is_one = isinstance(messages, list) and all(
         isinstance(said, dict) and said.get("role") in ("system", "user", "assistant") and isinstance(said.get("content"), str)
         for said in messages
@@ -43,7 +44,7 @@ def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
             f'{file}, row {number}: expected {{"messages": [{{"role": "user" or "assistant", "content": text}}, ...]}} with a message of the '
             f"assistant, got {str(row)[:80]}."
         )
-    return messages
+    return list(messages)
 
 
 def imitate(run: Run) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweetrl_agent.algorithms.registry import ALGORITHMS, Algorithm
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.files import METRICS, Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.running import TRAINED_TOKENS

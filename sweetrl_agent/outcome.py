@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweetrl_agent.algorithms.critics import CRITICS, open_critic
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.evaluation import evaluate_agent, read_evaluation, summarize
 from sweetrl_agent.experiments.credit_accuracy import hint_reading
@@ -20,9 +20,10 @@ def evaluate(run: Run) -> None:
     """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
     if run.config.evaluation.eval_start:
         evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
-    evaluate_agent(run, "result", ALGORITHMS["sweet"].loader(run))
-    score_dialogues(run)
-    if run.record.has_exact_advantage(run.config):
+    evaluate_agent(run, "result", run.algorithm.loader(run))
+    if run.algorithm.critic == SWEET:
+        score_dialogues(run)
+    if run.algorithm.critic == SWEET and run.record.has_exact_advantage(run.config):
         write_json(run.path("hint_reading.json"), hint_reading(run))
 
 
@@ -38,7 +39,7 @@ def report(run: Run) -> None:
         "grade": run.record.metric,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
-        "algorithm": "sweet",
+        "algorithm": run.algorithm.name,
         "tasks": run.sources,
     }
     if run.path("hint_reading.json").exists():

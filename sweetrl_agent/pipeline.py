@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from sweetrl_agent.core.stage import Need, Stage
 
 _PLAYS: frozenset[Need] = frozenset({"episodes", "samples"})
@@ -39,7 +43,7 @@ MAIN_JOB = (
     Stage(
         "evaluate", "initial and trained policy on held-out tasks", ("start/", "policy/", "critic/"),
         ("evaluation.jsonl", "turn_advantages.jsonl", "hint_reading.json"),
-        "sweetrl_agent.outcome:evaluate", settings=("eval_*", "shown_*"), needs=_PLAYS,
+        "sweetrl_agent.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm"), needs=_PLAYS,
     ),
     Stage(
         "report", "tables and a page for the browser", ("evaluation.jsonl", "metrics.jsonl"), ("results.json", "report.html"),
@@ -49,13 +53,36 @@ MAIN_JOB = (
 STAGES: dict[str, Stage] = {stage.name: stage for stage in MAIN_JOB}
 
 
-def first_stage(setting: str, baselines: frozenset[str] = frozenset()) -> str:
+def stages_of(algorithm: Any) -> dict[str, Stage]:
+    """The stages of a run that trains by an algorithm, in order, from the initial policy to the report.
+
+    Args:
+        algorithm: A `core.algorithm.Algorithm`.
+    """
+    own = {
+        name: STAGES.get(name)
+        or Stage(
+            name,
+            algorithm.title,
+            ("start/",),
+            (f"{algorithm.policy}/",),
+            work,
+            settings=(f"{algorithm.name}_*",),
+            needs=_PLAYS | _TRAINS,
+        )
+        for name, work in algorithm.stages.items()
+    }
+    before = {name: STAGES[name] for name in algorithm.shared}
+    return {**before, **own, "evaluate": STAGES["evaluate"], "report": STAGES["report"]}
+
+
+def first_stage(setting: str, algorithms: Mapping[str, str] = MappingProxyType({})) -> str:
     """The first stage whose files a setting shapes; until it has begun, the setting may change.
 
     Args:
         setting: Its name.
-        baselines: Settings of baselines, each of which begins with the name of its baseline and of that one's stage.
+        algorithms: Settings of single algorithms -> the algorithm, which is its stage's name.
     """
-    if setting in baselines:
-        return setting.partition("_")[0]
+    if setting in algorithms:
+        return algorithms[setting]
     return next((stage.name for stage in MAIN_JOB if stage.is_shaped_by(setting)), MAIN_JOB[0].name)

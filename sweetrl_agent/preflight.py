@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
-from sweetrl_agent.pipeline import MAIN_JOB
+from sweetrl_agent.core.stage import Need
+from sweetrl_agent.pipeline import STAGES
 
 if TYPE_CHECKING:
     from colbench_gym.simulators import Simulator
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 Check = Callable[[], object]
 #: A module, and what pip installs for it.
 Package = tuple[str, str]
-#: Stages by what they need.
-PLAY, SAMPLE, LEARN = (
-    frozenset(stage.name for stage in MAIN_JOB if need in stage.needs) for need in ("episodes", "samples", "training")
-)
 #: Errors of what is missing; any other is a mistake in the program.
 MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
 #: Seconds that a server may take to answer at all.
@@ -56,6 +53,11 @@ def troubles(run: Run, stages: Collection[str], others: Collection[Package] = ()
     return found
 
 
+def _any(stages: Collection[str], *needs: Need) -> bool:
+    """Whether one of the stages has one of the needs; a stage of an algorithm's own may have all."""
+    return any(name not in STAGES or STAGES[name].needs & {*needs} for name in stages)
+
+
 def check_packages(config: Config, stages: Collection[str], others: Collection[Package] = ()) -> None:
     """Look for the packages, and for vLLM the GPU, that stages need.
 
@@ -71,7 +73,7 @@ def check_packages(config: Config, stages: Collection[str], others: Collection[P
 
     needed = {*others, *_packages(config, {*stages})}
     missing = [f"{name} (`pip install {how}`)" for name, how in sorted(needed) if importlib.util.find_spec(name) is None]
-    if config.model.engine == "vllm" and SAMPLE & {*stages} and not torch.cuda.is_available():
+    if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
         missing.append("a GPU that CUDA finds, for `--engine vllm`")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
@@ -80,24 +82,24 @@ def check_packages(config: Config, stages: Collection[str], others: Collection[P
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     """Packages that are extras, by name of the module and what pip installs."""
     engine = config.model.engine
-    if SAMPLE & stages and engine in ("vllm", "server"):
+    if _any(stages, "samples") and engine in ("vllm", "server"):
         yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
-    if config.model.lora and (SAMPLE | LEARN) & stages:
+    if config.model.lora and _any(stages, "samples", "training"):
         yield "peft", "'colbench-gym[train]'"
-    if config.run.ray_workers and (SAMPLE | {"rank"}) & stages:
+    if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
         yield "ray", "'colbench-gym[ray]'"
-    if config.record.has_pages and PLAY & stages:
+    if config.record.has_pages and _any(stages, "episodes"):
         yield "playwright", "'colbench-gym[frontend]'"
 
 
 def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
-    if (SAMPLE | LEARN) & left and not config.is_tiny:
+    if _any(left, "samples", "training") and not config.is_tiny:
         yield partial(check_model, "model", config.model.model, config.model)
-    if SAMPLE & left:
+    if _any(left, "samples"):
         for url in config.model.server_urls:
             yield partial(check_server, url, "OPENAI_API_KEY")
-    if PLAY & left:
+    if _any(left, "episodes"):
         yield partial(_check_environment, run)
     if config.run.ray_workers and config.run.ray_address:
         from sweetrl_agent.workers import check_cluster

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from sweetrl_agent.config import Config, first_stage
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.distributed import is_first, wait_until
 from sweetrl_agent.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
-from sweetrl_agent.pipeline import STAGES
+from sweetrl_agent.pipeline import STAGES, stages_of
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
@@ -65,6 +66,8 @@ class Run:
             write_text(path, settings)
             self._note_versions(self.folder / "versions.json")
         self.record = config.record
+        self.algorithm: Any = import_module("sweetrl_agent.algorithms.registry").find_algorithm(config.run.algorithm)
+        self.stages = stages_of(self.algorithm)
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:

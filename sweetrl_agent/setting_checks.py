@@ -21,24 +21,22 @@ LARGEST = 2**31 - 1
 
 #: Least values that make sense; 0 often stands for "all" or "automatic".
 _LEAST: dict[float, str] = {
-    0: "threads ray_workers max_void max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_best min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
+    0: "threads ray_workers max_void max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
     "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
     0.01: "temperature",
     1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
-    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch grpo_iterations grpo_tasks grpo_epochs grpo_micro_batch ppo_steps dqn_steps",
-    2: "trajectories_per_task num_candidates reinforce_group grpo_group",
+    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes",
+    2: "trajectories_per_task num_candidates",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
 }
 
 
-def check_bounds(settings: Mapping[str, Any], others: Sequence[str]) -> None:
+def check_bounds(settings: Mapping[str, Any]) -> None:
     """Refuse numbers out of range.
 
     Args:
         settings: All settings by name.
-        others: Names of numbers that must be at least 0, besides those of `_LEAST`.
 
     Raises:
         ValueError: If one is; names it and its bound.
@@ -47,9 +45,8 @@ def check_bounds(settings: Mapping[str, Any], others: Sequence[str]) -> None:
         for name in names.split():
             if settings[name] < least:
                 raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
-    for name in (*others, "seed"):
-        if settings[name] < 0:
-            raise ValueError(f"`{name}` must be at least 0, got {settings[name]}.")
+    if settings["seed"] < 0:
+        raise ValueError(f"`seed` must be at least 0, got {settings['seed']}.")
     if not 0 < settings["pair_quantile"] <= 0.5:
         raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {settings['pair_quantile']}.")
     if settings["max_void"] > 1:

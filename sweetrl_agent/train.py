@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.pipeline import STAGES
 from sweetrl_agent.processes import yield_idle_threads
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with contextlib.ExitStack() as held:
         try:
             config = parse(arguments)
+            from sweetrl_agent.algorithms.registry import refuse_missing, register
             from sweetrl_agent.distributed import is_first
             from sweetrl_agent.files import locked
             from sweetrl_agent.preflight import check_packages
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config.record.check(config)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
+            refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
             run = Run(config)
             check_order(run, config.run.stage)
             check_packages(config, left(run))
@@ -68,7 +69,31 @@ def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
     from sweetrl_agent.config import Config
 
-    return Config(*parse_parts(Config.PARTS, arguments, "python -m sweetrl_agent.train", __doc__))
+    return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
+
+
+def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
+    """`Config.parts`, with the settings of an algorithm that is named on the command line or in the file and is not ours.
+
+    Raises:
+        ValueError: If there is no such algorithm.
+    """
+    import argparse
+
+    from sweetrl_agent.algorithms.registry import register
+    from sweetrl_agent.config import Config
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--algorithm")
+    parser.add_argument("--algorithms", nargs="+", default=[])
+    parser.add_argument("--config")
+    named = parser.parse_known_args(list(sys.argv[1:] if arguments is None else arguments))[0]
+    written = _read_settings(named.config)
+    others = named.algorithms or written.get("algorithms") or []
+    for name in (named.algorithm or written.get("algorithm"), *(others if isinstance(others, list) else [])):
+        if isinstance(name, str) and ":" in name:
+            register(name)
+    return Config.parts()
 
 
 def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
@@ -141,7 +166,9 @@ def check_order(run: Run, wanted: str) -> None:
     Raises:
         ValueError: If a stage before it is not done.
     """
-    names = [name for name in STAGES if name != "imitate" or run.config.is_tiny or name == wanted]
+    names = [name for name in run.stages if name != "imitate" or run.config.is_tiny or name == wanted]
+    if wanted not in ("all", *names):
+        raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
     missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
     if missing:
         raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
@@ -149,7 +176,7 @@ def check_order(run: Run, wanted: str) -> None:
 
 def left(run: Run) -> list[str]:
     """Stages that are asked for and not done."""
-    return [name for name in STAGES if run.config.run.stage in ("all", name) and not run.is_done(name)]
+    return [name for name in run.stages if run.config.run.stage in ("all", name) and not run.is_done(name)]
 
 
 def run_stages(run: Run, wanted: str) -> None:
@@ -165,7 +192,7 @@ def run_stages(run: Run, wanted: str) -> None:
     if run.note:
         say(run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
-    for name, stage in STAGES.items():
+    for name, stage in run.stages.items():
         if wanted not in ("all", name):
             continue
         if run.is_done(name) and name != "report":
@@ -182,12 +209,14 @@ def dry_run(config: Any) -> int:
 
     What it cannot see is said in `preflight`.
     """
+    from sweetrl_agent.algorithms.registry import refuse_missing, register
     from sweetrl_agent.files import check_output
     from sweetrl_agent.preflight import troubles
     from sweetrl_agent.run import Run
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     config.record.check(config)
+    refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
     check_output(Path(config.run.output))
     run = Run(config, is_dry=True)
     check_order(run, config.run.stage)

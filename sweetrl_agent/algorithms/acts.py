@@ -9,11 +9,13 @@ writing well. Training is minutes and begins anew where it was killed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweetrl_agent.core.algorithm import Algorithm, setting
 from sweetrl_agent.policies.acts import ActsPolicy, dqn_choice, ppo_choice, uniform
 from sweetrl_agent.run import Run
 
@@ -27,13 +29,58 @@ STEPS_PER_ROW = 1000
 _NETWORK = {"net_arch": [128, 128]}
 
 
-def train(run: Run, name: str) -> None:
-    """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl.
+@dataclass(frozen=True)
+class DiscreteConfig:
+    """Of PPO and DQN alike."""
 
-    Args:
-        run: The run.
-        name: "ppo" or "dqn".
-    """
+    steps: int = setting(20_000, "Over acts (Stable-Baselines3): turns of the agent in training.", least=1)
+    learning_rate: float = setting(1e-3, "Adam's.")
+
+
+class RandomActs(Algorithm):
+    """Any discrete action, drawn uniformly."""
+
+    name, title = "random_acts", "Random acts"
+    requires, shared, is_discrete, policy = frozenset({"acts"}), (), True, ""
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """None: there is nothing to learn."""
+        return {}
+
+    def load(self, run: Run) -> ActsPolicy:
+        """The agent that chooses any action."""
+        acts = _record(run).acts(run.config)
+        return ActsPolicy(acts, uniform(acts.count))
+
+
+class PPO(RandomActs):
+    """PPO of Stable-Baselines3."""
+
+    name, title, Config = "ppo", "PPO over acts", DiscreteConfig
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """One, in which it is trained."""
+        return {self.name: self.train}
+
+    def train(self, run: Run) -> None:
+        """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl."""
+        _train(run, self.name, self.settings(run))
+
+    def load(self, run: Run) -> ActsPolicy:
+        """The trained agent."""
+        choice = {"ppo": ppo_choice, "dqn": dqn_choice}[self.name](_path(run, self.name))
+        return ActsPolicy(_record(run).acts(run.config), choice)
+
+
+class DQN(PPO):
+    """DQN of Stable-Baselines3."""
+
+    name, title = "dqn", "DQN over acts"
+
+
+def _train(run: Run, name: str, config: DiscreteConfig) -> None:
     from colbench_gym.errors import ColBenchError
 
     try:
@@ -42,8 +89,8 @@ def train(run: Run, name: str) -> None:
         raise ColBenchError("Agents over acts need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
     curve = _Curve(name)
     with _record(run).acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
-        model = MAKERS[name](run, _vec_env(environments))
-        model.learn(_steps(run, name), callback=curve.callback())
+        model = MAKERS[name](run, _vec_env(environments), config.learning_rate)
+        model.learn(config.steps, callback=curve.callback())
     curve.add_row(model.num_timesteps)
     path = _path(run, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,43 +98,31 @@ def train(run: Run, name: str) -> None:
     run.add_metrics(name, curve.rows)
 
 
-def load(run: Run, name: str) -> ActsPolicy:
-    """A trained agent."""
-    choice = {"ppo": ppo_choice, "dqn": dqn_choice}[name](_path(run, name))
-    return ActsPolicy(_record(run).acts(run.config), choice)
-
-
-def load_random(run: Run) -> ActsPolicy:
-    """The agent that chooses any act."""
-    acts = _record(run).acts(run.config)
-    return ActsPolicy(acts, uniform(acts.count))
-
-
 def _record(run: Run) -> Any:
     """The record of an environment with discrete actions: `refuse_missing` has let no other pass."""
     return run.record
 
 
-def _ppo(run: Run, env: VecEnv) -> BaseAlgorithm:
+def _ppo(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
     from stable_baselines3 import PPO
 
     return PPO(
         "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=_record(run).acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
-        learning_rate=run.config.baselines.ppo_learning_rate, policy_kwargs=_NETWORK,
+        learning_rate=learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip
 
 
-def _dqn(run: Run, env: VecEnv) -> BaseAlgorithm:
+def _dqn(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
     from stable_baselines3 import DQN
 
     return DQN(
         "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=_record(run).acts(run.config).discount, buffer_size=50_000, learning_starts=500,
         train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
-        learning_rate=run.config.baselines.dqn_learning_rate, policy_kwargs=_NETWORK,
+        learning_rate=learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip
 
 
-MAKERS: dict[str, Callable[[Run, Any], Any]] = {"ppo": _ppo, "dqn": _dqn}
+MAKERS: dict[str, Callable[[Run, Any, float], Any]] = {"ppo": _ppo, "dqn": _dqn}
 
 
 def _vec_env(environments: Any) -> VecEnv:
@@ -98,11 +133,6 @@ def _vec_env(environments: Any) -> VecEnv:
 
 def _same(env: Any) -> Any:
     return env
-
-
-def _steps(run: Run, name: str) -> int:
-    steps: int = getattr(run.config.baselines, f"{name}_steps")
-    return steps
 
 
 def _path(run: Run, name: str) -> Path:

@@ -9,12 +9,13 @@ dialogues (equation 3). rho is pi / pi_old of a token as it was sampled; the hum
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sweetrl_agent.run import Run
+from sweetrl_agent.core.algorithm import setting
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trajectory import Trajectory
@@ -26,20 +27,25 @@ def standardized(returns: Sequence[float]) -> list[float]:
     return [(value - float(np.mean(returns))) / spread if spread > 1e-8 else 0.0 for value in returns]
 
 
+@dataclass(frozen=True)
+class GRPOConfig(OnPolicyConfig):
+    """In the paper: learning rate 1e-6 (7B model), groups of 64, one step on a batch."""
+
+    group: int = setting(4, "Episodes of each task; 64 in the paper.", least=2)
+    epochs: int = setting(2, "Optimizer steps on a batch; 1 in the paper.", least=1)
+    clip: float = setting(0.2, "eps: bound of a token's ratio, in both directions.")
+    beta: float = setting(0.0, "Weight of the KL divergence to the initial policy; 0.04 in the paper.")
+
+
 class GRPO(OnPolicyAlgorithm):
-    """See the module.
+    """See the module."""
 
-    Attributes:
-        clip: eps.
-        beta: Weight of the KL divergence to the initial policy.
-    """
+    name, title, Config = "grpo", "GRPO", GRPOConfig
 
-    name = "grpo"
-
-    def __init__(self, config: OnPolicyConfig, clip: float, beta: float) -> None:
-        """Take the configuration."""
-        super().__init__(config)
-        self.clip, self.beta = clip, beta
+    @property
+    def uses_reference(self) -> bool:
+        """For the KL divergence."""
+        return bool(self.config.beta > 0)
 
     def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
         """Episodes of a task are a group."""
@@ -48,19 +54,9 @@ class GRPO(OnPolicyAlgorithm):
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Equation 3, negated, with the estimator of the KL divergence of equation 4."""
         ratio = torch.exp(tokens.log_probs - tokens.sampled)
-        clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
+        clipped = ratio.clamp(1 - self.config.clip, 1 + self.config.clip)
         gain = torch.minimum(ratio * tokens.advantages, clipped * tokens.advantages)
-        if self.beta:
+        if self.uses_reference:
             to_reference = tokens.reference - tokens.log_probs
-            gain = gain - self.beta * (torch.exp(to_reference) - to_reference - 1)
+            gain = gain - self.config.beta * (torch.exp(to_reference) - to_reference - 1)
         return -tokens.mean_over_dialogues(gain)
-
-
-def train(run: Run) -> None:
-    """Episodes on the training tasks -> grpo/agent/."""
-    settings = run.config.baselines
-    config = OnPolicyConfig(
-        settings.grpo_learning_rate, settings.grpo_iterations, settings.grpo_tasks, settings.grpo_group, settings.grpo_micro_batch,
-        epochs=settings.grpo_epochs, uses_reference=settings.grpo_beta > 0,
-    )  # fmt: skip
-    GRPO(config, settings.grpo_clip, settings.grpo_beta).train(run)

@@ -9,20 +9,41 @@ It is SWEET-RL's first stage without the hidden information, without the mean ov
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from transformers import set_seed
 
+from sweetrl_agent.core.algorithm import Algorithm, setting
 from sweetrl_agent.credit import SUM
 from sweetrl_agent.files import iter_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
-POLICY = "mtdpo/agent"
+
+@dataclass(frozen=True)
+class MultiTurnDPOConfig:
+    """From an equal search of all algorithms."""
+
+    learning_rate: float = setting(3e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
+    beta: float = setting(1.0, "0.1 in the paper.")
+    nll: float = setting(1.0, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
+    batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
+    epochs: float = setting(4.0, "4 in the paper.")
 
 
-def train(run: Run) -> None:
-    """outcome_pairs.jsonl -> mtdpo/agent/."""
-    config, folder = run.config.baselines, run.path(POLICY)
+class MultiTurnDPO(Algorithm):
+    """See the module."""
+
+    name, title, Config = "mtdpo", "Multi-turn DPO", MultiTurnDPOConfig
+
+    def train(self, run: Run) -> None:
+        """outcome_pairs.jsonl -> mtdpo/agent/."""
+        _train(run, self.settings(run), run.path(self.policy))
+
+
+def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
     set_seed(run.seed)
     pairs = (
         {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
@@ -32,13 +53,13 @@ def train(run: Run) -> None:
         folder,
         run.seed,
         run.config.model,
-        config.mtdpo_batch,
-        config.mtdpo_batch,
-        config.mtdpo_learning_rate,
-        config.mtdpo_epochs,
+        config.batch,
+        config.batch,
+        config.learning_rate,
+        config.epochs,
     )
     trainer = pair_trainer(
         run.start_model, run.config.model, pairs, folder, arguments,
-        form=SUM, beta=config.mtdpo_beta, nll_coef=config.mtdpo_nll, max_length=run.config.critic.critic_max_length,
+        form=SUM, beta=config.beta, nll_coef=config.nll, max_length=run.config.critic.critic_max_length,
     )  # fmt: skip
     run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

@@ -1,99 +1,109 @@
-"""The algorithms that can be compared: what each needs of the environment, the stages that are its own, and how its agent is loaded.
-
-All of them share the start, the collected trajectories and their pairs. To add one, write a file whose `train(run)` reads files of
-the run folder and writes a model's folder, and add a line here (CONTRIBUTING has an example).
-"""
+"""The algorithms, by name: a line each. To add one, write a file with a class and add a line, or name it on the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, field, fields, make_dataclass
+from functools import cache
+from typing import Any
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from sweetrl_agent.algorithms import acts, grpo, mtdpo, reinforce, rft, sweet
-from sweetrl_agent.algorithms.critics import CRITICS, SWEET, stage_name
+from sweetrl_agent.algorithms.acts import DQN, PPO, RandomActs
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET
+from sweetrl_agent.algorithms.grpo import GRPO
+from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
+from sweetrl_agent.algorithms.reinforce import Reinforce
+from sweetrl_agent.algorithms.rft import RejectionFineTuning
+from sweetrl_agent.algorithms.sweet import Sweet
+from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
-from sweetrl_agent.models import load_policy
-from sweetrl_agent.policies.policy import Policy
-from sweetrl_agent.run import Run
-
-Stage = Callable[[Run], None]
-#: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
-START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
+from sweetrl_agent.core.named import load_named
 
 
-@dataclass(frozen=True)
-class Algorithm:
-    """An algorithm of the comparison.
+class InitialPolicy(Algorithm):
+    """The initial policy as it is."""
 
-    Attributes:
-        title: Its name for people.
-        stages: What it does beyond what is shared, in order, by names that are unique in a run folder.
-        policy: Folder of its agent in the run folder; "" for the start itself.
-        needs: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
-        shared: Stages before its own: `START` or `COLLECTED`.
-        begins: What its agent's every message begins with; it goes on from there.
-        critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
-        loads: Loads its agent where that is no language model; None for `policy`.
-    """
-
-    title: str
-    stages: dict[str, Stage] = field(default_factory=dict)
-    policy: str = ""
-    needs: frozenset[str] = frozenset()
-    shared: tuple[str, ...] = COLLECTED
-    begins: str = ""
-    critic: str = ""
-    loads: Callable[[Run], Policy] | None = None
-
-    def load(self, run: Run) -> Policy:
-        """Its agent, which is the start where it has learnt nothing."""
-        if self.loads is not None:
-            return self.loads(run)
-        path = str(run.path(self.policy)) if self.policy and self.policy not in run.unchanged else run.start_model
-        return load_policy(path, run.start_model, run.config.model, self.begins)
-
-    def loader(self, run: Run) -> Callable[[], Policy]:
-        """A function that loads its agent, for `evaluation.record`."""
-        return partial(self.load, run)
+    name, title, shared, policy, stages = "zero_shot", "Zero-shot", START, "", {}
 
 
-def _by_critic(name: str) -> Algorithm:
-    """SWEET-RL with this critic: the stages that do not depend on the critic are shared with SWEET-RL."""
-    kind = CRITICS[name]
-    stages: dict[str, Stage] = {stage_name("critic", name): partial(sweet.train_critic, critic=name)} if kind.train else {}
-    stages |= {"candidates": sweet.sample_candidates, stage_name("rank", name): partial(sweet.rank, critic=name)}
-    stages |= {stage_name("actor", name): partial(sweet.train_actor, critic=name)}
-    needs = {*kind.needs, *({"hidden"} if kind.is_told else ())}
-    title = kind.title if name == SWEET else f"SWEET-RL, {kind.title}"
-    return Algorithm(title, stages, "policy" if name == SWEET else f"{name}/policy", frozenset(needs), critic=name)
+class SingleTurn(InitialPolicy):
+    """The same, made to answer at once."""
+
+    name, title, begins = "single_turn", "Single turn (no questions)", f"{ANSWER_MARKER}\n"
 
 
-def _by_acts(name: str, title: str) -> Algorithm:
-    """An agent of Stable-Baselines3: it neither learns from collected dialogues nor begins with the start."""
-    stages: dict[str, Stage] = {name: partial(acts.train, name=name)}
-    return Algorithm(title, stages, needs=frozenset({"acts"}), shared=(), loads=partial(acts.load, name=name))
-
-
-#: What is to be said of agents over acts wherever they stand beside others.
+#: What is to be said of agents over discrete actions wherever they stand beside others.
 ON_ACTS = (
     "Agents over acts are no language models: they choose from a list of acts that was written for the embedded tasks (questions and a "
     "programmer who writes what was heard; slots of a page), and so say what choosing well is worth, not how well a model writes."
 )
 ALGORITHMS: dict[str, Algorithm] = {
-    "single_turn": Algorithm("Single turn (no questions)", shared=START, begins=f"{ANSWER_MARKER}\n"),
-    "zero_shot": Algorithm("Zero-shot", shared=START),
-    "rft": Algorithm("Rejection fine-tuning", {"rft": rft.train}, "rft/agent"),
-    "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
-    "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
-    "grpo": Algorithm("GRPO", {"grpo": grpo.train}, "grpo/agent", shared=START),
-    "random_acts": Algorithm("Random acts", needs=frozenset({"acts"}), shared=(), loads=acts.load_random),
-    "ppo": _by_acts("ppo", "PPO over acts"),
-    "dqn": _by_acts("dqn", "DQN over acts"),
-    SWEET: _by_critic(SWEET),
-    **{name: _by_critic(name) for name in CRITICS if name != SWEET},
-}
+    algorithm.name: algorithm
+    for algorithm in (
+        SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), RandomActs(), PPO(), DQN(),
+        Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
+    )
+}  # fmt: skip
+_OURS = frozenset(ALGORITHMS)
+
+
+def find_algorithm(named: str) -> Algorithm:
+    """The algorithm of a name or "package.module:Class"; errors as `register`."""
+    return ALGORITHMS[register(named)]
+
+
+def register(named: str, setting: str = "algorithm") -> str:
+    """The name of an algorithm that is registered, or of a class "package.module:Class", which is registered now.
+
+    Args:
+        named: A name, or where the class is found.
+        setting: The setting that names it, for errors.
+
+    Raises:
+        ValueError: If there is no such algorithm, or its name is another's.
+    """
+    if ":" not in named:
+        if named not in ALGORITHMS:
+            raise ValueError(f"`{setting}` must be of {tuple(ALGORITHMS)}, or 'package.module:Class', got {named!r}.")
+        return named
+    found = load_named(setting, named)
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise ValueError(f"`{setting}` must name an `Algorithm` of `sweetrl_agent`, got {named!r}.")
+    name = str(found.name)
+    if not name.isidentifier() or type(ALGORITHMS.get(name, found())) is not found:
+        raise ValueError(f"The `name` of {named!r} must be an identifier that no other algorithm has, got {name!r}.")
+    ALGORITHMS.setdefault(name, found())
+    return name
+
+
+def settings_class() -> type:
+    """A dataclass with the settings of all registered algorithms, each after the name of its algorithm."""
+    return _settings_class(tuple(ALGORITHMS))
+
+
+@cache
+def _settings_class(names: tuple[str, ...]) -> type:
+    return make_dataclass(
+        "AlgorithmArguments",
+        [
+            (f"{name}_{one.name}", one.type, field(default=one.default, metadata={"help": one.metadata["help"]}))
+            for name in names
+            for one in fields(ALGORITHMS[name].Config)
+        ],
+        namespace={"__doc__": "Settings of single algorithms.", "__reduce__": _reduced},
+    )
+
+
+def _reduced(settings: Any) -> tuple[Any, ...]:
+    """How settings are pickled: with the classes of other people's algorithms, which the process that reads them registers."""
+    others = [type(one) for name, one in ALGORITHMS.items() if name not in _OURS]
+    return _restored, ([f"{other.__module__}:{other.__qualname__}" for other in others], asdict(settings))
+
+
+def _restored(others: Sequence[str], settings: dict[str, Any]) -> Any:
+    for other in others:
+        register(other)
+    return settings_class()(**settings)
 
 
 def titles() -> dict[str, str]:
@@ -106,12 +116,31 @@ def scaled(algorithms: Sequence[str]) -> list[str]:
     return [name for name in algorithms if "collect" in ALGORITHMS[name].shared]
 
 
-def refuse_missing(name: str, capabilities: Collection[str], env: str) -> None:
-    """Refuse an algorithm that needs what an environment cannot do.
+def refuse_missing(names: Iterable[str], capabilities: Collection[str], env: str) -> None:
+    """Refuse algorithms that require what an environment cannot do.
 
     Raises:
         ValueError: Names both.
     """
-    missing = [CAPABILITY_NAMES[need] for need in sorted(ALGORITHMS[name].needs - set(capabilities))]
-    if missing:
-        raise ValueError(f"{name!r} needs an environment with {' and '.join(missing)}, which {env} does not have.")
+    for name in names:
+        missing = [CAPABILITY_NAMES[need] for need in sorted(ALGORITHMS[name].requires - set(capabilities))]
+        if missing:
+            raise ValueError(f"{name!r} requires an environment with {' and '.join(missing)}, which {env} does not have.")
+
+
+def setting_owners() -> dict[str, str]:
+    """Settings of single algorithms, by their flat names -> the algorithm."""
+    return {f"{name}_{one.name}": name for name, algorithm in ALGORITHMS.items() for one in fields(algorithm.Config)}
+
+
+def check_settings(flat: Any) -> None:
+    """Refuse settings of algorithms below their least values.
+
+    Raises:
+        ValueError: Names the setting and its bound.
+    """
+    for name, algorithm in ALGORITHMS.items():
+        for one in fields(algorithm.Config):
+            value, least = getattr(flat, f"{name}_{one.name}"), one.metadata["least"]
+            if value < least:
+                raise ValueError(f"`{name}_{one.name}` must be at least {least}, got {value}.")

@@ -10,8 +10,9 @@ It needs nothing of the environment beyond episodes, and plays as many of them a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sweetrl_agent.run import Run
+from sweetrl_agent.core.algorithm import setting
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.trajectory import Trajectory
@@ -23,25 +24,18 @@ def leave_one_out(returns: Sequence[float]) -> list[float]:
     return [value - (sum(returns) - value) / others if others else 0.0 for value in returns]
 
 
+@dataclass(frozen=True)
+class ReinforceConfig(OnPolicyConfig):
+    """One step on the episodes of an iteration, as in the paper."""
+
+    group: int = setting(4, "Episodes of each task.", least=2)
+
+
 class Reinforce(OnPolicyAlgorithm):
     """See the module."""
 
-    name = "reinforce"
+    name, title, Config = "reinforce", "REINFORCE, leave-one-out", ReinforceConfig
 
     def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
         """Episodes of a task are a group."""
         return in_groups(episodes, leave_one_out)
-
-
-def train(run: Run) -> None:
-    """Episodes on the training tasks -> reinforce/agent/."""
-    config = run.config.baselines
-    Reinforce(
-        OnPolicyConfig(
-            learning_rate=config.reinforce_learning_rate,
-            iterations=config.reinforce_iterations,
-            tasks=config.reinforce_tasks,
-            group=config.reinforce_group,
-            micro_batch=config.reinforce_micro_batch,
-        )
-    ).train(run)

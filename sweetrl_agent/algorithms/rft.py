@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transformers import set_seed
@@ -15,13 +17,21 @@ from trl import SFTConfig, SFTTrainer
 
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
+from sweetrl_agent.core.algorithm import Algorithm, setting
 from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.imitation import imitation_dataset
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trajectory import Trajectory
 
-POLICY = "rft/agent"
+
+@dataclass(frozen=True)
+class RFTConfig:
+    """From an equal search of all algorithms."""
+
+    learning_rate: float = setting(1e-3, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
+    batch: int = setting(8, "Dialogues in an optimizer step; 32 in the paper.", least=1)
+    epochs: float = setting(6.0, "4 in the paper.")
 
 
 def best_of_each_task(trajectories: Iterable[Trajectory], grade: str, least: float) -> list[Trajectory]:
@@ -33,13 +43,21 @@ def best_of_each_task(trajectories: Iterable[Trajectory], grade: str, least: flo
     return [t for t in valid if float(t.metrics[grade]) >= max(least, best[t.task_id])]
 
 
-def train(run: Run) -> None:
-    """trajectories.jsonl -> rft/agent/.
+class RejectionFineTuning(Algorithm):
+    """See the module."""
 
-    Raises:
-        NothingToLearnError: If no trajectory succeeded.
-    """
-    config, folder = run.config.baselines, run.path(POLICY)
+    name, title, Config = "rft", "Rejection fine-tuning", RFTConfig
+
+    def train(self, run: Run) -> None:
+        """trajectories.jsonl -> rft/agent/.
+
+        Raises:
+            NothingToLearnError: If no trajectory succeeded.
+        """
+        _train(run, self.settings(run), run.path(self.policy))
+
+
+def _train(run: Run, config: RFTConfig, folder: Path) -> None:
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
@@ -50,7 +68,7 @@ def train(run: Run) -> None:
             "start another run with more tasks, more imitation, or a better model."
         )
     arguments: dict[str, Any] = trainer_arguments(
-        folder, run.seed, run.config.model, config.rft_batch, config.rft_batch, config.rft_learning_rate, config.rft_epochs
+        folder, run.seed, run.config.model, config.batch, config.batch, config.learning_rate, config.epochs
     )
     trainer = SFTTrainer(
         model=load_model(run.start_model, run.start_model, run.config.model),

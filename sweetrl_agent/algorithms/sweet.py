@@ -13,7 +13,7 @@ writes its own, whole or in complete batches. The critic may be another than SWE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -29,6 +29,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.chat import system_message
 from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
+from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.models import load_policy, load_tokenizer, start_model, system_prompt
 from sweetrl_agent.pairs import turn_pairs
@@ -46,6 +47,37 @@ State = tuple[Trajectory, int]
 Candidates = tuple[Trajectory, int, list[str]]
 #: States whose candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
+
+
+class Sweet(Algorithm):
+    """SWEET-RL with a critic; the stages that do not depend on the critic are shared among all of them.
+
+    Its settings are those of the main job's stages (`config.CriticArguments`, `config.ActorArguments`).
+
+    Args:
+        critic: One of `critics.CRITICS`.
+    """
+
+    def __init__(self, critic: str = SWEET) -> None:
+        kind = CRITICS[critic]
+        self.name = self.critic = critic
+        self.title = kind.title if critic == SWEET else f"SWEET-RL, {kind.title}"
+        self.requires = frozenset({*kind.needs, *({"hidden"} if kind.is_told else ())})
+
+    @property
+    def policy(self) -> str:
+        """See `Algorithm`."""
+        return "policy" if self.critic == SWEET else f"{self.critic}/policy"
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """See `Algorithm`."""
+        name = self.critic
+        trained: dict[str, Callable[[Run], None]] = (
+            {stage_name("critic", name): partial(train_critic, critic=name)} if CRITICS[name].train else {}
+        )
+        ranked: dict[str, Callable[[Run], None]] = {"candidates": sample_candidates, stage_name("rank", name): partial(rank, critic=name)}
+        return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
 
 
 def train_critic(run: Run, critic: str = SWEET) -> None:

@@ -125,11 +125,11 @@ class TextDialogues:
         self.envs, self.num_envs = envs, len(envs)
         self._threads = ThreadPoolExecutor(len(envs), thread_name_prefix="environment") if waits else None
 
-    def submit(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
+    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
         """Say one action in dialogue i: a future of what its `step` returns."""
         if self._threads is not None:
             return self._threads.submit(self.envs[i].step, action)
-        done: Future[tuple[str, float, bool, bool, dict[str, Any]]] = Future()
+        done: Future[tuple[Any, float, bool, bool, dict[str, Any]]] = Future()
         done.set_result(self.envs[i].step(action))
         return done
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import gymnasium as gym
 
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.core.named import find_beside
 from sweetrl_agent.tiny import PIECES
 
 if TYPE_CHECKING:
@@ -73,13 +74,17 @@ class DialogueEnvs(Protocol):
     """
 
     num_envs: int
-    envs: Sequence[Any]
+
+    @property
+    def envs(self) -> Sequence[Any]:
+        """The environments."""
+        ...
 
     def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
         """Say one action in environment i: a future of what its `step` returns."""
         ...
 
-    def close(self) -> None:
+    def close(self) -> Any:
         """Close all of them."""
         ...
 
@@ -152,6 +157,7 @@ class EnvironmentRecord:
         Raises:
             ValueError: If there is none of that name, it refuses its arguments, or its observations or actions are no texts.
         """
+        find_beside()
         try:
             env = gym.make(given.env, **given.keyword_arguments())
         except (gym.error.Error, ImportError, TypeError) as error:
@@ -175,7 +181,8 @@ class EnvironmentRecord:
         """
         seeds = {task.id: task.seed for task in tasks}
         return TextDialogues(
-            [TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns) for _ in range(num_envs)], self.waits
+            [TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns) for _ in range(num_envs)],
+            self.waits,
         )
 
     def measures(self, trajectory: Trajectory, task: Any) -> dict[str, Any]:

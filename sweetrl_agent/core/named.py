@@ -8,6 +8,12 @@ from importlib import import_module
 from typing import Any
 
 
+def find_beside() -> None:
+    """Let modules be found in the folder that the command is given in, however it is given."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def load_named(setting: str, name: str) -> Any:
     """Import a module, which may lie in the folder that the command is given in, and take what is named there.
 
@@ -21,8 +27,7 @@ def load_named(setting: str, name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise ValueError(f"`{setting}` must be 'package.module:NAME', got {name!r}.")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    find_beside()
     try:
         return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:

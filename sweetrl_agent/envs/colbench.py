@@ -64,9 +64,7 @@ class ColBenchRecord(EnvironmentRecord):
         """See `EnvironmentRecord`."""
         return turn_limit(task, given.max_turns)
 
-    def environments(
-        self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any = None
-    ) -> ColBenchVectorEnv:
+    def environments(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """See `EnvironmentRecord`."""
         return ColBenchVectorEnv(
             num_envs=num_envs,

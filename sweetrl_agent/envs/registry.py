@@ -25,5 +25,7 @@ def find_record(env: str, named: str = "") -> EnvironmentRecord:
     found = load_named("env_record", name) if name else EnvironmentRecord
     record = found() if isinstance(found, type) else found
     if not isinstance(record, EnvironmentRecord):
-        raise ValueError(f"`env_record` must name an `EnvironmentRecord` of `sweetrl_agent`, got {name!r}, a {type(record).__name__}.")
+        raise ValueError(
+            f"`env_record` must name an `EnvironmentRecord` of `sweetrl_agent`, got {name!r}, a {type(record).__name__}."
+        )
     return record

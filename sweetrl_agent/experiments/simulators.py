@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.evaluation import record
 from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.evaluation import record
 from sweetrl_agent.files import Row, read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.statistics import score_of, task_table

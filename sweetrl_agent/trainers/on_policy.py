@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from sweetrl_agent.chat import EncodedDialogue, encode_as_sampled, system_message
+from sweetrl_agent.core.algorithm import START, Algorithm, setting
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, policy_on, system_prompt
 from sweetrl_agent.padding import is_token, right_padded
 from sweetrl_agent.rollouts import Episode, episodes_of, play
@@ -30,25 +31,14 @@ SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
 
 @dataclass(frozen=True)
 class OnPolicyConfig:
-    """How much is played and how far a step goes.
+    """How much is played and how far a step goes; a subclass adds what its algorithm has besides."""
 
-    Attributes:
-        learning_rate: AdamW's.
-        iterations: Times that episodes are played and learnt from.
-        tasks: Tasks of an iteration.
-        group: Episodes of each.
-        micro_batch: Dialogues in a forward pass.
-        epochs: Optimizer steps on the episodes of an iteration, each on all of them.
-        uses_reference: The loss asks for log-probabilities under the initial policy.
-    """
-
-    learning_rate: float
-    iterations: int
-    tasks: int
-    group: int
-    micro_batch: int
-    epochs: int = 1
-    uses_reference: bool = False
+    learning_rate: float = setting(1e-4, "AdamW's.")
+    iterations: int = setting(30, "Times that episodes are played and learnt from.", least=1)
+    tasks: int = setting(15, "Tasks of an iteration; by default as many episodes in all as `collect` plays.", least=1)
+    group: int = setting(4, "Episodes of each.", least=1)
+    epochs: int = setting(1, "Optimizer steps on the episodes of an iteration, each on all of them.", least=1)
+    micro_batch: int = setting(16, "Dialogues in a forward pass.", least=1)
 
 
 @dataclass(frozen=True)
@@ -76,18 +66,24 @@ class ActionTokens:
         return means.mean()
 
 
-class OnPolicyAlgorithm:
+class OnPolicyAlgorithm(Algorithm):
     """Trains the initial policy on episodes of its own. A subclass says what turns are worth.
 
     Attributes:
-        name: For its folder, its metrics and its seeds.
+        config: Its settings.
     """
 
-    name: str
+    Config: ClassVar[type] = OnPolicyConfig
+    shared = START
 
-    def __init__(self, config: OnPolicyConfig) -> None:
-        """Take the configuration."""
-        self.config = config
+    def __init__(self, config: Any = None) -> None:
+        """Take the settings; None for the defaults."""
+        self.config = config or self.Config()
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the loss asks for log-probabilities under the initial policy."""
+        return False
 
     def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
         """One number for every turn of every episode.
@@ -103,6 +99,10 @@ class OnPolicyAlgorithm:
 
     def train(self, run: Run) -> None:
         """Episodes on the training tasks, which take turns -> NAME/agent/. Resumes after the last whole iteration."""
+        type(self)(self.settings(run)).learn(run)
+
+    def learn(self, run: Run) -> None:
+        """The same, with the settings that it has."""
         config, name = self.config, self.name
         learner = _Learner(run, self)
         checkpoint = Checkpoint(run.path(f"{name}/checkpoint.pt"), learner.model, learner.optimizer)
@@ -148,7 +148,7 @@ class _Learner:
         self.algorithm = algorithm
         self.tokenizer = load_tokenizer(run.start_model, arguments)
         self.model = adapted(load_model(run.start_model, run.start_model, arguments), arguments)
-        self.reference = load_model(run.start_model, run.start_model, arguments) if algorithm.config.uses_reference else None
+        self.reference = load_model(run.start_model, run.start_model, arguments) if algorithm.uses_reference else None
         weights = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(weights, lr=algorithm.config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
         self.policy = policy_on(self.model, self.tokenizer, arguments)

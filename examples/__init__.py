@@ -1,0 +1,1 @@
+"""What users write: each file runs by itself, and in CI."""

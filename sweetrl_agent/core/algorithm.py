@@ -1,0 +1,93 @@
+"""What an algorithm is to the trainer: a class with its settings beside it, what it requires of the environment, and its stages.
+
+`train --algorithm` and `compare --algorithms` take registered names and "my_package.module:Class" alike. A setting `rate` of an
+algorithm `mine` is `--mine_rate` on the command line and in YAML files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sweetrl_agent.models import load_policy
+
+if TYPE_CHECKING:
+    from sweetrl_agent.policies.policy import Policy
+    from sweetrl_agent.run import Run
+
+#: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
+START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
+
+
+def setting(default: Any, text: str, least: float = 0) -> Any:
+    """A field of an algorithm's settings.
+
+    Args:
+        default: Its default.
+        text: What it is, with the paper's value where that is another.
+        least: The least value that makes sense.
+    """
+    return field(default=default, metadata={"help": text, "least": least})
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """Of an algorithm without settings of its own."""
+
+
+class Algorithm:
+    """A way to train an agent. What it learns is in the folder `policy` of the run folder when its stages are done.
+
+    Attributes:
+        name: Of its stage, its folder and its settings: letters, digits and underscores.
+        title: Its name for people.
+        Config: Dataclass of its settings, each made by `setting`.
+        requires: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
+        shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
+        begins: Response prefix: what its agent's every message begins with.
+        critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
+        is_discrete: Its agent is no language model and chooses discrete dialogue actions.
+    """
+
+    name: str = ""
+    title: str = ""
+    Config: ClassVar[type] = NoSettings
+    requires: frozenset[str] = frozenset()
+    shared: tuple[str, ...] = COLLECTED
+    begins: str = ""
+    critic: str = ""
+    is_discrete: bool = False
+
+    @property
+    def policy(self) -> str:
+        """Folder of its agent in the run folder; "" for the initial policy itself."""
+        return f"{self.name}/agent"
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """What it does beyond what is shared, in order, by names that are unique in a run folder; the first is the algorithm's name."""
+        return {self.name: self.train}
+
+    def train(self, run: Run) -> None:
+        """The one stage of an algorithm that has no more of them: reads files of the run folder, writes `policy`.
+
+        Args:
+            run: Its folder, tasks, environments and settings; `settings(run)` are the algorithm's own.
+        """
+        raise NotImplementedError
+
+    def settings(self, run: Run) -> Any:
+        """Its own settings in a run."""
+        flat = run.config.algorithms
+        return self.Config(**{one.name: getattr(flat, f"{self.name}_{one.name}") for one in fields(self.Config)})
+
+    def load(self, run: Run) -> Policy:
+        """Its agent, which is the initial policy where it has learnt nothing."""
+        path = str(run.path(self.policy)) if self.policy and self.policy not in run.unchanged else run.start_model
+        return load_policy(path, run.start_model, run.config.model, self.begins)
+
+    def loader(self, run: Run) -> Callable[[], Policy]:
+        """A function that loads its agent, for `evaluation.record`."""
+        return partial(self.load, run)
