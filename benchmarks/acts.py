@@ -70,7 +70,7 @@ def grade(info: dict[str, Any]) -> float:
 
 def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
     """Every agent's grades on the test tasks."""
-    with run.world.acts_environments(run.config, run.test, 1) as (env,):
+    with run.record.acts_environments(run.config, run.test, 1) as (env,):
         agents = {"random_acts": acts.load_random(run), **{name: acts.load(run, name) for name in LEARNERS}}
         for name, policy in agents.items():
             yield name, [play(policy, env, task, derive_seed(run.seed, "acts", task.id)) for task in run.test]

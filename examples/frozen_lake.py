@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     defaults = {
         "env": "examples.frozen_lake:FrozenLakeInWords-v0", "demonstrations": file, "output": "runs/lake", "algorithm": "grpo",
         "imitation_dialogues": 400, "imitation_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
-        "temperature": 1.0, "grpo_iterations": 30, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 5e-4, "eval_tasks": 50,
+        "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 1e-3, "eval_tasks": 50,
     }  # fmt: skip
     return train([*(word for name, value in defaults.items() for word in (f"--{name}", str(value))), *arguments])
 

@@ -1,1 +1,33 @@
+"""Training agents that collaborate: SWEET-RL on TRL, and the other algorithms of the field on the same environments.
 
+    from sweetrl_agent import Algorithm, Critic, EnvironmentRecord, OnPolicyAlgorithm, Policy, play, run_compare, run_train
+
+Names are imported when they are asked for: `import sweetrl_agent` loads no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweetrl_agent.compare import run_compare
+    from sweetrl_agent.core.algorithm import Algorithm
+    from sweetrl_agent.core.environment import EnvironmentRecord
+    from sweetrl_agent.critics.critic import Critic
+    from sweetrl_agent.policies.policy import Policy
+    from sweetrl_agent.rollouts import play
+    from sweetrl_agent.train import run_train
+    from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
+
+__all__ = ["Algorithm", "Critic", "EnvironmentRecord", "OnPolicyAlgorithm", "Policy", "play", "run_compare", "run_train"]
+_WHERE = {
+    "Algorithm": "core.algorithm", "Critic": "critics.critic", "EnvironmentRecord": "core.environment",
+    "OnPolicyAlgorithm": "trainers.on_policy", "Policy": "policies.policy", "play": "rollouts", "run_compare": "compare", "run_train": "train",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.compare_checks import check, own_settings
-from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse
+from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
 
 if TYPE_CHECKING:
     from sweetrl_agent.config import CompareArguments, Config
@@ -63,6 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
     print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
     return 0
+
+
+def run_compare(**settings: Any) -> dict[str, Any]:
+    """The comparison from Python: what `results.json` holds in the end. As `train.run_train`, whose settings it takes and its own."""
+    return run_command(main, settings, "runs/compare")
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:

@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ColBenchError as error:
             return refuse(error)
     return 0
+
+
+def run_train(**settings: Any) -> dict[str, Any]:
+    """The main job from Python: what `results.json` holds in the end.
+
+    Args:
+        **settings: Those of the command line, such as `output="runs/mine", algorithm="grpo"`; a list stands for several words.
+
+    Raises:
+        ValueError: If the job ends with an error, which it has printed.
+    """
+    return run_command(main, settings, "runs/sweet")
+
+
+def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
+    words: list[str] = []
+    for name, value in settings.items():
+        words += [f"--{name}", *map(str, value if isinstance(value, list | tuple) else [value])]
+    if status := command(words):
+        raise ValueError(f"The command ended with status {status}; it has printed why.")
+    from sweetrl_agent.files import read_object
+
+    return read_object(Path(settings.get("output", output)) / "results.json")
 
 
 def prepare_process() -> None:

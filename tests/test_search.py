@@ -32,7 +32,7 @@ def test_trials_are_different_and_begin_with_the_defaults(search):
 
 
 def test_every_setting_exists(search):
-    known = {setting.name for part in Config.PARTS for setting in fields(part)}
+    known = {setting.name for part in Config.parts() for setting in fields(part)}
     assert {name for space in search.SPACES.values() for name in space} <= known
     assert all(search.default_of(name) in values for space in search.SPACES.values() for name, values in space.items())
 

@@ -76,7 +76,10 @@ class Sweet(Algorithm):
         trained: dict[str, Callable[[Run], None]] = (
             {stage_name("critic", name): partial(train_critic, critic=name)} if CRITICS[name].train else {}
         )
-        ranked: dict[str, Callable[[Run], None]] = {"candidates": sample_candidates, stage_name("rank", name): partial(rank, critic=name)}
+        ranked: dict[str, Callable[[Run], None]] = {
+            "candidates": sample_candidates,
+            stage_name("rank", name): partial(rank, critic=name),
+        }
         return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
 
 

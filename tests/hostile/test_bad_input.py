@@ -86,7 +86,7 @@ def _options(parts):
     return [setting.name for part in parts for setting in fields(part) if setting.name != "dry_run"] + ["config"]
 
 
-CASES = [(train.main, name) for name in _options(Config.PARTS)] + [
+CASES = [(train.main, name) for name in _options(Config.parts())] + [
     (compare.main, name) for name in _options([CompareArguments])
 ]
 

@@ -12,7 +12,9 @@ import pytest
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
+from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.comparison import compare_scores, tables
+from sweetrl_agent.config import Config
 from sweetrl_agent.files import locked, read_rows, write_json, write_rows
 
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
@@ -283,11 +285,12 @@ def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):
     assert "error: `output` must name a folder that can be written" in capsys.readouterr().err
 
 
-def test_an_algorithm_that_needs_what_is_not_there_is_refused(monkeypatch):
-    from colbench_gym.envs.backend import BackendEnv
-    from sweetrl_agent.algorithms.registry import missing_capabilities
-
-    assert missing_capabilities("sweet", BackendEnv) == [] and missing_capabilities("sweet", object) == ["hidden"]
+def test_an_algorithm_that_requires_what_is_not_there_is_refused():
+    refuse_missing(ALL, Config().record.capabilities(Config()) | {"pages"}, "here")
+    with pytest.raises(
+        ValueError, match=r"^'sweet' requires an environment with hidden information .*, which there does not have\.$"
+    ):
+        refuse_missing(["rft", "sweet"], {"snapshot"}, "there")
 
 
 def _row(agent, task, success, outcome="answered", episode=0):

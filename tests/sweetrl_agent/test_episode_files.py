@@ -77,7 +77,7 @@ def play(sandbox, tmp_path):
             num_envs=NUM_ENVS, autoreset_mode="disabled", tasks=TASKS, sandbox=sandbox, simulator=simulator, max_turns=3
         )
         with closing(env):
-            yield lambda shard: next(rollouts.play(Asker(), env, shard, 0, "collect", keep_tasks=True, **given))
+            yield lambda shard: next(rollouts.play(Asker(), env, shard, 0, "collect", **given))
 
     def run(simulator="scripted", name="trajectories.jsonl", label=None, episodes=EPISODES, **settings):
         file = EpisodeFile(tmp_path / name, Trajectory.to_row, label or {})

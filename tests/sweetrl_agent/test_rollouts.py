@@ -13,6 +13,7 @@ from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.chat import HINT
+from sweetrl_agent.envs.colbench_backend import BackendRecord
 from sweetrl_agent.evaluation import _row, summarize
 from sweetrl_agent.pairs import outcome_pairs
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
@@ -84,15 +85,15 @@ def test_episodes_stand_in_the_order_of_the_tasks():
 
 @pytest.mark.parametrize("num_envs", [1, 3, 20])
 def test_an_episode_does_not_depend_on_its_neighbours(num_envs, run):
-    expected = [t.to_row() for t in run(EPISODES, 8, keep_tasks=True)]
-    assert [t.to_row() for t in run(EPISODES, num_envs, keep_tasks=True)] == expected
-    backwards = [t.to_row() for t in run(EPISODES[::-1], num_envs, keep_tasks=True)]
+    expected = [t.to_row() for t in run(EPISODES, 8)]
+    assert [t.to_row() for t in run(EPISODES, num_envs)] == expected
+    backwards = [t.to_row() for t in run(EPISODES[::-1], num_envs)]
     assert backwards[::-1] == expected
 
 
 def test_trajectories_hold_what_was_said(run):
     for trajectory, episode in zip(run(EPISODES, 4), EPISODES, strict=True):
-        assert (trajectory.task_id, trajectory.episode, trajectory.task_row) == (episode.task_id, episode.number, {})
+        assert (trajectory.task_id, trajectory.episode) == (episode.task_id, episode.number)
         assert 1 <= len(trajectory.turns) <= 4
         said = [message["content"] for message in trajectory.messages if message["role"] == "assistant"]
         assert len(said) == len(trajectory.turns)
@@ -103,22 +104,22 @@ def test_trajectories_hold_what_was_said(run):
 
 
 def test_a_trajectory_survives_its_row(run):
-    for trajectory in run(EPISODES[:2], 2, keep_tasks=True):
+    for trajectory in run(EPISODES[:2], 2):
         row = trajectory.to_row()
         assert Trajectory.from_row(row).to_row() == row
-    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 1, got 0; collect it anew\.$"):
+    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 2, got 0; collect it anew\.$"):
         Trajectory.from_row({**row, "schema": 0})
 
 
 def test_void_episodes_enter_neither_pairs_nor_means(run):
     failing = TASKS[1].id
-    trajectories = run(EPISODES, 3, simulator=Fails(failing), keep_tasks=True)
+    trajectories = run(EPISODES, 3, simulator=Fails(failing))
     void = [t for t in trajectories if t.is_void]
     assert void
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
     by_id = {task.id: task for task in TASKS}
-    score = summarize([_row(t, by_id[t.task_id], "tests_passed") for t in trajectories])
+    score = summarize([_row(t, by_id[t.task_id], BackendRecord()) for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 

@@ -71,7 +71,7 @@ def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, ma
     ],
 )
 def test_a_run_says_where_it_measures_at_another_dial_than_it_trains_at(test_tasks, said, make_run):
-    assert make_run(test_tasks).other_dials == said
+    assert make_run(test_tasks).note == said
 
 
 @pytest.mark.parametrize(("test_tasks", "size"), [("", 8), ("embedded:test[:5]", 10)])

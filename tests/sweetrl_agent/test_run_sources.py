@@ -86,7 +86,7 @@ def test_one_budget_reaches_requests_environment_oracle_and_demonstrator(max_tur
     every = [task for tasks in (run.train, *run.held_out.values()) for task in tasks]
     assert all(task.turns == turns and BUDGET.format(turns) in task.description for task in every)
     assert _turns_played(run, task) == turns
-    with run.world.acts_environments(run.config, run.train, 1) as (env,):
+    with run.record.acts_environments(run.config, run.train, 1) as (env,):
         assert env.unwrapped.max_turns == (max_turns or None)
     talk = [{"role": "user", "content": task.description}]
     talk += [{"role": "assistant", "content": QUESTION}, {"role": "user", "content": "I have no preference."}] * 2

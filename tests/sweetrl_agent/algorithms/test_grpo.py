@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms import grpo
-from sweetrl_agent.algorithms.grpo import GRPO, standardized
+from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyConfig
+from sweetrl_agent.trainers.on_policy import ActionTokens
 from sweetrl_agent.trajectory import Trajectory, Turn
 
-CONFIG = OnPolicyConfig(0.0, 1, 2, 2, 4)
+CONFIG = GRPOConfig(learning_rate=0.0)
 
 
 def test_the_advantage_is_the_standardized_return_of_the_group():
@@ -27,7 +27,7 @@ def test_the_advantage_is_the_standardized_return_of_the_group():
     assert standardized([1.0, 0.0, 0.0, 0.0])[0] == pytest.approx(0.75 / math.sqrt(0.1875))
     rows = [Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
             for task, turns, reward in (("a", 2, 1.0), ("b", 1, 0.5), ("a", 1, 0.0), ("b", 3, 0.5))]  # fmt: skip
-    assert GRPO(CONFIG, 0.2, 0.0).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
+    assert GRPO(CONFIG).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])
@@ -51,7 +51,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_slow_loop(beta):
     assert 0 < sum(slope == 0 for slope in slopes) < 9 or beta
     log_probs = torch.tensor(now, requires_grad=True)
     tokens = ActionTokens(log_probs, *map(torch.tensor, (sampled, reference, advantages)), torch.tensor(dialogue))
-    loss = GRPO(CONFIG, clip, beta).policy_loss(tokens)
+    loss = GRPO(replace(CONFIG, clip=clip, beta=beta)).policy_loss(tokens)
     loss.backward()
     assert loss.item() == pytest.approx(-sum(gains) / 3)
     assert log_probs.grad.tolist() == pytest.approx([-slope for slope in slopes])
@@ -86,13 +86,13 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
 
 def test_it_finds_the_optimum_of_two_turns(make_run):
     run = make_run(grpo_iterations=40)
-    grpo.train(run)
+    GRPO().train(run)
     success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert len(success) == 40 and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
 
 
 def test_a_heavy_kl_term_keeps_the_initial_policy(make_run):
     run = make_run(grpo_iterations=10, grpo_beta=100.0, grpo_learning_rate=1e-3)
-    grpo.train(run)
+    GRPO().train(run)
     success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert np.mean(success[-3:]) < np.mean(success[:3]) + 0.2

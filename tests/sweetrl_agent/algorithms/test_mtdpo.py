@@ -28,6 +28,6 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
     run = make_run(model=str(tiny_model_folder), mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_learning_rate=3e-5)
     write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
     with pytest.raises(Built):
-        mtdpo.train(run)
+        mtdpo.MultiTurnDPO().train(run)
     assert seen["form"] == "sum" and (seen["beta"], seen["nll_coef"], seen["learning_rate"]) == (0.7, 0.2, 3e-5)
     assert seen["pairs"] == [{**PAIR, "hidden": ""}] and seen["model"] == str(tiny_model_folder)

@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms import reinforce
 from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
 from sweetrl_agent.chat import encode_dialogue
 from sweetrl_agent.files import read_rows
 from sweetrl_agent.run import Run
 from sweetrl_agent.seeds import derive_seed
 from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyConfig, action_log_probs
+from sweetrl_agent.trainers.on_policy import ActionTokens, action_log_probs
 from sweetrl_agent.trajectory import Trajectory, Turn
 
 DIALOGUES = [
@@ -32,7 +31,7 @@ def test_the_baseline_is_the_mean_of_the_others():
     assert leave_one_out([1.0, 0.0, 0.0]) == [1.0, -0.5, -0.5]
     assert leave_one_out([0.5]) == [0.0]
     rows = [_trajectory("a", 1.0, 2), _trajectory("b", 1.0, 1), _trajectory("a", 0.0, 3), _trajectory("b", 1.0, 4)]
-    algorithm = Reinforce(OnPolicyConfig(0.0, 1, 2, 2, 4))
+    algorithm = Reinforce()
     assert algorithm.advantages(rows) == [[1.0] * 2, [0.0], [-1.0] * 3, [0.0] * 4]
 
 
@@ -55,7 +54,7 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer, temper
     tokens = ActionTokens(
         log_probs, log_probs.detach(), log_probs.detach(), torch.tensor(of_turns), torch.zeros(count, dtype=torch.int64)
     )
-    assert Reinforce(OnPolicyConfig(0.0, 1, 2, 2, 4)).policy_loss(tokens).item() == pytest.approx(total / count, rel=1e-4)
+    assert Reinforce().policy_loss(tokens).item() == pytest.approx(total / count, rel=1e-4)
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
 
 def test_it_learns_what_is_rewarded(make_run):
     run = make_run("learns", 40)
-    reinforce.train(run)
+    Reinforce().train(run)
     rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "reinforce"]
     success = [row["success"] for row in rows]
     assert len(rows) == 40 and np.mean(success[-5:]) > np.mean(success[:5]) + 0.1
@@ -96,7 +95,7 @@ def test_it_learns_what_is_rewarded(make_run):
 
 def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
     whole, cut = make_run("whole", 4), make_run("cut", 4)
-    reinforce.train(whole)
+    Reinforce().train(whole)
 
     class Killed(Exception):
         """Stands for the kill."""
@@ -112,9 +111,9 @@ def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
     original = on_policy._Learner.update
     monkeypatch.setattr(on_policy._Learner, "update", step)
     with pytest.raises(Killed):
-        reinforce.train(cut)
+        Reinforce().train(cut)
     monkeypatch.setattr(on_policy._Learner, "update", original)
-    reinforce.train(cut)
+    Reinforce().train(cut)
     weights = [(run.path("reinforce/agent") / "model.safetensors").read_bytes() for run in (whole, cut)]
     assert weights[0] == weights[1]
     assert read_rows(whole.path("metrics.jsonl")) == read_rows(cut.path("metrics.jsonl"))

@@ -1,0 +1,157 @@
+"""An algorithm of somebody else's: named by its module, with settings of its own, trained and compared without an edit anywhere."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from sweetrl_agent import Algorithm, compare, run_train, train
+from sweetrl_agent.algorithms import registry
+from sweetrl_agent.algorithms.grpo import GRPO
+from sweetrl_agent.config import Config
+from sweetrl_agent.core.algorithm import START, setting
+from sweetrl_agent.pipeline import STAGES, first_stage, stages_of
+
+
+@dataclass(frozen=True)
+class NothingConfig:
+    count: int = setting(3, "How often nothing is done; 7 in the paper.", least=1)
+
+
+class Nothing(Algorithm):
+    """Saves the initial policy as its own."""
+
+    name, title, Config, shared = "nothing", "Nothing", NothingConfig, START
+
+    def train(self, run):
+        from sweetrl_agent.models import load_model, load_tokenizer
+        from sweetrl_agent.trainers.running import save_model
+
+        assert self.settings(run) == NothingConfig(5)
+        model = load_model(run.start_model, run.start_model, run.config.model)
+        save_model(model, load_tokenizer(run.start_model, run.config.model), run.path(self.policy))
+
+
+class Seer(Nothing):
+    name, requires = "seer", frozenset({"hidden", "snapshot"})
+
+
+class Impostor(Nothing):
+    name = "grpo"
+
+
+@pytest.fixture(autouse=True)
+def unregistered():
+    """Leaves the registry as it was."""
+    before = dict(registry.ALGORITHMS)
+    yield
+    registry.ALGORITHMS.clear()
+    registry.ALGORITHMS.update(before)
+
+
+TINY = {
+    "imitation_dialogues": 64, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "num_tasks": 4,
+    "eval_tasks": 3, "max_new_tokens": 8, "max_turns": 2, "generation_batch": 4, "sandbox": "embedded", "threads": 1, "nothing_count": 5,
+}  # fmt: skip
+
+
+def words(**settings):
+    return [
+        word
+        for name, value in settings.items()
+        for word in (f"--{name}", *map(str, value if isinstance(value, list) else [value]))
+    ]
+
+
+def test_it_trains_and_resumes_by_its_module(tmp_path):
+    named = f"{__name__}:Nothing"
+    results = run_train(**TINY, algorithm=named, output=tmp_path / "run")
+    assert results["algorithm"] == "nothing" and list(results["seconds"]) == ["imitate", "nothing", "evaluate"]
+    start, result = results["start"], results["result"]
+    assert start == result and start["test"]["n"] == 3
+    assert run_train(config=tmp_path / "run" / "config.yaml", output=tmp_path / "run", threads=1) == results
+
+
+def test_it_stands_in_a_comparison(tmp_path):
+    asked = words(
+        **TINY,
+        algorithms=["zero_shot", f"{__name__}:Nothing"],
+        seeds=2,
+        workers=2,
+        credit_tasks=0,
+        critics="sweet",
+        output=tmp_path,
+    )
+    assert compare.main(asked) == 0
+    assert (tmp_path / "seed_1" / "nothing" / "agent" / "model.safetensors").exists()
+
+
+def test_its_settings_are_shown_checked_and_its_own_stages(capsys):
+    with pytest.raises(SystemExit):
+        train.main(["--algorithm", f"{__name__}:Nothing", "--help"])
+    assert "How often nothing is done; 7 in the paper." in " ".join(capsys.readouterr().out.split())
+    config = Config().with_settings({})
+    registry.register(f"{__name__}:Nothing")
+    assert first_stage("nothing_count") == "nothing"
+    assert first_stage("grpo_clip") == "grpo"
+    with pytest.raises(ValueError, match="^`nothing_count` must be at least 1, got 0.$"):
+        Config(algorithms=registry.settings_class()(nothing_count=0))
+    assert config.run.algorithm == "sweet"
+
+
+def test_settings_cross_to_other_processes_with_the_class():
+    registry.register(f"{__name__}:Nothing")
+    config = Config(algorithms=registry.settings_class()(nothing_count=5))
+    code = "import pickle, sys; c = pickle.load(open(sys.argv[1], 'rb')); print(c.algorithms.nothing_count)"
+    again = pickle.loads(pickle.dumps(config))
+    assert again.algorithms.nothing_count == 5 and again.settings() == config.settings()
+    assert (
+        code
+        and subprocess.run([sys.executable, "-c", "import sweetrl_agent, sys; assert 'torch' not in sys.modules"]).returncode
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [
+        ("nobody", r"`algorithm` must be of \('single_turn', .*, or 'package.module:Class', got 'nobody'"),
+        (f"{__name__}:NothingConfig", "`algorithm` must name an `Algorithm`"),
+        (f"{__name__}:Impostor", "The `name` of .* must be an identifier that no other algorithm has, got 'grpo'"),
+        ("nowhere.at_all:Mine", "`algorithm` names a module that is not there: 'nowhere.at_all'"),
+    ],
+)
+def test_what_is_no_algorithm_is_refused(named, error, capsys, tmp_path):
+    assert train.main(words(algorithm=named, output=tmp_path / "run")) == 2
+    import re
+
+    assert re.match(f"error: {error}", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_environment_without_what_it_requires_is_refused_before_anything_runs(capsys, tmp_path):
+    given = words(
+        env="examples.frozen_lake:FrozenLakeInWords-v0", model="hub/name", algorithm=f"{__name__}:Seer", output=tmp_path / "run"
+    )
+    assert train.main(given) == 2
+    assert capsys.readouterr().err == (
+        "error: 'seer' requires an environment with hidden information (an attribute `hidden_information`) and snapshots (methods `get_state` "
+        "and `set_state`), which examples.frozen_lake:FrozenLakeInWords-v0 does not have.\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_sweet_requires_hidden_information(capsys, tmp_path):
+    given = words(env="examples.frozen_lake:FrozenLakeInWords-v0", model="hub/name", output=tmp_path / "run")
+    assert train.main(given) == 2
+    assert "'sweet' requires an environment with hidden information" in capsys.readouterr().err
+
+
+def test_the_stages_of_the_main_job_are_those_of_its_algorithm():
+    assert list(stages_of(registry.ALGORITHMS["sweet"])) == list(STAGES)
+    assert list(stages_of(GRPO())) == ["imitate", "grpo", "evaluate", "report"]
+    assert list(stages_of(registry.ALGORITHMS["rft"])) == ["imitate", "collect", "pairs", "rft", "evaluate", "report"]

@@ -1,0 +1,202 @@
+"""Any text environment: what the trainer makes of it, what it refuses, and what a record adds."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import pytest
+
+from sweetrl_agent.config import Config
+from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.envs.registry import RECORDS, find_record
+from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.rollouts import Episode, WorldDownError, play
+
+TEXT = gym.spaces.Text(max_length=1000, min_length=0)
+
+
+class Echo(gym.Env):
+    """Repeats what it is told; ends at "bye" with the number of words so far, fails at "fail"."""
+
+    def __init__(self, fails=False, says=None):
+        self.observation_space = self.action_space = TEXT
+        self.fails, self.says = fails, says or {}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.words = 0
+        return f"seed {seed}", {}
+
+    def step(self, action):
+        if self.fails or action == "fail":
+            raise ConnectionError("the server is away")
+        self.words += len(action.split())
+        is_over = action == "bye"
+        return f"You said {action}.", float(self.words) if is_over else 0.0, is_over, False, self.says if is_over else {}
+
+
+class Secret(Echo):
+    hidden_information = "the word"
+
+
+class Graded(EnvironmentRecord):
+    metric = "grade"
+
+    def demonstrations(self, tasks, count, seed):
+        return [[{"role": "user", "content": task.id}, {"role": "assistant", "content": "bye"}] for task in tasks[:count]]
+
+
+RECORD = Graded()
+for name, kind in (("Echo-v0", Echo), ("Secret-v0", Secret)):
+    if name not in gym.registry:
+        gym.register(name, entry_point=kind, disable_env_checker=True)
+
+
+def config(**settings):
+    given = {
+        "env": "Echo-v0",
+        "tasks": "seeds:0-9",
+        "test_tasks": "seeds:10-12",
+        "unseen_tasks": "",
+        "model": "hub/name",
+        **settings,
+    }
+    return Config().with_settings(given)
+
+
+class Says:
+    """A policy that says one thing after the other in every dialogue."""
+
+    def __init__(self, *words):
+        self.words = words
+
+    def generate(self, dialogues, seeds):
+        return [Utterance(self.words[sum(m["role"] == "assistant" for m in dialogue)]) for dialogue in dialogues]
+
+
+def played(policy, episodes, **settings):
+    envs = EnvironmentRecord().environments(config(**settings), EnvironmentRecord().load_tasks("seeds:0-9", config().task), 2)
+    try:
+        return [t for shard in play(policy, envs, episodes, 0, "test") for t in shard]
+    finally:
+        envs.close()
+
+
+def test_observations_are_the_users_side_and_actions_the_agents():
+    first, second = played(Says("hello there", "bye"), [Episode("3"), Episode("5")])
+    assert first.messages == [
+        {"role": "user", "content": "seed 3"},
+        {"role": "assistant", "content": "hello there"},
+        {"role": "user", "content": "You said hello there."},
+        {"role": "assistant", "content": "bye"},
+    ]
+    assert second.messages[0]["content"] == "seed 5"
+    assert first.metrics == {"outcome": "ended", "success": 1, "return": 3.0, "answered": 1, "turns": 2}
+    assert (first.reward, first.hidden, first.is_void) == (3.0, "", False)
+
+
+def test_an_episode_is_cut_at_the_limit_of_turns():
+    (cut,) = played(Says("a", "b", "c"), [Episode("0")], max_turns=2)
+    assert cut.metrics == {"outcome": "cut", "success": 0, "return": 0.0, "answered": 0, "turns": 2}
+
+
+def test_a_world_that_fails_voids_the_episode_and_stops_the_stage_where_it_goes_on():
+    (void,) = played(Says("fail"), [Episode("0")])
+    assert void.is_void and void.metrics == {"outcome": "void", "turns": 1}
+    with pytest.raises(WorldDownError, match="the server is away"):
+        played(Says("fail"), [Episode(str(task)) for task in range(10)])
+
+
+def test_hidden_information_is_the_environments_and_is_stored_with_the_episode():
+    (episode,) = played(Says("bye"), [Episode("0")], env="Secret-v0")
+    assert episode.hidden == "the word" == episode.to_row()["hidden_information"]
+    assert "the word" not in str(episode.messages)
+
+
+def test_metrics_and_messages_of_infos_are_used():
+    said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    dialogue = TextDialogue(
+        Echo(says={"metrics": {"grade": 0.25}, "is_success": False, "messages": said}), {"0": 0}, "grade", 0
+    )
+    dialogue.reset(options={"task_id": "0"})
+    dialogue.step("bye")
+    assert dialogue.metrics == {"outcome": "ended", "success": 0, "return": 1.0, "grade": 0.25, "answered": 1, "turns": 1}
+    assert dialogue.messages == said
+    dialogue = TextDialogue(Echo(), {"0": 0}, "grade", 0)
+    dialogue.reset(options={"task_id": "0"})
+    with pytest.raises(KeyError, match="must hold the metric 'grade'"):
+        dialogue.step("bye")
+
+
+def test_threads_give_the_same_episodes():
+    seeds = {str(i): i for i in range(4)}
+
+    def episodes(waits):
+        envs = TextDialogues([TextDialogue(Echo(), seeds, "return", 0) for _ in range(3)], waits)
+        try:
+            return [t for shard in play(Says("a b", "bye"), envs, [Episode(i) for i in seeds], 0, "test") for t in shard]
+        finally:
+            envs.close()
+
+    assert episodes(True) == episodes(False)
+
+
+@pytest.mark.parametrize(
+    ("source", "ids"),
+    [("seeds:3-5", ["3", "4", "5"]), ("seeds:0-9[:2]", ["0", "1"]), ("seeds:0-9[8:]", ["8", "9"]), ("seeds:7-7", ["7"])],
+)
+def test_tasks_are_named_by_their_seeds(source, ids):
+    assert [task.id for task in EnvironmentRecord().load_tasks(source, config().task)] == ids
+
+
+@pytest.mark.parametrize("source", ["", "embedded:train", "seeds:5-3", "seeds:0-999999999", "seeds:a-b", "seeds:0-9[1:2:3]"])
+def test_other_names_of_tasks_are_refused(source):
+    with pytest.raises(ValueError, match="^Tasks of Echo-v0 are named by their seeds, such as 'seeds:0-999'"):
+        EnvironmentRecord().load_tasks(source, config().task)
+
+
+@pytest.mark.parametrize(
+    ("env", "kwargs", "error"),
+    [
+        ("Nowhere-v0", "", "`env` 'Nowhere-v0' cannot be made"),
+        ("no_such_package.envs:Mine-v0", "", "`env` 'no_such_package.envs:Mine-v0' cannot be made"),
+        ("Echo-v0", '{"level": 3}', "`env` 'Echo-v0' cannot be made"),
+        ("CartPole-v1", "", "`env` 'CartPole-v1' must have observations that are texts"),
+    ],
+)
+def test_an_environment_that_cannot_be_trained_on_is_refused_in_a_sentence(env, kwargs, error):
+    with pytest.raises(ValueError, match=f"^{error}"):
+        EnvironmentRecord().check(config(env=env, env_kwargs=kwargs))
+
+
+@pytest.mark.parametrize("kwargs", ["{", "[]", "3", "[" * 5_000])
+def test_arguments_that_are_no_json_object_are_refused(kwargs):
+    with pytest.raises(ValueError, match="^`env_kwargs` must be"):
+        config(env_kwargs=kwargs)
+
+
+def test_capabilities_are_found_by_attribute():
+    assert EnvironmentRecord().capabilities(config()) == frozenset()
+    assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
+    for env in RECORDS:
+        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "acts"}
+
+
+def test_the_tiny_model_needs_dialogues():
+    with pytest.raises(ValueError, match="^The tiny model learns to converse from dialogues, and none are known for Echo-v0"):
+        config(model="tiny")
+    assert config(model="tiny", env_record=f"{__name__}:RECORD").record is RECORD
+
+
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [
+        ("RECORD", "`env_record` must be 'package.module:NAME'"),
+        ("no_such_package:RECORD", "`env_record` names a module that is not there: 'no_such_package'"),
+        (f"{__name__}:NOTHING", f"`env_record`: the module '{__name__}' has no 'NOTHING'"),
+        (f"{__name__}:TEXT", "`env_record` must name an `EnvironmentRecord`"),
+    ],
+)
+def test_a_record_that_is_none_is_refused(named, error):
+    with pytest.raises(ValueError, match=f"^{error}"):
+        find_record("Echo-v0", named)
