@@ -26,7 +26,8 @@ _LEAST: dict[float, str] = {
     0.01: "temperature",
     1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
     "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes "
-    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch grpo_iterations grpo_tasks grpo_epochs grpo_micro_batch ppo_steps dqn_steps",
+    "rft_batch mtdpo_batch reinforce_iterations reinforce_tasks reinforce_micro_batch grpo_iterations grpo_tasks grpo_epochs grpo_micro_batch "
+    "turn_ppo_iterations turn_ppo_tasks turn_ppo_group turn_ppo_epochs turn_ppo_micro_batch ppo_steps dqn_steps",
     2: "trajectories_per_task num_candidates reinforce_group grpo_group",
     32: "tiny_hidden_size",
     300: "tiny_vocab_size",
@@ -54,6 +55,9 @@ def check_bounds(settings: Mapping[str, Any], others: Sequence[str]) -> None:
         raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {settings['pair_quantile']}.")
     if settings["max_void"] > 1:
         raise ValueError(f"`max_void` is a share of the episodes, at most 1, got {settings['max_void']}.")
+    for name in ("turn_ppo_gamma", "turn_ppo_lambda"):
+        if settings[name] > 1:
+            raise ValueError(f"`{name}` must be at most 1, got {settings[name]}.")
     if settings["min_best"] > 1:
         raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {settings['min_best']}.")
 

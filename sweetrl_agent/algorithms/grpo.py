@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sweetrl_agent.run import Run
 from sweetrl_agent.trainers.groups import in_groups
-from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 from sweetrl_agent.trajectory import Trajectory
 
 
@@ -48,11 +48,9 @@ class GRPO(OnPolicyAlgorithm):
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Equation 3, negated, with the estimator of the KL divergence of equation 4."""
         ratio = torch.exp(tokens.log_probs - tokens.sampled)
-        clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
-        gain = torch.minimum(ratio * tokens.advantages, clipped * tokens.advantages)
+        gain = clipped_gain(ratio, tokens.advantages, self.clip)
         if self.beta:
-            to_reference = tokens.reference - tokens.log_probs
-            gain = gain - self.beta * (torch.exp(to_reference) - to_reference - 1)
+            gain = gain - self.beta * tokens.reference_divergence()
         return -tokens.mean_over_dialogues(gain)
 
 

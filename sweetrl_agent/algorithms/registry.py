@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from sweetrl_agent.algorithms import acts, grpo, mtdpo, reinforce, rft, sweet
+from sweetrl_agent.algorithms import acts, grpo, mtdpo, reinforce, rft, sweet, turn_ppo
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, stage_name
 from sweetrl_agent.models import load_policy
 from sweetrl_agent.policies.policy import Policy
@@ -92,6 +92,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "mtdpo": Algorithm("Multi-turn DPO", {"mtdpo": mtdpo.train}, "mtdpo/agent"),
     "reinforce": Algorithm("REINFORCE, leave-one-out", {"reinforce": reinforce.train}, "reinforce/agent", shared=START),
     "grpo": Algorithm("GRPO", {"grpo": grpo.train}, "grpo/agent", shared=START),
+    "turn_ppo": Algorithm("Turn-PPO", {"turn_ppo": turn_ppo.train}, "turn_ppo/agent", shared=START),
     "random_acts": Algorithm("Random acts", shared=(), loads=acts.load_random),
     "ppo": _by_acts("ppo", "PPO over acts"),
     "dqn": _by_acts("dqn", "DQN over acts"),
