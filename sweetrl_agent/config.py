@@ -237,9 +237,9 @@ class BaselineArguments:
     grpo_clip: float = option(0.2, "Bound of a token's ratio, in both directions.")
     grpo_beta: float = option(0.0, "Weight of the KL divergence to the initial policy; 0.04 in the paper.")
     grpo_micro_batch: int = option(16, "Dialogues in a forward pass.")
-    turn_ppo_learning_rate: float = option(1e-4, "Turn-PPO, of the policy: 1e-6 in the paper (1.7B to 7B models).")
+    turn_ppo_learning_rate: float = option(3e-4, "Turn-PPO, of the policy: 1e-6 in the paper (3B model).")
     turn_ppo_critic_learning_rate: float = option(
-        1e-3, "Of the value head, ten times the policy's: 1e-5 in the paper, of a critic model."
+        3e-3, "Of the value head, ten times the policy's: 1e-5 in the paper, of a critic model."
     )
     turn_ppo_iterations: int = option(30, "Batches of new episodes.")
     turn_ppo_tasks: int = option(60, "Tasks of a batch.")
@@ -249,7 +249,9 @@ class BaselineArguments:
     turn_ppo_lambda: float = option(0.9, "Lambda of generalized advantage estimation over turns; 0.9 in the paper.")
     turn_ppo_clip: float = option(0.2, "Bound of a turn's ratio, in both directions.")
     turn_ppo_value_weight: float = option(0.5, "Weight of the value head's squared error.")
-    turn_ppo_beta: float = option(0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper.")
+    turn_ppo_beta: float = option(
+        0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, by an account of it."
+    )
     turn_ppo_micro_batch: int = option(16, "Dialogues in a forward pass.")
     ppo_steps: int = option(20_000, "PPO over acts (Stable-Baselines3): turns of the agent in training.")
     ppo_learning_rate: float = option(1e-3, "Adam's.")

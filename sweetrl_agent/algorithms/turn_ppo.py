@@ -9,6 +9,9 @@ A state o_t is the dialogue up to the agent's turn t, an action a_t that turn as
 error of V to its target, the advantage before normalization plus the old value.
 
 Differences from the paper: It trains a critic model of its own; here the critic shares the policy's body, and only its head has a rate of its own.
+
+Limits: Written from accounts of the paper, for its text was not at hand. They give the turns' decision process, GAE and clip per turn, gamma, lambda
+and the rates. How a turn's ratio is made of its tokens they leave open; `TurnPPO.policy_loss` says what follows from the decision process.
 """
 
 from __future__ import annotations
