@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sweetrl_agent.core.algorithm import setting
 from sweetrl_agent.trainers.groups import in_groups
-from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig
+from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 from sweetrl_agent.trajectory import Trajectory
 
 
@@ -54,9 +54,7 @@ class GRPO(OnPolicyAlgorithm):
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Equation 3, negated, with the estimator of the KL divergence of equation 4."""
         ratio = torch.exp(tokens.log_probs - tokens.sampled)
-        clipped = ratio.clamp(1 - self.config.clip, 1 + self.config.clip)
-        gain = torch.minimum(ratio * tokens.advantages, clipped * tokens.advantages)
+        gain = clipped_gain(ratio, tokens.advantages, self.config.clip)
         if self.uses_reference:
-            to_reference = tokens.reference - tokens.log_probs
-            gain = gain - self.config.beta * (torch.exp(to_reference) - to_reference - 1)
+            gain = gain - self.config.beta * tokens.reference_divergence()
         return -tokens.mean_over_dialogues(gain)

@@ -15,6 +15,7 @@ from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
 from sweetrl_agent.algorithms.reinforce import Reinforce
 from sweetrl_agent.algorithms.rft import RejectionFineTuning
 from sweetrl_agent.algorithms.sweet import Sweet
+from sweetrl_agent.algorithms.turn_ppo import TurnPPO
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
 from sweetrl_agent.core.named import load_named
@@ -40,7 +41,8 @@ ON_ACTS = (
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), RandomActs(), PPO(), DQN(),
+        SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
+        RandomActs(), PPO(), DQN(),
         Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
     )
 }  # fmt: skip
@@ -134,7 +136,7 @@ def setting_owners() -> dict[str, str]:
 
 
 def check_settings(flat: Any) -> None:
-    """Refuse settings of algorithms below their least values.
+    """Refuse settings of algorithms below their least values, or that their dataclass refuses.
 
     Raises:
         ValueError: Names the setting and its bound.
@@ -144,3 +146,4 @@ def check_settings(flat: Any) -> None:
             value, least = getattr(flat, f"{name}_{one.name}"), one.metadata["least"]
             if value < least:
                 raise ValueError(f"`{name}_{one.name}` must be at least {least}, got {value}.")
+        algorithm.Config(**{one.name: getattr(flat, f"{name}_{one.name}") for one in fields(algorithm.Config)})

@@ -187,7 +187,7 @@ class Checkpoint:
         """Restore what was saved; returns the steps done and their metrics, (0, []) where nothing was saved."""
         if not self.path.exists():
             return 0, []
-        saved = torch.load(self.path, weights_only=True, map_location=self.model.device)
+        saved = torch.load(self.path, weights_only=True, map_location=next(self.model.parameters()).device)
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         return int(saved["done"]), list(saved["metrics"])

@@ -25,7 +25,7 @@ SETTINGS = {
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4,
     "critic_batch": 2, "critic_micro_batch": 2, "rft_batch": 2, "mtdpo_batch": 2, "sandbox": "embedded", "threads": 1,
     "reinforce_tasks": 2, "reinforce_group": 2, "reinforce_iterations": 2,
-    "grpo_tasks": 2, "grpo_group": 2, "grpo_iterations": 2,
+    "grpo_tasks": 2, "grpo_group": 2, "grpo_iterations": 2, "turn_ppo_tasks": 4, "turn_ppo_iterations": 2,
 }  # fmt: skip
 #: All but those that need pages or train for as long on any model, those that have no preference among what so small a model says (all
 #: three have tests of their own), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
@@ -96,7 +96,8 @@ def test_the_algorithms_start_alike_and_end_unlike(finished):
     weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("start", *agents)}
     assert len(agents) == len(ALGORITHMS) - 3  # the start, twice, and random acts
     unmoved = [name for name in agents if weights[name] == weights["start"]]
-    assert unmoved == ["reinforce/agent", "grpo/agent"]  # no episode of this small a model succeeds, so none has an advantage
+    # No episode of this small a model succeeds, so no turn has an advantage.
+    assert unmoved == ["reinforce/agent", "grpo/agent", "turn_ppo/agent"]
     assert len({weights[name] for name in ("start", "rft/agent", "mtdpo/agent", "policy")}) == 4
 
 
@@ -138,7 +139,7 @@ def test_the_experiments_are_in_the_results(finished):
         (critic, size, 2, 2) for critic in CRITICS for size in (1, 2)
     }
     assert {(row["algorithm"], row["trajectories"], row["n"]) for row in results["scaling"]} == {
-        (name, count, 4) for name in ALGORITHMS for count in (6, 8) if name not in (*UNTRAINED, "reinforce", "grpo")
+        (name, count, 4) for name in ALGORITHMS for count in (6, 8) if name not in (*UNTRAINED, "reinforce", "grpo", "turn_ppo")
     }
     cells = results["simulators"]["cells"]
     humans = ("scripted (of the training)", "terse", "chatty")

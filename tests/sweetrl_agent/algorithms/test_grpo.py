@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent import compare
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
 from sweetrl_agent.files import read_rows
-from sweetrl_agent.run import Run
-from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.trainers import on_policy
 from sweetrl_agent.trainers.on_policy import ActionTokens
 from sweetrl_agent.trajectory import Trajectory, Turn
 
@@ -58,30 +54,9 @@ def test_the_loss_and_its_gradient_are_those_of_a_slow_loop(beta):
 
 
 @pytest.fixture
-def make_run(tmp_path, tiny_model_folder, monkeypatch):
-    """Function: settings -> a run on the tiny model, which earns the share of its two turns' letters that are not ASCII, the second turn's
-    only where the first has one: 1 is the optimum, and the credit of the first turn is earned in the second."""
-
-    def play(policy, env, episodes, seed, stage, **_):
-        for episode in episodes:
-            messages, turns = [{"role": "user", "content": "I need it."}], []
-            for number in range(2):
-                (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.number, number)])
-                turns.append(Turn(said.text, said.token_ids, said.log_probs))
-                messages = [*messages, {"role": "assistant", "content": said.text}]
-                if not number:
-                    messages.append({"role": "user", "content": "And then?"})
-            first, second = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
-            yield [Trajectory(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, second if first else 0.0)]
-
-    monkeypatch.setattr(on_policy, "play", play)
-
-    def make(**settings):
-        given = {"output": tmp_path / "run", "model": tiny_model_folder, "max_new_tokens": 4, "sandbox": "embedded", "grpo_tasks": 4,
-                 "grpo_group": 6, "grpo_learning_rate": 1e-2, **settings}  # fmt: skip
-        return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
-
-    return make
+def make_run(make_game):
+    """Function: settings -> a run of the game of two turns."""
+    return lambda **settings: make_game(2, **{"grpo_tasks": 4, "grpo_group": 6, "grpo_learning_rate": 1e-2, **settings})
 
 
 def test_it_finds_the_optimum_of_two_turns(make_run):

@@ -1,0 +1,121 @@
+"""Turn-PPO (Li et al., arXiv:2512.17008), on-policy: PPO in a Markov decision process whose steps are turns, not tokens.
+
+A state o_t is the dialogue up to the agent's turn t, an action a_t that turn as a whole, and the reward comes with the last turn.
+
+1. In every iteration the current agent plays G episodes of each of P training tasks. A critic replaces the group, so G may be 1.
+2. V(o_t) is read off the last token before turn t by a linear head on the policy's body. Advantages are GAE(gamma, lambda) over turns
+(arXiv:1506.02438, equation 16), normalized over the batch.
+3. Several steps on min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta D_KL[pi || pi_ref], with one rho and so one clip per turn, and on the squared
+error of V to its target, the advantage before normalization plus the old value.
+
+Differences from the paper: It trains a critic model of its own; here the critic shares the policy's body, and only its head has a rate of its own.
+
+Limits: Written from accounts of the paper, for its text was not at hand. They give the turns' decision process, GAE and clip per turn, gamma, lambda
+and the rates. How a turn's ratio is made of its tokens they leave open; `TurnPPO.policy_loss` says what follows from the decision process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sweetrl_agent.algorithms.grpo import standardized
+from sweetrl_agent.core.algorithm import setting
+from sweetrl_agent.trainers.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
+from sweetrl_agent.trajectory import Trajectory
+
+
+def turn_rewards(episode: Trajectory) -> list[float]:
+    """Reward of every turn: the episode's in the last one, for turns have none of their own."""
+    return [0.0] * (len(episode.turns) - 1) + [episode.reward]
+
+
+def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, lam: float) -> list[float]:
+    """Generalized advantage estimation over the turns of an episode; nothing follows the last one.
+
+    Args:
+        rewards: r_t of every turn.
+        values: V(o_t) of every turn.
+        gamma: Discount of a turn.
+        lam: lambda; 0 trusts the next turn's value alone, 1 the rewards alone.
+
+    Returns:
+        A_t = sum over l of (gamma lambda)^l (r_(t+l) + gamma V(o_(t+l+1)) - V(o_(t+l))).
+    """
+    advantages: list[float] = []
+    advantage, following = 0.0, 0.0
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        advantage = reward + gamma * following - value + gamma * lam * advantage
+        following = value
+        advantages.insert(0, advantage)
+    return advantages
+
+
+@dataclass(frozen=True)
+class TurnPPOConfig(OnPolicyConfig):
+    """Rates from a search on a seed that no comparison uses."""
+
+    learning_rate: float = setting(3e-4, "Of the policy: 1e-6 in the paper (3B model).")
+    critic_learning_rate: float = setting(
+        3e-3, "Of the value head, ten times the policy's: 1e-5 in the paper, of a critic model."
+    )
+    tasks: int = setting(60, "Tasks of a batch.", least=1)
+    group: int = setting(1, "Episodes of each; 1 in the paper.", least=1)
+    epochs: int = setting(2, "Optimizer steps on a batch.", least=1)
+    gamma: float = setting(0.99, "Discount of a turn; 0.99 in the paper.")
+    lam: float = setting(0.9, "lambda of generalized advantage estimation over turns; 0.9 in the paper.")
+    clip: float = setting(0.2, "eps: bound of a turn's ratio, in both directions.")
+    value_weight: float = setting(0.5, "Weight of the value head's squared error.")
+    beta: float = setting(0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, by an account of it.")
+
+    def __post_init__(self) -> None:
+        """Refuse discounts above 1."""
+        for name in ("gamma", "lam"):
+            if getattr(self, name) > 1:
+                raise ValueError(f"`turn_ppo_{name}` must be at most 1, got {getattr(self, name)}.")
+
+
+class TurnPPO(OnPolicyAlgorithm):
+    """See the module."""
+
+    name, title, Config = "turn_ppo", "Turn-PPO", TurnPPOConfig
+
+    @property
+    def uses_reference(self) -> bool:
+        """For the KL divergence."""
+        return bool(self.config.beta > 0)
+
+    @property
+    def critic_learning_rate(self) -> float:
+        """The value head's."""
+        return float(self.config.critic_learning_rate)
+
+    def credit(self, episodes: Sequence[Trajectory], values: Sequence[Sequence[float]]) -> Credit:
+        """Advantages of turns, normalized over all turns of the batch, and the targets of their values."""
+        estimated = [
+            turn_gae(turn_rewards(episode), before, self.config.gamma, self.config.lam)
+            for episode, before in zip(episodes, values, strict=True)
+        ]
+        returns = [[a + v for a, v in zip(*both, strict=True)] for both in zip(estimated, values, strict=True)]
+        normalized = iter(standardized([advantage for turns in estimated for advantage in turns]) if estimated else [])
+        return Credit([[next(normalized) for _ in turns] for turns in estimated], returns)
+
+    def policy_loss(self, tokens: ActionTokens) -> Tensor:
+        """PPO's clipped objective, negated, a mean over turns.
+
+        The ratio of a turn is pi(a_t | o_t) / pi_old(a_t | o_t). The probability of an action is the product of its tokens' probabilities, so the
+        ratio is exp of the *sum* of their log-ratios. Their mean (GSPO, arXiv:2507.18071; the Turn-PPO of arXiv:2511.20718) is another quantity: it
+        lets a long turn go further from the policy that played than a short one.
+        """
+        zeros = torch.zeros_like(tokens.returns)
+        ratio = torch.exp(zeros.index_add(0, tokens.turn, tokens.log_probs - tokens.sampled))
+        advantages = zeros.scatter(0, tokens.turn, tokens.advantages)
+        loss = -clipped_gain(ratio, advantages, self.config.clip).mean()
+        return loss + self.config.beta * tokens.reference_divergence().mean() if self.uses_reference else loss
+
+    def loss(self, tokens: ActionTokens) -> Tensor:
+        """The policy's loss and the critic's, a mean over turns too."""
+        return self.policy_loss(tokens) + self.config.value_weight * (tokens.values - tokens.returns).square().mean()

@@ -1,0 +1,44 @@
+"""A game of several turns that on-policy algorithms learn, with an optimum that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweetrl_agent import compare
+from sweetrl_agent.run import Run
+from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.trainers import on_policy
+from sweetrl_agent.trajectory import Trajectory, Turn
+
+
+@pytest.fixture
+def make_game(tmp_path, tiny_model_folder, monkeypatch):
+    """Function: number of turns, settings -> a run on the tiny model, which earns the share of its last turn's letters that are not ASCII, and
+    that only where every earlier turn has one: 1 is the optimum, and the credit of the first turns is earned in the last."""
+
+    def make(num_turns, folder="run", **settings):
+        def play(policy, env, episodes, seed, stage, **_):
+            for episode in episodes:
+                messages, turns = [{"role": "user", "content": "I need it."}], []
+                for number in range(num_turns):
+                    (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.number, number)])
+                    turns.append(Turn(said.text, said.token_ids, said.log_probs))
+                    messages = [*messages, {"role": "assistant", "content": said.text}]
+                    if number < num_turns - 1:
+                        messages.append({"role": "user", "content": "And then?"})
+                *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
+                reward = last if all(earlier) else 0.0
+                yield [Trajectory(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, reward)]
+
+        monkeypatch.setattr(on_policy, "play", play)
+        given = {
+            "output": tmp_path / folder,
+            "model": tiny_model_folder,
+            "max_new_tokens": 4,
+            "sandbox": "embedded",
+            **settings,
+        }
+        return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
+
+    return make
