@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from colbench_gym.errors import TaskError
+from colbench_gym.errors import ColBenchError, TaskError
 from sweetrl_agent import rollouts
 from sweetrl_agent.episode_files import EpisodeFile
 from sweetrl_agent.files import Row, iter_rows, write_json, write_rows
@@ -49,6 +49,11 @@ def pair_outcomes(run: Run) -> None:
     ))  # fmt: skip
     if not seen.counts["outcome_pairs"]:
         path.unlink()
+        if config.min_best <= 0:
+            raise TaskError(
+                f"No task has two trajectories of different {grade}, so there is nothing to learn from. Start another run with more tasks, "
+                "more trajectories of each, more imitation, or a better model."
+            )
         lower = "Lower `--min_best` and go on in this folder, or start" if 0 < seen.best < config.min_best else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
@@ -59,7 +64,13 @@ def pair_outcomes(run: Run) -> None:
 
 def iter_trajectories(run: Run) -> Iterator[Trajectory]:
     """The collected trajectories one by one, those of a task one after the other."""
-    return map(Trajectory.from_row, iter_rows(run.path("trajectories.jsonl")))
+    path = run.path("trajectories.jsonl")
+    for number, row in enumerate(iter_rows(path), 1):
+        try:
+            trajectory = Trajectory.from_row(row)
+        except ColBenchError as error:
+            raise ColBenchError(f"{path}, row {number}: {error}") from None
+        yield trajectory
 
 
 class _Seen:

@@ -57,7 +57,8 @@ class RunArguments:
     output: str = option("runs/sweet", "Run folder; a folder with an unfinished run is gone on with.")
     seed: int = option(0, "Seed of everything.")
     algorithm: str = option(
-        "sweet", "What trains the agent: a name that `--help` lists, or 'my_package.module:Class', an `Algorithm`."
+        "sweet",
+        "What trains the agent: a name of README's table, such as rft, grpo or turn_ppo, or 'my_package.module:Class', an `Algorithm`.",
     )
     stage: str = option("all", f"One of {', '.join(STAGES)}, or all. A stage reads the files of those before it.")
     dry_run: bool = option(

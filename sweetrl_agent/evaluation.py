@@ -73,7 +73,8 @@ def read_evaluation(path: Path, grade: str) -> list[Row]:
     """
     rows = read_rows(path, EVALUATION)
     for row in rows:
-        strange = [name for name in (*NUMBERS, grade) if not isinstance(row.get(name), int | float)]
+        numbers = (*NUMBERS, grade, *(["leak"] if "leak" in row else ()))
+        strange = [name for name in numbers if not isinstance(row.get(name), int | float)]
         if strange and row["outcome"] != VOID:
             raise ColBenchError(
                 f"{path}: expected a number for {strange[0]} in the row of {row['agent']}, {row['split']}, {row['task_id']}, "

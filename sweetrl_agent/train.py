@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if config.run.dry_run:
                 return dry_run(config)
             config.record.check(config)
+            refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
-            refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
             run = Run(config)
             check_order(run, config.run.stage)
             check_packages(config, left(run))

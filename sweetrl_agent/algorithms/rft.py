@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ def best_of_each_task(trajectories: Iterable[Trajectory], grade: str, least: flo
     valid = [t for t in trajectories if not t.is_void]
     best: dict[str, float] = {}
     for trajectory in valid:
-        best[trajectory.task_id] = max(best.get(trajectory.task_id, 0.0), float(trajectory.metrics[grade]))
+        best[trajectory.task_id] = max(best.get(trajectory.task_id, -math.inf), float(trajectory.metrics[grade]))
     return [t for t in valid if float(t.metrics[grade]) >= max(least, best[t.task_id])]
 
 

@@ -24,7 +24,6 @@ from sweetrl_agent.core.named import find_beside
 from sweetrl_agent.tiny import PIECES
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config import Config, TaskArguments
     from sweetrl_agent.trajectory import Trajectory
 
 Demonstrations = list[list[dict[str, str]]]
@@ -43,6 +42,33 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 }
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
+
+
+class TaskSettings(Protocol):
+    """Settings of tasks, human and sandbox; `config.TaskArguments` says what each is."""
+
+    env: str
+    tasks: str
+    max_turns: int
+    on_error: str
+    sandbox: str
+
+    def keyword_arguments(self) -> dict[str, Any]:
+        """More arguments of the environment."""
+        ...
+
+    def simulator_spec(self) -> Any:
+        """The simulated human that is asked for."""
+        ...
+
+
+class Settings(Protocol):
+    """All settings of a run (`config.Config`), of which a record reads those of tasks."""
+
+    @property
+    def task(self) -> TaskSettings:
+        """Those of tasks."""
+        ...
 
 
 class Task(Protocol):
@@ -115,7 +141,7 @@ class EnvironmentRecord:
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
-    def load_tasks(self, source: str, given: TaskArguments) -> tuple[Any, ...]:
+    def load_tasks(self, source: str, given: TaskSettings) -> tuple[Any, ...]:
         """The tasks that a name stands for: "seeds:0-999" for those of these seeds, both included.
 
         Args:
@@ -145,13 +171,13 @@ class EnvironmentRecord:
         """A task as it is stored with a collected episode; {} where its id says it all."""
         return {}
 
-    def turn_limit(self, task: Any, given: TaskArguments) -> int | None:
+    def turn_limit(self, task: Any, given: TaskSettings) -> int | None:
         """Agent turns of an episode on a task at most; None where nobody knows."""
         return given.max_turns or None
 
     # ---- episodes ------------------------------------------------------------------------------------------------------
 
-    def make(self, given: TaskArguments) -> gym.Env[Any, Any]:
+    def make(self, given: TaskSettings) -> gym.Env[Any, Any]:
         """The environment, by `gym.make` ("package.module:Name-v0" imports the module first).
 
         Raises:
@@ -170,7 +196,7 @@ class EnvironmentRecord:
                 )
         return env
 
-    def environments(self, config: Config, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
+    def environments(self, config: Settings, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
         """Environments over some tasks, for `rollouts.play`.
 
         Args:
@@ -201,7 +227,7 @@ class EnvironmentRecord:
         """
         raise NotImplementedError
 
-    def check_tiny(self, given: TaskArguments) -> None:
+    def check_tiny(self, given: TaskSettings) -> None:
         """Refuse the tiny model where the record has no demonstrations for it.
 
         Raises:
@@ -213,16 +239,21 @@ class EnvironmentRecord:
                 "or a pretrained chat model by `--model`."
             )
 
-    def capabilities(self, config: Config) -> frozenset[str]:
+    def capabilities(self, config: Settings) -> frozenset[str]:
         """What the environment can do, of `CAPABILITY_NAMES`."""
         with closing(self.make(config.task)) as env:
-            return frozenset(name for name, attribute in CAPABILITIES.items() if hasattr(env.unwrapped, attribute))
+            bare = env.unwrapped
+            return frozenset(
+                name
+                for name, attribute in CAPABILITIES.items()
+                if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
+            )
 
-    def has_exact_advantage(self, config: Config) -> bool:
+    def has_exact_advantage(self, config: Settings) -> bool:
         """Whether the exact advantage of a turn is known for these tasks."""
         return False
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Settings) -> None:
         """Refuse what no run could work with.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -14,13 +15,14 @@ from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.acts import Acts, DiscreteActs
-from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord
+from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.setting_checks import require_file
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config import Config, TaskArguments
     from sweetrl_agent.trajectory import Trajectory
 
+#: Arguments of an environment that settings of their own stand for.
+_GIVEN = frozenset(("tasks", "simulator", "sandbox", "max_turns", "on_error", "render_mode"))
 #: Processes that grade answers, or browsers, beside the agent.
 SANDBOX_WORKERS = 2
 
@@ -37,7 +39,7 @@ class ColBenchRecord(EnvironmentRecord):
     max_token_length: ClassVar[int] = 96
     has_sandbox: ClassVar[bool] = True
 
-    def check_tiny(self, given: TaskArguments) -> None:
+    def check_tiny(self, given: TaskSettings) -> None:
         """Only the embedded tasks have demonstrations.
 
         Raises:
@@ -50,7 +52,7 @@ class ColBenchRecord(EnvironmentRecord):
                 "give a pretrained chat model with `--model`."
             )
 
-    def load_tasks(self, source: str, given: TaskArguments) -> tuple[Task, ...]:
+    def load_tasks(self, source: str, given: TaskSettings) -> tuple[Task, ...]:
         """See `EnvironmentRecord`; the environment knows the names, their slices included."""
         on_error: OnError = given.on_error  # type: ignore[assignment]
         tasks = self.env.load_tasks(source, on_error)
@@ -60,11 +62,11 @@ class ColBenchRecord(EnvironmentRecord):
         """The task as ColBench's row."""
         return row_from_task(task)
 
-    def turn_limit(self, task: Task, given: TaskArguments) -> int:
+    def turn_limit(self, task: Task, given: TaskSettings) -> int:
         """See `EnvironmentRecord`."""
         return turn_limit(task, given.max_turns)
 
-    def environments(self, config: Config, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
+    def environments(self, config: Settings, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """See `EnvironmentRecord`."""
         return ColBenchVectorEnv(
             num_envs=num_envs,
@@ -86,17 +88,20 @@ class ColBenchRecord(EnvironmentRecord):
             "wishes_heard": _wishes_heard(task, said),
         }
 
-    def capabilities(self, config: Config) -> frozenset[str]:
+    def capabilities(self, config: Settings) -> frozenset[str]:
         """See `EnvironmentRecord`; known of the class, without making one."""
         return frozenset({name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)} | {"acts"})
 
-    def check(self, config: Config) -> None:
-        """Build the human and close it again.
+    def check(self, config: Settings) -> None:
+        """Build the human and close it again, and look for the environment's other arguments.
 
         Raises:
-            ValueError: If its name or its arguments are wrong.
-            ImportError: If its package is missing.
+            ValueError: If a name or an argument is wrong.
+            ImportError: If the human's package is missing.
         """
+        known = set(inspect.signature(self.env).parameters) - _GIVEN
+        if unknown := sorted(set(config.task.keyword_arguments()) - known):
+            raise ValueError(f"`env_kwargs` of {config.task.env} may hold {sorted(known)}, got {unknown}.")
         try:
             with closing(self.make_simulator(config.task.simulator_spec())):
                 pass
@@ -108,15 +113,15 @@ class ColBenchRecord(EnvironmentRecord):
         """The simulated human from what was asked for, as the environment would build it."""
 
     @abstractmethod
-    def acts(self, config: Config) -> Acts:
+    def acts(self, config: Settings) -> Acts:
         """The discrete actions that an agent which is no language model chooses from."""
 
-    def acts_arguments(self, config: Config, stack: ExitStack) -> dict[str, Any]:
+    def acts_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
         """Arguments of the environment as such an agent trains in it; what is to be closed is put on the stack."""
         return {"sandbox": config.task.sandbox}
 
     @contextmanager
-    def acts_environments(self, config: Config, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActs]]:
+    def acts_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActs]]:
         """Environments of discrete actions over some tasks, which share what grades; closed at the end."""
         with ExitStack() as stack:
             arguments = self.acts_arguments(config, stack)

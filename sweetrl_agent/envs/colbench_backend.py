@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
@@ -12,11 +12,8 @@ from colbench_gym.tasks import Task
 from colbench_gym.tasks.embedded import dial_of_source, with_dial
 from colbench_gym.wrappers.acts import Acts
 from colbench_gym.wrappers.question_acts import QuestionActs
-from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.core.environment import Demonstrations, Settings
 from sweetrl_agent.envs.colbench import ColBenchRecord
-
-if TYPE_CHECKING:
-    from sweetrl_agent.config import Config
 
 
 class BackendRecord(ColBenchRecord):
@@ -41,7 +38,7 @@ class BackendRecord(ColBenchRecord):
 
         return demonstrations(tasks, make("scripted"), count, seed)
 
-    def has_exact_advantage(self, config: Config) -> bool:
+    def has_exact_advantage(self, config: Settings) -> bool:
         """Only of the embedded tasks."""
         return config.task.tasks.startswith("embedded:")
 
@@ -49,6 +46,6 @@ class BackendRecord(ColBenchRecord):
         """See `ColBenchRecord`."""
         return make(spec)
 
-    def acts(self, config: Config) -> Acts:
+    def acts(self, config: Settings) -> Acts:
         """Questions about the topics of the dial, and an answer of what was heard."""
         return QuestionActs(dial_of_source(config.task.tasks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
@@ -14,11 +14,8 @@ from colbench_gym.wrappers.acts import Acts
 from colbench_gym.wrappers.slot_acts import SlotActs
 from sandboxes.browser import Browser, LayoutBrowser
 from sandboxes.pages.cache import RenderingCache
-from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.core.environment import Demonstrations, Settings
 from sweetrl_agent.envs.colbench import ColBenchRecord
-
-if TYPE_CHECKING:
-    from sweetrl_agent.config import Config
 
 
 class FrontendRecord(ColBenchRecord):
@@ -45,10 +42,10 @@ class FrontendRecord(ColBenchRecord):
         """See `ColBenchRecord`."""
         return make_designer(spec, Browser(), has_edits=False)
 
-    def acts(self, config: Config) -> Acts:
+    def acts(self, config: Settings) -> Acts:
         """Values of the slots of a page."""
         return SlotActs()
 
-    def acts_arguments(self, config: Config, stack: ExitStack) -> dict[str, Any]:
+    def acts_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
         """Pages of slots are our own, and nobody looks at their pictures."""
         return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}

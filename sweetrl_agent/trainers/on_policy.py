@@ -35,7 +35,7 @@ SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
 class OnPolicyConfig:
     """How much is played and how far a step goes; a subclass adds what its algorithm has besides."""
 
-    learning_rate: float = setting(1e-4, "AdamW's.")
+    learning_rate: float = setting(3e-4, "AdamW's.")
     iterations: int = setting(30, "Times that episodes are played and learnt from.", least=1)
     tasks: int = setting(15, "Tasks of an iteration; by default as many episodes in all as `collect` plays.", least=1)
     group: int = setting(4, "Episodes of each.", least=1)

@@ -36,7 +36,22 @@ def test_an_example_trains(example, tmp_path, monkeypatch):
 
 def test_sweet_takes_the_hidden_number_where_dialogues_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--algorithm", "sweet", "--num_tasks", "20", "--num_states", "10", "--num_candidates", "4", "--output", "run"]
+    given = [
+        "--algorithm",
+        "sweet",
+        "--imitation_dialogues",
+        "600",
+        "--imitation_epochs",
+        "2",
+        "--num_tasks",
+        "20",
+        "--num_states",
+        "10",
+        "--num_candidates",
+        "4",
+        "--output",
+        "run",
+    ]
     assert own_environment.main([*SHORT, *given]) == 0
     rows = [json.loads(line) for line in (tmp_path / "run" / "outcome_pairs.jsonl").read_text().splitlines()]
     assert rows and all(row["hidden"].startswith("The number is ") for row in rows)

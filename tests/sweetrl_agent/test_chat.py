@@ -67,7 +67,8 @@ def test_a_system_message_is_never_scored(tiny_tokenizer):
 
 def test_hint_and_system_message():
     assert hint_message("") == [] == system_message("")
-    assert hint_message("x") == [{"role": "system", "content": HINT.format(what="function", hidden="x")}]
+    for what, hidden in (("function", "def f(x): ..."), ("page", "<h1>x</h1>"), ("answer", "the word")):
+        assert hint_message(hidden) == [{"role": "system", "content": HINT.format(what=what, hidden=hidden)}]
 
 
 @pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])

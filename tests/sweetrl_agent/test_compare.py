@@ -270,7 +270,10 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
     asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--workers", workers]
     assert compare.main([*_arguments(folder), *asked]) == 2
     said = capsys.readouterr().err
-    assert "error: 1 of 2 seeds could not be done" in said and "seed 0: No task has a trajectory that passes" in said
+    assert (
+        "error: 1 of 2 seeds could not be done" in said
+        and "seed 0: No task has two trajectories of different tests_passed" in said
+    )
     assert "evaluate rft" in json.loads((folder / "seed_1" / "seconds.json").read_text())
     assert not (folder / "results.json").exists()
 

@@ -74,10 +74,11 @@ def seen(monkeypatch):
     def saw(name, run, **_):
         rows.append((name, run.config.critic.critic_epochs))
 
-    for name in COMPARED:
+    for name in ALGORITHMS:
         recorded = {stage: partial(saw, stage) for stage in ALGORITHMS[name].stages}
-        monkeypatch.setattr(type(ALGORITHMS[name]), "stages", property(lambda own: own.recorded), raising=False)
         monkeypatch.setattr(ALGORITHMS[name], "recorded", recorded, raising=False)
+    for kind in {type(ALGORITHMS[name]) for name in COMPARED}:
+        monkeypatch.setattr(kind, "stages", property(lambda own: own.recorded))
     for name in ("imitate", "collect", "pairs"):
         monkeypatch.setitem(STAGES, name, replace(STAGES[name], work=partial(saw, "shared")))
     monkeypatch.setattr(compare, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))

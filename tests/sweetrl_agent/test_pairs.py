@@ -16,7 +16,7 @@ def _trajectory(task, episode, tests_passed):
         {"outcome": "void"} if tests_passed is None else {"outcome": "answered", "tests_passed": tests_passed, "success": 0}
     )
     messages = [{"role": "user", "content": task}, {"role": "assistant", "content": f"{task} {episode}"}]
-    return Trajectory(task, episode, messages, [], metrics, 0.0, {"ground_truth": f"reference of {task}"})
+    return Trajectory(task, episode, messages, [], metrics, 0.0, f"reference of {task}")
 
 
 def _pairs(scores, min_best=1.0):

@@ -25,7 +25,18 @@ SETTINGS = {
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 3,
     "critic_epochs": 1, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
-TRAJECTORY = ["schema", "task_id", "episode", "task", "dialogue_history", "answer", "reward", "metrics", "turns"]
+TRAJECTORY = [
+    "schema",
+    "task_id",
+    "episode",
+    "task",
+    "hidden_information",
+    "dialogue_history",
+    "answer",
+    "reward",
+    "metrics",
+    "turns",
+]
 
 
 def _arguments(folder, **changes):

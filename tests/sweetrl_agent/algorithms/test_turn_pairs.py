@@ -20,9 +20,7 @@ def pairs_of(make_run):
         run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5)
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
-        trajectory = Trajectory(
-            task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, {"ground_truth": "?"}
-        )
+        trajectory = Trajectory(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
         address = {"task_id": task.id, "episode": 0, "turn": 1}
         write_rows(run.path("trajectories.jsonl"), [trajectory.to_row()])
         write_rows(run.path("candidates.jsonl"), [{**address, "texts": texts, "num_tokens": [1] * len(texts)}])

@@ -12,9 +12,9 @@ import pytest
 from sweetrl_agent import Algorithm, compare, run_train, train
 from sweetrl_agent.algorithms import registry
 from sweetrl_agent.algorithms.grpo import GRPO
-from sweetrl_agent.config import Config
+from sweetrl_agent.config import Config, first_stage
 from sweetrl_agent.core.algorithm import START, setting
-from sweetrl_agent.pipeline import STAGES, first_stage, stages_of
+from sweetrl_agent.pipeline import STAGES, stages_of
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,9 @@ def test_an_episode_is_cut_at_the_limit_of_turns():
 def test_a_world_that_fails_voids_the_episode_and_stops_the_stage_where_it_goes_on():
     (void,) = played(Says("fail"), [Episode("0")])
     assert void.is_void and void.metrics == {"outcome": "void", "turns": 1}
+    envs = EnvironmentRecord().environments(config(), EnvironmentRecord().load_tasks("seeds:0-9", config().task), 10)
     with pytest.raises(WorldDownError, match="the server is away"):
-        played(Says("fail"), [Episode(str(task)) for task in range(10)])
+        next(play(Says("fail"), envs, [Episode(str(task)) for task in range(10)], 0, "test"))
 
 
 def test_hidden_information_is_the_environments_and_is_stored_with_the_episode():

@@ -33,8 +33,9 @@ def run(make_run):
     for task in run.train[:NUM_TASKS]:
         useful, useless = _questions(task)
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": useless[0]}]
-        row = {"ground_truth": task.hidden.reference}
-        trajectories.append(Trajectory(task.id, 0, messages, [Turn(useless[0])], {"outcome": "answered"}, 0.0, row).to_row())
+        trajectories.append(
+            Trajectory(task.id, 0, messages, [Turn(useless[0])], {"outcome": "answered"}, 0.0, task.hidden.reference).to_row()
+        )
         texts = [*useful, *useless, useless[0], f"I WANT TO ANSWER:\n{task.hidden.reference}"]
         candidates.append({"task_id": task.id, "episode": 0, "turn": 1, "texts": texts, "num_tokens": [1] * len(texts)})
     write_rows(run.path("trajectories.jsonl"), trajectories)

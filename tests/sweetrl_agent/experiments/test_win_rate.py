@@ -17,7 +17,7 @@ def _row(agent, task, grade, split="test", outcome="wrong"):
 def _run(folder, seed, rows):
     folder.mkdir()
     write_rows(folder / "evaluation.jsonl", rows)
-    return SimpleNamespace(seed=seed, path=folder.joinpath, world=SimpleNamespace(grade="similarity"))
+    return SimpleNamespace(seed=seed, path=folder.joinpath, record=SimpleNamespace(metric="similarity"))
 
 
 def test_wins_ties_and_losses_are_counted_on_the_tasks_of_both(tmp_path):
