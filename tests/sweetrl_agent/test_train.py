@@ -227,8 +227,8 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     write_rows(folder / "trajectories.jsonl", rows)
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
-        "error: No task has a trajectory that passes 0% of its tests and a worse one (the best passes 0%), so there is nothing to "
-        "learn from. Start another run with more tasks, more imitation, or a better model.\n"
+        "error: No task has two trajectories of different tests_passed, so there is nothing to learn from. Start another run with more tasks, "
+        "more trajectories of each, more imitation, or a better model.\n"
     )
 
 
