@@ -20,7 +20,7 @@ import numpy as np
 
 from colbench_gym.tasks import Task
 from colbench_gym.wrappers.acts import DiscreteActs
-from sweetrl_agent.algorithms import acts
+from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.compare import parse
 from sweetrl_agent.files import read_rows, write_json
 from sweetrl_agent.policies.acts import ActsPolicy
@@ -70,8 +70,9 @@ def grade(info: dict[str, Any]) -> float:
 
 def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
     """Every agent's grades on the test tasks."""
-    with run.record.acts_environments(run.config, run.test, 1) as (env,):
-        agents = {"random_acts": acts.load_random(run), **{name: acts.load(run, name) for name in LEARNERS}}
+    record: Any = run.record
+    with record.acts_environments(run.config, run.test, 1) as (env,):
+        agents: dict[str, Any] = {name: ALGORITHMS[name].load(run) for name in ("random_acts", *LEARNERS)}
         for name, policy in agents.items():
             yield name, [play(policy, env, task, derive_seed(run.seed, "acts", task.id)) for task in run.test]
         env.reset(seed=0)
@@ -86,7 +87,7 @@ def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:
     for name in LEARNERS:
         if not run.is_done(name):
             with run.stage(name):
-                acts.train(run, name)
+                ALGORITHMS[name].train(run)
             print(f"seed {seed}: {name} learnt in {run.seconds[name]:.0f} s", flush=True)
     path = run.path("grades.json")
     if not path.exists():
