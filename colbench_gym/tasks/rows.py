@@ -76,7 +76,8 @@ def read_rows(
             try:
                 row = json.loads(line.decode("utf-8"))
                 problem = "" if isinstance(row, dict) else "a JSON object"
-                if _is_deeper([row], MAX_DEPTH, _inner_values):
+                may_be_deep = line.count(b"{") + line.count(b"[") >= MAX_DEPTH - 2
+                if may_be_deep and _is_deeper([row], MAX_DEPTH, _inner_values):
                     row, problem = line[:_MAX_SHOWN], f"JSON nested at most {MAX_DEPTH} deep"
             except (ValueError, RecursionError) as error:
                 row, problem = line.strip(), f"a JSON object ({error})"
@@ -151,7 +152,7 @@ class _Fields:
     def check_text(self, field: str, value: str, most: int = MAX_TEXT_CHARS) -> None:
         if len(value) > most:
             raise RowError(self.path, self.line, self.prefix + field, f"at most {most} characters", value[:_MAX_SHOWN])
-        if _SURROGATE.search(value):
+        if not value.isascii() and _SURROGATE.search(value):
             raise RowError(self.path, self.line, self.prefix + field, "text without half surrogate pairs", value)
 
 
@@ -254,9 +255,11 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
         tree = parse_source(source, mode)
     except PARSE_ERRORS as error:
         raise RowError(fields.path, fields.line, name, f"Python source that compiles ({error})", source) from None
-    if _is_deeper([tree], MAX_DEPTH, ast.iter_child_nodes):
+    if len(source) >= MAX_DEPTH - 10 and _is_deeper(
+        [tree], MAX_DEPTH, ast.iter_child_nodes
+    ):  # a level takes a character or more
         raise RowError(fields.path, fields.line, name, f"Python source nested at most {MAX_DEPTH} deep", source)
-    if any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
+    if len(source) >= MAX_BITS // 4 and any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
         raise RowError(fields.path, fields.line, name, f"integers of at most {MAX_BITS} bits", source)
     return tree
 
