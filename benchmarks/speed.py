@@ -42,8 +42,8 @@ from colbench_gym.tasks import Task, load_tasks
 from sweetrl_agent.chat import hint_message
 from sweetrl_agent.config import ModelArguments
 from sweetrl_agent.critics.advantage import candidate_log_probs
+from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.files import write_json
-from sweetrl_agent.imitation import demonstrations
 from sweetrl_agent.models import load_model, load_policy, load_tokenizer
 from sweetrl_agent.policies.transformers import TransformersPolicy
 from sweetrl_agent.rollouts import episodes_of, play

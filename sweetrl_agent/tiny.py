@@ -1,7 +1,7 @@
 """A tiny Llama with a tokenizer of its own, made for the embedded tasks.
 
 It stands in where no pretrained model can be had: a few million parameters, taught to converse by imitation
-(`sweetrl_agent.imitation`) before reinforcement learning begins.
+(`sweetrl_agent.envs.backend_demonstrations`) before reinforcement learning begins.
 """
 
 from __future__ import annotations

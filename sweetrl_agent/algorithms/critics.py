@@ -27,7 +27,7 @@ from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.oracle import Advantages, Oracle
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
-from sweetrl_agent.exact_credit import marginal_advantages, task_advantages
+from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.files import iter_rows, read_rows
 from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.run import Run

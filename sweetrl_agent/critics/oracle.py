@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
 from sweetrl_agent.chat import Messages
-from sweetrl_agent.exact_credit import task_advantages
+from sweetrl_agent.envs.backend_exact_credit import task_advantages
 
 Advantages = Callable[[Task, Messages, Sequence[str], UnitTests, int], list[float]]
 
 
 class Oracle:
-    """Ranks by `exact_credit`. It knows the tasks; the hidden information is how it finds the one that is meant.
+    """Ranks by `envs.backend_exact_credit`. It knows the tasks; the hidden information is how it finds the one that is meant.
 
     Args:
         tasks: Embedded tasks.

@@ -34,7 +34,7 @@ class BackendRecord(ColBenchRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.imitation import demonstrations
+        from sweetrl_agent.envs.backend_demonstrations import demonstrations
 
         return demonstrations(tasks, make("scripted"), count, seed)
 

@@ -34,7 +34,7 @@ class FrontendRecord(ColBenchRecord):
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
-        from sweetrl_agent.imitation_pages import demonstrations
+        from sweetrl_agent.envs.frontend_demonstrations import demonstrations
 
         return demonstrations(tasks, count, seed)
 

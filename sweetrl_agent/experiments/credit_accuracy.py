@@ -1,4 +1,4 @@
-"""How well critics credit turns: against the exact advantage (`exact_credit`), apart from all optimisation of an agent.
+"""How well critics credit turns: against the exact advantage (`envs.backend_exact_credit`), apart from all optimisation of an agent.
 
 The start plays held-out tasks; at every turn candidates are sampled from it, and every critic of a run scores the same ones. Two
 numbers a task: Spearman's rank correlation of credit and exact advantage over all candidates of all its turns, and the fraction of

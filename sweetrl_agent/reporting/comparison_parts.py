@@ -222,7 +222,7 @@ def _credit(results: Results, titles: Names) -> Part:
         Table(("Critic", "Split", *(kind.replace("_", " ") for kind in kinds)), closer, "By kind of pair"),
     ]
     text = (
-        "Credit of the same candidates against their exact advantage (sweetrl_agent/exact_credit.py). Rank correlation: Spearman's over all "
+        "Credit of the same candidates against their exact advantage (sweetrl_agent/envs/backend_exact_credit.py). Rank correlation: Spearman's over all "
         "candidates of a task's turns, chance 0. Picks the better of two: candidates of one turn, chance 0.5. Test tasks stand in no "
         "training; unseen ones are of other families."
     )

@@ -15,8 +15,8 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent import distributed
+from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.files import read_rows, write_json, write_rows
-from sweetrl_agent.imitation import demonstrations
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "accelerate"
 SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent import collection, episode_files, evaluation, imitation, imitation_stage
+from sweetrl_agent import collection, episode_files, evaluation, imitation_stage
 from sweetrl_agent import run as run_module
 from sweetrl_agent.config import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
+from sweetrl_agent.envs import backend_demonstrations
 from sweetrl_agent.run import Run
 
 
@@ -85,7 +86,7 @@ def test_imitation_sees_all_training_tasks_and_no_others(test_tasks, size, make_
         seen.extend(tasks)
         raise Stop
 
-    monkeypatch.setattr(imitation, "demonstrations", demonstrations)
+    monkeypatch.setattr(backend_demonstrations, "demonstrations", demonstrations)
     run = make_run(test_tasks)
     with pytest.raises(Stop):
         imitation_stage.imitate(run)

@@ -11,9 +11,9 @@ from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import BUDGET
 from sweetrl_agent.algorithms.critics import open_critic
+from sweetrl_agent.envs.backend_demonstrations import Demonstrator
 from sweetrl_agent.evaluation import evaluate_agent
 from sweetrl_agent.files import read_rows
-from sweetrl_agent.imitation import Demonstrator
 from sweetrl_agent.policies.policy import Utterance
 from sweetrl_agent.train import main
 

@@ -8,7 +8,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
-from sweetrl_agent.imitation import demonstrations
+from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.imitation import ImitationTrainer, bucketed_order, imitation_dataset
 

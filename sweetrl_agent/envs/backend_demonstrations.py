@@ -28,7 +28,7 @@ from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Task
 from sweetrl_agent.chat import hint_message
-from sweetrl_agent.exact_credit import has_fixed_length
+from sweetrl_agent.envs.backend_exact_credit import has_fixed_length
 from sweetrl_agent.seeds import derive_seed
 
 #: Plain wishes that a writing exercise says beside special ones, at most.

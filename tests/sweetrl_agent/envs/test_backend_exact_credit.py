@@ -10,7 +10,7 @@ import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import family_of, make_task
-from sweetrl_agent.exact_credit import STOP, has_fixed_length, marginal_advantages, task_advantages, value
+from sweetrl_agent.envs.backend_exact_credit import STOP, has_fixed_length, marginal_advantages, task_advantages, value
 
 REPLY = {"role": "user", "content": "I have no preference."}
 
