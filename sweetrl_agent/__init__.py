@@ -27,6 +27,10 @@ _WHERE = {
 }  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

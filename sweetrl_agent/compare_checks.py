@@ -80,8 +80,11 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
     from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
+    from sweetrl_agent.config import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
+    if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
+        given.credit_tasks = 0  # nobody asked for it, and none of them has a critic
     for name in given.critics:
         if name not in CRITICS:
             raise ValueError(f"`critics` must be of {tuple(CRITICS)}, got {name!r}.")

@@ -14,6 +14,7 @@ from sweetrl_agent.evaluation import links, read_evaluation
 from sweetrl_agent.experiments import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.files import Row
 from sweetrl_agent.ledger import ledger
+from sweetrl_agent.reporting.figures import SHARES, measure
 from sweetrl_agent.run import Run, versions
 from sweetrl_agent.statistics import (
     Components,
@@ -82,11 +83,11 @@ def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dic
                 "by_seed": [_round(x) for x in success.mean(axis=1)],
                 "ci95": {
                     "success": _interval(score_interval(success)),
-                    grade: _interval(score_interval(graded)),
+                    grade: _metric_interval(grade, score_interval(graded)),
                 },
                 "ci95_agents": {
                     "success": _interval(score_interval(success, agents_interval)),
-                    grade: _interval(score_interval(graded, agents_interval)),
+                    grade: _metric_interval(grade, score_interval(graded, agents_interval)),
                 },
                 "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
             }
@@ -132,7 +133,7 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
             low, high = score["ci95"]["success"]
             lines.append(
                 f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
-                f"{f'{low:.1%} to {high:.1%}':>17} {score[grade]:13.1%}"
+                f"{f'{low:.1%} to {high:.1%}':>17} {measure(grade, score[grade]):>13}"
             )
     lines.append(
         f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
@@ -205,6 +206,10 @@ def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
 
 def _round(value: Any) -> float:
     return round(float(value), 4)
+
+
+def _metric_interval(name: str, interval: tuple[float, float]) -> list[float]:
+    return _interval(interval) if name in SHARES else [_round(bound) for bound in interval]
 
 
 def _interval(interval: tuple[float, float], low: float = 0.0) -> list[float]:

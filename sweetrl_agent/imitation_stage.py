@@ -26,7 +26,9 @@ def demonstrations(run: Run) -> Demonstrations:
     """
     count, file = run.config.imitation.imitation_dialogues, run.config.task.demonstrations
     if not file:
-        return run.record.demonstrations(run.train, count, run.seed)
+        own: Any = run.record.demonstrations(run.train, count, run.seed)
+        where = f"The demonstrations of {run.config.task.env}"
+        return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
     found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
     if not found:
         raise ColBenchError(f"`demonstrations` {file!r} holds no dialogue.")

@@ -11,6 +11,7 @@ from sweetrl_agent.experiments.credit_accuracy import hint_reading
 from sweetrl_agent.files import Row, append_rows, read_object, read_rows, write_json
 from sweetrl_agent.pictures import keep_pictures
 from sweetrl_agent.report import write_report
+from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.run import Run
 
 AGENTS = ("start", "result")
@@ -64,10 +65,12 @@ def table(results: dict[str, Any]) -> str:
             if not score["n"]:
                 lines.append(f"{agent:8} {split:8} {0:5} {score['void']:5}   every episode was void")
                 continue
-            success, graded = (f"{low:.1%} to {high:.1%}" for low, high in (score["ci95"]["success"], score["ci95"][grade]))
+            success, graded = (
+                " to ".join(measure(name, bound) for bound in score["ci95"][name]) for name in ("success", grade)
+            )
             lines.append(
                 f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
-                f"{score[grade]:13.1%} {graded:>17} {score['turns']:6.1f}"
+                f"{measure(grade, score[grade]):>13} {graded:>17} {score['turns']:6.1f}"
             )
     if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
         low, high = reading["ci95"]

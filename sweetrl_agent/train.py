@@ -59,7 +59,8 @@ def run_train(**settings: Any) -> dict[str, Any]:
     """The main job from Python: what `results.json` holds in the end.
 
     Args:
-        **settings: Those of the command line, such as `output="runs/mine", algorithm="grpo"`; a list stands for several words.
+        **settings: Those of the command line, such as `output="runs/mine", algorithm="grpo"`; a list stands for several words, a class for where
+            it is found.
 
     Raises:
         ValueError: If the job ends with an error, which it has printed.
@@ -71,7 +72,11 @@ def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, 
     """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
     words: list[str] = []
     for name, value in settings.items():
-        words += [f"--{name}", *map(str, value if isinstance(value, list | tuple) else [value])]
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [
+            f"--{name}",
+            *(f"{one.__module__}:{one.__qualname__}" if isinstance(one, type) else str(one) for one in values),
+        ]
     if status := command(words):
         raise ValueError(f"The command ended with status {status}; it has printed why.")
     from sweetrl_agent.files import read_object
@@ -141,7 +146,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
     named = parser.parse_known_args(asked)[0]
-    own_defaults = find_record(str(named.env), str(named.env_record)).defaults
+    own_defaults = find_record(str(named.env), str(named.env_record)).all_defaults()
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
@@ -264,11 +269,16 @@ def print_plan(run: Run) -> None:
         print(run.note)
     if run.record.has_sandbox:
         print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox)))
-    print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
-    print(f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}")
-    print(
-        f"actor      {config.actor.num_states or 'all'} turns x {config.actor.num_candidates} candidates, {config.actor.actor_loss}"
-    )
+    print(f"algorithm  {run.algorithm.title}: {', '.join(run.stages)}")
+    if "collect" in run.stages:
+        print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
+    if "critic" in run.stages:
+        print(
+            f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}"
+        )
+    if "actor" in run.stages:
+        states, loss = config.actor.num_states or "all", config.actor.actor_loss
+        print(f"actor      {states} turns x {config.actor.num_candidates} candidates, {loss}")
 
 
 def conclude(troubles: Sequence[str]) -> int:

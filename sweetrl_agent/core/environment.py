@@ -42,6 +42,11 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 }
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
+#: Settings whose defaults are others for an environment that is not ours.
+GENERIC_DEFAULTS: Mapping[str, Any] = {
+    "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
+    "credit_tasks": 0,
+}  # fmt: skip
 
 
 class TaskSettings(Protocol):
@@ -121,7 +126,7 @@ class EnvironmentRecord:
     Attributes:
         metric: Name of the number that tells better episodes from worse; any other than "return" is looked for in the last `info`, itself or
             its "metrics".
-        defaults: Settings whose defaults are others than the main job's.
+        defaults: Settings whose defaults are others than the main job's, and than `GENERIC_DEFAULTS`.
         waits: Its steps wait for others, such as a model server: they are played in threads.
         has_sandbox: It runs what the agent writes in a sandbox of ours.
         has_pages: Its answers are pages, which can be looked at.
@@ -130,14 +135,16 @@ class EnvironmentRecord:
     """
 
     metric: ClassVar[str] = "return"
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
-    }  # fmt: skip
+    defaults: ClassVar[Mapping[str, Any]] = {}
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
     pieces: ClassVar[str] = PIECES
     max_token_length: ClassVar[int] = 24
+
+    def all_defaults(self) -> dict[str, Any]:
+        """Settings whose defaults are others than the main job's."""
+        return {**GENERIC_DEFAULTS, **self.defaults}
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,10 @@ class ColBenchRecord(EnvironmentRecord):
     max_token_length: ClassVar[int] = 96
     has_sandbox: ClassVar[bool] = True
 
+    def all_defaults(self) -> dict[str, Any]:
+        """Those of the environment: the main job's defaults are made for ours."""
+        return dict(self.defaults)
+
     def check_tiny(self, given: TaskSettings) -> None:
         """Only the embedded tasks have demonstrations.
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweetrl_agent.reporting import paper
-from sweetrl_agent.reporting.figures import NOTHING, duration, percent, percent_interval, plain, points
+from sweetrl_agent.reporting.figures import (
+    NOTHING,
+    duration,
+    measure,
+    measure_interval,
+    percent,
+    percent_interval,
+    plain,
+    points,
+)
 from sweetrl_agent.reporting.line_chart import Line
 from sweetrl_agent.reporting.parts import Chart, Part, Table
 from sweetrl_agent.reporting.scores import grade_of, grade_title
@@ -81,8 +90,8 @@ def _score(title: str, score: Mapping[str, Any], grade: str) -> tuple[str, ...]:
         percent(score["success"]),
         percent_interval(score["ci95"]["success"]) if score["seeds"] > 1 else NOTHING,
         percent_interval(score["ci95_agents"]["success"]),
-        percent(score[grade]),
-        percent_interval(score["ci95"][grade]) if score["seeds"] > 1 else NOTHING,
+        measure(grade, score[grade]),
+        measure_interval(grade, score["ci95"][grade]) if score["seeds"] > 1 else NOTHING,
         " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
         f"{score['n']} x {score['seeds']}",
     )

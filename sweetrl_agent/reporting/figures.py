@@ -19,6 +19,10 @@ def number(value: object) -> float | None:
         return None
 
 
+#: Metrics in [0, 1]; any other is that of an environment which is not ours, such as its return.
+SHARES = ("success", "tests_passed", "similarity")
+
+
 def interval(value: object) -> Interval | None:
     """`value` as (low, high), or None for anything but two finite numbers in that order."""
     if not isinstance(value, (list, tuple)) or len(value) != 2:
@@ -35,6 +39,18 @@ def percent(fraction: float | None) -> str:
 def percent_interval(bounds: Interval | None) -> str:
     """(0.1, 0.2) as "[10.0, 20.0]", in percent."""
     return NOTHING if bounds is None else f"[{100 * bounds[0]:.1f}, {100 * bounds[1]:.1f}]"
+
+
+def measure(name: str, value: float | None) -> str:
+    """A metric: one of `SHARES` in percent, any other as it is."""
+    return percent(value) if name in SHARES else plain(value)
+
+
+def measure_interval(name: str, bounds: Interval | None) -> str:
+    """Its interval, likewise."""
+    if name in SHARES or bounds is None:
+        return percent_interval(bounds)
+    return f"[{plain(bounds[0])}, {plain(bounds[1])}]"
 
 
 def points(difference: float | None) -> str:
