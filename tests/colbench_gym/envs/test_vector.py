@@ -140,11 +140,12 @@ def test_slow_humans_reply_at_the_same_time(make_vec, humans):
 
 def test_answers_to_one_task_run_its_reference_once(make_vec, humans, sandbox, answer, total_task):
     counting = humans.Counting(sandbox)
-    envs = make_vec(8, sandbox=counting, tasks=[total_task()])
+    task = total_task()
+    envs = make_vec(8, sandbox=counting, tasks=[task])
     envs.reset(seed=0)
-    assert envs.step([answer] * 8)[1].tolist() == [1.0] * 8
-    own = [program.calls for program in counting.programs]
-    assert own.count(own[0]) <= 8 and len(own) == own.count(own[0]) + 1  # in reverse once, to see whether it gives the same
+    assert envs.step([f"{answer}\n# once more"] * 8)[1].tolist() == [1.0] * 8
+    assert [program.source for program in counting.programs].count(task.hidden.reference) == 1
+    assert len(counting.programs) <= 1 + 8
 
 
 @pytest.mark.parametrize("mode", MODES)
