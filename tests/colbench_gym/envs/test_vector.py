@@ -143,7 +143,7 @@ def test_answers_to_one_task_run_its_reference_once(make_vec, humans, sandbox, a
     task = total_task()
     envs = make_vec(8, sandbox=counting, tasks=[task])
     envs.reset(seed=0)
-    assert envs.step([f"{answer}\n# once more"] * 8)[1].tolist() == [1.0] * 8
+    assert envs.step([answer.replace("python\n", "python\nONE = 1\n")] * 8)[1].tolist() == [1.0] * 8
     assert [program.source for program in counting.programs].count(task.hidden.reference) == 1
     assert len(counting.programs) <= 1 + 8
 
