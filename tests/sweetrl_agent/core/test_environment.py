@@ -5,12 +5,16 @@ from __future__ import annotations
 import gymnasium as gym
 import pytest
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config import Config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
+from sweetrl_agent.files import write_rows
+from sweetrl_agent.imitation_stage import demonstrations
 from sweetrl_agent.policies.policy import Utterance
 from sweetrl_agent.rollouts import Episode, WorldDownError, play
+from sweetrl_agent.run import Run
 
 TEXT = gym.spaces.Text(max_length=1000, min_length=0)
 
@@ -201,3 +205,30 @@ def test_the_tiny_model_needs_dialogues():
 def test_a_record_that_is_none_is_refused(named, error):
     with pytest.raises(ValueError, match=f"^{error}"):
         find_record("Echo-v0", named)
+
+
+def test_demonstrations_come_from_a_file_or_the_record_and_are_checked(tmp_path):
+    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "bye"}]
+    file = tmp_path / "talks.jsonl"
+    write_rows(file, [{"messages": talk}, {"dialogue_history": talk}])
+    run = Run(config(model="tiny", demonstrations=str(file), output=str(tmp_path / "run")))
+    assert demonstrations(run) == [talk, talk]
+    for row in ({"messages": "x"}, {"messages": talk[:1]}, {"messages": [{"role": "nobody", "content": "x"}]}, {}):
+        write_rows(file, [{"messages": talk}, row])
+        with pytest.raises(ColBenchError, match=r"talks\.jsonl, row 2: expected "):
+            demonstrations(run)
+    write_rows(file, [])
+    with pytest.raises(ColBenchError, match="holds no dialogue"):
+        demonstrations(run)
+    own = Run(config(model="tiny", env_record=f"{__name__}:RECORD", output=str(tmp_path / "own"), imitation_dialogues=2))
+    assert [talk[0]["content"] for talk in demonstrations(own)] == ["0", "1"]
+
+
+def test_a_records_defaults_stand_beside_those_of_any_environment():
+    assert EnvironmentRecord().all_defaults()["tasks"] == "seeds:0-999"
+
+    class Short(EnvironmentRecord):
+        defaults = {"max_turns": 4, "tasks": "seeds:0-3"}
+
+    assert Short().all_defaults() == {**EnvironmentRecord().all_defaults(), "max_turns": 4, "tasks": "seeds:0-3"}
+    assert find_record("ColBench-Backend-v0").all_defaults() == {}
