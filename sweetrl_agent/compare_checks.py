@@ -79,7 +79,7 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_engine, refuse_missing, register
     from sweetrl_agent.config import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
@@ -92,6 +92,7 @@ def _check_names(given: CompareArguments, config: Config) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
+    refuse_engine(used, config.model.engine)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")

@@ -135,6 +135,18 @@ def setting_owners() -> dict[str, str]:
     return {f"{name}_{one.name}": name for name, algorithm in ALGORITHMS.items() for one in fields(algorithm.Config)}
 
 
+def refuse_engine(names: Iterable[str], engine: str) -> None:
+    """Refuse algorithms whose agent cannot be sampled by an engine.
+
+    Raises:
+        ValueError: Names both.
+    """
+    for name in names:
+        if engine not in ALGORITHMS[name].engines:
+            allowed = " or ".join(f"`--engine {one}`" for one in ALGORITHMS[name].engines)
+            raise ValueError(f"{name!r} takes {allowed}, got {engine!r}.")
+
+
 def check_settings(flat: Any) -> None:
     """Refuse settings of algorithms below their least values, or that their dataclass refuses.
 

@@ -48,6 +48,7 @@ class Algorithm:
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
         begins: Response prefix: what its agent's every message begins with.
         critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
+        engines: What may sample from its agent, of `ModelArguments.engine`.
         is_discrete: Its agent is no language model and chooses discrete dialogue actions.
     """
 
@@ -58,6 +59,7 @@ class Algorithm:
     shared: tuple[str, ...] = COLLECTED
     begins: str = ""
     critic: str = ""
+    engines: tuple[str, ...] = ("transformers", "vllm", "server")
     is_discrete: bool = False
 
     @property

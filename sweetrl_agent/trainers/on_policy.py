@@ -106,6 +106,7 @@ class OnPolicyAlgorithm(Algorithm):
 
     Config: ClassVar[type] = OnPolicyConfig
     shared = START
+    engines = ("transformers",)  # the model in training samples itself
 
     def __init__(self, config: Any = None) -> None:
         """Take the settings; None for the defaults."""

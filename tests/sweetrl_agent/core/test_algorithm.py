@@ -155,3 +155,11 @@ def test_the_stages_of_the_main_job_are_those_of_its_algorithm():
     assert list(stages_of(registry.ALGORITHMS["sweet"])) == list(STAGES)
     assert list(stages_of(GRPO())) == ["imitate", "grpo", "evaluate", "report"]
     assert list(stages_of(registry.ALGORITHMS["rft"])) == ["imitate", "collect", "pairs", "rft", "evaluate", "report"]
+
+
+def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):
+    given = {"model": "hub/name", "engine": "server", "server_urls": "http://127.0.0.1:9/v1", "output": tmp_path / "run"}
+    assert train.main(words(**given, algorithm="grpo")) == 2
+    assert capsys.readouterr().err == "error: 'grpo' takes `--engine transformers`, got 'server'.\n"
+    assert compare.main(words(**given, algorithms=["zero_shot", "turn_ppo"])) == 2
+    assert capsys.readouterr().err == "error: 'turn_ppo' takes `--engine transformers`, got 'server'.\n"
