@@ -7,7 +7,6 @@ A tiny model imitates walks that go right and down more often than not, and GRPO
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from pathlib import Path
@@ -69,17 +68,18 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; the exit status."""
+    from sweetrl_agent.files import write_rows
+    from sweetrl_agent.train import as_words
     from sweetrl_agent.train import main as train
 
     file = Path("runs/lake.jsonl")
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in demonstrations(400)))
+    write_rows(file, demonstrations(400))
     defaults = {
         "env": "examples.frozen_lake:FrozenLakeInWords-v0", "demonstrations": file, "output": "runs/lake", "algorithm": "grpo",
         "imitation_dialogues": 400, "imitation_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 1e-3, "eval_tasks": 50,
     }  # fmt: skip
-    return train([*(word for name, value in defaults.items() for word in (f"--{name}", str(value))), *arguments])
+    return train([*as_words(defaults), *arguments])
 
 
 if __name__ == "__main__":

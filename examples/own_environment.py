@@ -12,7 +12,6 @@ Any environment whose observations and actions are texts is trained so; nothing 
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sys
@@ -80,17 +79,18 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; the exit status."""
+    from sweetrl_agent.files import write_rows
+    from sweetrl_agent.train import as_words
     from sweetrl_agent.train import main as train
 
     file = Path("runs/guess.jsonl")
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in demonstrations(1_500)))
+    write_rows(file, demonstrations(1_500))
     defaults = {
         "env": "examples.own_environment:Guess-v0", "demonstrations": file, "output": "runs/guess", "algorithm": "grpo",
         "imitation_dialogues": 1_500, "imitation_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4, "eval_episodes": 2,
     }  # fmt: skip
-    return train([*(word for name, value in defaults.items() for word in (f"--{name}", str(value))), *arguments])
+    return train([*as_words(defaults), *arguments])
 
 
 if __name__ == "__main__":

@@ -68,8 +68,8 @@ def run_train(**settings: Any) -> dict[str, Any]:
     return run_command(main, settings, "runs/sweet")
 
 
-def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
+def as_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command line; see `run_train`."""
     words: list[str] = []
     for name, value in settings.items():
         values = value if isinstance(value, list | tuple) else [value]
@@ -77,7 +77,12 @@ def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, 
             f"--{name}",
             *(f"{one.__module__}:{one.__qualname__}" if isinstance(one, type) else str(one) for one in values),
         ]
-    if status := command(words):
+    return words
+
+
+def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
+    if status := command(as_words(settings)):
         raise ValueError(f"The command ended with status {status}; it has printed why.")
     from sweetrl_agent.files import read_object
 

@@ -185,7 +185,6 @@ class Look:
 
     def __init__(self, boxes: Sequence[Box], owners: Sequence[int], whole: bytes) -> None:
         self._boxes = boxes
-        self._is_text = [box.kind == "text" for box in boxes]
         marks = [
             -1 if box.kind == "block" or owner < 0 else mark_of(owner, box.kind == "text")
             for box, owner in zip(boxes, owners, strict=True)
@@ -313,10 +312,9 @@ def _painted(box: Box, after: Pixels, part: Any, step: int) -> Box | None:
 
     It is seen where a tenth of it has its colour, or it is another than what is around it.
     """
-    around = after[max(box.y - 2, 0) : box.y + box.height + 2 : step, max(box.x - 2, 0) : box.x + box.width + 2 : step].reshape(
-        -1, 3
-    )
     if box.background is None:
+        around = after[max(box.y - 2, 0) : box.y + box.height + 2 : step, max(box.x - 2, 0) : box.x + box.width + 2 : step]
+        around = around.reshape(-1, 3)
         return box if np.ptp(around, axis=0).max() >= LEAST_CONTRAST // 2 else None
     pixels = after[part].reshape(-1, 3)
     if 1 - _differ(pixels, np.array(box.background, dtype=np.uint8)).mean() >= LEAST_SHARE:

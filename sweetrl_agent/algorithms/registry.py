@@ -158,4 +158,4 @@ def check_settings(flat: Any) -> None:
             value, least = getattr(flat, f"{name}_{one.name}"), one.metadata["least"]
             if value < least:
                 raise ValueError(f"`{name}_{one.name}` must be at least {least}, got {value}.")
-        algorithm.Config(**{one.name: getattr(flat, f"{name}_{one.name}") for one in fields(algorithm.Config)})
+        algorithm.settings_in(flat)

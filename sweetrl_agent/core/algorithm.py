@@ -82,7 +82,10 @@ class Algorithm:
 
     def settings(self, run: Run) -> Any:
         """Its own settings in a run."""
-        flat = run.config.algorithms
+        return self.settings_in(run.config.algorithms)
+
+    def settings_in(self, flat: Any) -> Any:
+        """Its own among the settings of all algorithms, each of which stands there after its algorithm's name."""
         return self.Config(**{one.name: getattr(flat, f"{self.name}_{one.name}") for one in fields(self.Config)})
 
     def load(self, run: Run) -> Policy:

@@ -103,16 +103,22 @@ def test_its_settings_are_shown_checked_and_its_own_stages(capsys):
     assert config.run.algorithm == "sweet"
 
 
-def test_settings_cross_to_other_processes_with_the_class():
+def test_settings_cross_to_other_processes_with_the_class(tmp_path):
     registry.register(f"{__name__}:Nothing")
     config = Config(algorithms=registry.settings_class()(nothing_count=5))
-    code = "import pickle, sys; c = pickle.load(open(sys.argv[1], 'rb')); print(c.algorithms.nothing_count)"
     again = pickle.loads(pickle.dumps(config))
     assert again.algorithms.nothing_count == 5 and again.settings() == config.settings()
+    (tmp_path / "config").write_bytes(pickle.dumps(config))
+    code = (
+        "import pickle, sys; sys.path[:0] = sys.argv[2:]; print(pickle.load(open(sys.argv[1], 'rb')).algorithms.nothing_count)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "config", *sys.path], capture_output=True, text=True)
+    assert done.stdout == "5\n", done.stderr
+
+
+def test_the_package_loads_no_torch():
     assert (
-        code
-        and subprocess.run([sys.executable, "-c", "import sweetrl_agent, sys; assert 'torch' not in sys.modules"]).returncode
-        == 0
+        subprocess.run([sys.executable, "-c", "import sweetrl_agent, sys; assert 'torch' not in sys.modules"]).returncode == 0
     )
 
 
