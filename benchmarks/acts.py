@@ -22,11 +22,11 @@ from colbench_gym.tasks import Task
 from colbench_gym.wrappers.acts import DiscreteActs
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.compare import parse
-from sweetrl_agent.files import read_rows, write_json
-from sweetrl_agent.policies.acts import ActsPolicy
-from sweetrl_agent.run import Run
-from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.statistics import algorithm_interval, score_interval
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.data.files import read_rows, write_json
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.statistics import algorithm_interval, score_interval
+from sweetrl_agent.policies.discrete import ActsPolicy
 
 LEARNERS = ("ppo", "dqn")
 

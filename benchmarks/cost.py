@@ -23,15 +23,15 @@ import numpy as np
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
-from sweetrl_agent import collection
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.critics import SWEET
-from sweetrl_agent.chat import Messages
 from sweetrl_agent.compare import parse
-from sweetrl_agent.evaluation import record
-from sweetrl_agent.files import Row, write_json, write_rows
-from sweetrl_agent.policies.policy import Utterance
-from sweetrl_agent.run import Run
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Messages
+from sweetrl_agent.data.files import Row, write_json, write_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.evaluate import record
+from sweetrl_agent.rollouts import collection
 
 SIZES = (100, 1_000, 10_000)
 STAGES = ("collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate")

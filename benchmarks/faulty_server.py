@@ -37,13 +37,13 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task, load_tasks
-from sweetrl_agent import rollouts
-from sweetrl_agent.config import RunArguments
-from sweetrl_agent.episode_files import EpisodeFile, outcome_of
-from sweetrl_agent.files import append_rows, read_rows, write_json
-from sweetrl_agent.policies.policy import Utterance
-from sweetrl_agent.rollouts import episodes_of
-from sweetrl_agent.trajectory import Trajectory
+from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.files import append_rows, read_rows, write_json
+from sweetrl_agent.rollouts import play as rollouts
+from sweetrl_agent.rollouts.episode_files import EpisodeFile, outcome_of
+from sweetrl_agent.rollouts.play import episodes_of
 
 OUTPUT = Path(__file__).parent / "results" / "faulty_server.json"
 NUM_TASKS, NUM_ENVS, TURNS = 100, 50, 3

@@ -31,7 +31,7 @@ from colbench_gym.simulators.scripted_design import ScriptedDesigner
 from colbench_gym.tasks import Task, load_tasks
 from sandboxes.browser import Browser
 from sandboxes.pages import Page
-from sweetrl_agent.files import write_json
+from sweetrl_agent.data.files import write_json
 
 TURNS = 10
 _ALIGN = {"left": "left", "middle": "center", "right": "right"}

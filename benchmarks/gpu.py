@@ -25,10 +25,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM
 from trl import DPOConfig, DPOTrainer
 
-from sweetrl_agent.files import write_json
+from sweetrl_agent.data.files import write_json
+from sweetrl_agent.data.run import versions
+from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
-from sweetrl_agent.run import versions
-from sweetrl_agent.tiny import build_tokenizer
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 
 #: Dense bfloat16 operations a second, from the makers' data sheets; the first name that the GPU's contains counts.

@@ -92,7 +92,7 @@ def complete(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def default_of(name: str) -> Any:
     """A setting as it stands in `config.py`."""
-    from sweetrl_agent.config import Config
+    from sweetrl_agent.config.job import Config
 
     return Config().settings()[name]
 
@@ -109,9 +109,9 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
     from sweetrl_agent import compare
-    from sweetrl_agent.evaluation import summarize
-    from sweetrl_agent.files import read_rows
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.files import read_rows
+    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.evaluate import summarize
     from sweetrl_agent.train import prepare_process
 
     prepare_process()
@@ -150,7 +150,7 @@ def main() -> None:
     given = parser.parse_args()
     from sweetrl_agent import compare
     from sweetrl_agent.algorithms import sweet
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.run import Run
 
     _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
     compare.run_steps(

@@ -34,10 +34,10 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
-from sweetrl_agent.chat import Messages, encode_prompt, system_message
-from sweetrl_agent.files import Row, append_rows, write_json
-from sweetrl_agent.models import PROMPTS
-from sweetrl_agent.padding import right_padded
+from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.data.files import Row, append_rows, write_json
+from sweetrl_agent.data.padding import right_padded
+from sweetrl_agent.models.loading import PROMPTS
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 
 INSTRUCTIONS = {

@@ -39,19 +39,19 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.simulators import Simulator, make
 from colbench_gym.tasks import Task, load_tasks
-from sweetrl_agent.chat import hint_message
-from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.config.job import ModelArguments
+from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.critics.advantage import candidate_log_probs
+from sweetrl_agent.data.chat import hint_message
+from sweetrl_agent.data.files import write_json
+from sweetrl_agent.data.run import peak_memory_mib, versions
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
-from sweetrl_agent.files import write_json
-from sweetrl_agent.models import load_model, load_policy, load_tokenizer
+from sweetrl_agent.models.loading import load_model, load_policy, load_tokenizer
+from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.policies.transformers import TransformersPolicy
-from sweetrl_agent.rollouts import episodes_of, play
-from sweetrl_agent.run import peak_memory_mib, versions
-from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.tiny import build_tokenizer
+from sweetrl_agent.rollouts.play import episodes_of, play
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
-from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 Figures = dict[str, Any]
 PROMPT, CANDIDATES, CANDIDATE = 1500, 16, 100

@@ -28,7 +28,7 @@ from colbench_gym.tasks.embedded import SHAPES, make_task, written_families
 from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.families.wordings import decoys
 from colbench_gym.tasks.task import Task
-from sweetrl_agent.files import write_json
+from sweetrl_agent.data.files import write_json
 
 FOLDER = Path(__file__).parent / "questions"
 DIAL = parse_dial("topics=12&relevant=3&wishes=2&turns=6&points=2")

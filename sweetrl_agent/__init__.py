@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sweetrl_agent.compare import run_compare
     from sweetrl_agent.core.algorithm import Algorithm
+    from sweetrl_agent.core.critic import Critic
     from sweetrl_agent.core.environment import EnvironmentRecord
-    from sweetrl_agent.critics.critic import Critic
-    from sweetrl_agent.policies.policy import Policy
-    from sweetrl_agent.rollouts import play
+    from sweetrl_agent.core.policy import Policy
+    from sweetrl_agent.rollouts.play import play
     from sweetrl_agent.train import run_train
     from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 

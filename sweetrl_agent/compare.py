@@ -20,12 +20,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.compare_checks import check, own_settings
+from sweetrl_agent.evaluation.checks import check, own_settings
 from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config import CompareArguments, Config
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.config.job import CompareArguments, Config
+    from sweetrl_agent.data.run import Run
 
 Step = tuple[str, "Callable[[Run], None]"]
 
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing of the comparison, report and print it; returns the exit status."""
     prepare_process()
     from colbench_gym.errors import ColBenchError
-    from sweetrl_agent.files import locked
-    from sweetrl_agent.pipeline import STAGES
-    from sweetrl_agent.preflight import check_packages
+    from sweetrl_agent.config.pipeline import STAGES
+    from sweetrl_agent.data.files import locked
+    from sweetrl_agent.trainers.preflight import check_packages
 
     with contextlib.ExitStack() as held:
         try:
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return refuse(error)
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import titles
-    from sweetrl_agent.comparison import table
-    from sweetrl_agent.ledger import COLUMNS
+    from sweetrl_agent.evaluation.comparison import table
+    from sweetrl_agent.evaluation.costs import COLUMNS
     from sweetrl_agent.reporting.comparison import write_comparison
 
     print(table(results, titles()))
@@ -72,7 +72,7 @@ def run_compare(**settings: Any) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     """The command line and, with `--config`, a YAML file; the settings are those of the main job."""
-    from sweetrl_agent.config import CompareArguments, Config, RunArguments
+    from sweetrl_agent.config.job import CompareArguments, Config, RunArguments
 
     given, *parts = parse_parts(
         (CompareArguments, *config_parts(arguments)), arguments, "python -m sweetrl_agent.compare", __doc__
@@ -96,10 +96,10 @@ def plan(given: CompareArguments, config: Config) -> int:
         ValueError: If a folder cannot be written or holds another run, or there are fewer trajectories than `scaling` takes.
     """
     from sweetrl_agent.algorithms.registry import scaled
-    from sweetrl_agent.files import check_output
-    from sweetrl_agent.pipeline import STAGES
-    from sweetrl_agent.preflight import troubles
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.config.pipeline import STAGES
+    from sweetrl_agent.data.files import check_output
+    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     check_output(Path(config.run.output))
@@ -125,8 +125,8 @@ def plan(given: CompareArguments, config: Config) -> int:
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
     """What a comparison needs beyond a run: the models of critics, and the servers of other humans."""
-    from sweetrl_agent.experiments.simulators import simulator_spec
-    from sweetrl_agent.preflight import check_human, check_model
+    from sweetrl_agent.evaluation.simulators import simulator_spec
+    from sweetrl_agent.trainers.preflight import check_human, check_model
 
     critic, used = run.config.critic, {*given.algorithms, *given.critics}
     for name, setting, path in (
@@ -147,10 +147,10 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     """Run what is missing for every seed -> results.json of the whole comparison."""
     from colbench_gym.errors import ColBenchError
-    from sweetrl_agent.comparison import all_results
-    from sweetrl_agent.files import write_json
-    from sweetrl_agent.pictures import keep_pictures
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.files import write_json
+    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.comparison import all_results
+    from sweetrl_agent.evaluation.pictures import keep_pictures
 
     out, configs = Path(config.run.output), _seeds(given, config)
     failed = _run_in_turn(given, configs) if given.workers == 1 else _run_side_by_side(given, configs)
@@ -181,7 +181,7 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
 def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
     """Rename the files of an earlier, larger question, or one that cannot be read, before they are written anew."""
     from colbench_gym.errors import ColBenchError
-    from sweetrl_agent.files import read_object
+    from sweetrl_agent.data.files import read_object
 
     if not (out / "results.json").exists():
         return
@@ -238,7 +238,7 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
 
 
 def _run_in_process(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.processes import die_with_parent
+    from sweetrl_agent.rollouts.processes import die_with_parent
 
     die_with_parent()
     prepare_process()
@@ -256,8 +256,8 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     import torch
 
     from sweetrl_agent.algorithms.registry import scaled
-    from sweetrl_agent.experiments.scaling import scaled_run
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.scaling import scaled_run
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
@@ -278,7 +278,7 @@ def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Map
         ValueError: If one of the algorithms has begun with others, or with none.
     """
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.files import read_object, write_json
+    from sweetrl_agent.data.files import read_object, write_json
 
     path = run.path("own_settings.json")
     before = read_object(path)
@@ -305,7 +305,7 @@ def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = prin
 def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
     """What is shared, then each algorithm's own stages, with its own settings if it has any, then its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.pipeline import STAGES
+    from sweetrl_agent.config.pipeline import STAGES
 
     steps: list[Step] = []
     for name in algorithms:
@@ -328,7 +328,7 @@ def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run
     """A step that notes where there is nothing to learn: one seed of one algorithm must not end a comparison, nor be left out of it."""
 
     def step(run: Run) -> None:
-        from sweetrl_agent.collection import NothingToLearnError
+        from sweetrl_agent.rollouts.collection import NothingToLearnError
 
         try:
             function(run)
@@ -340,7 +340,7 @@ def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run
 
 def _evaluate(run: Run, name: str) -> None:
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.evaluation import evaluate_agent
+    from sweetrl_agent.evaluation.evaluate import evaluate_agent
 
     evaluate_agent(run, name, ALGORITHMS[name].loader(run))
 
@@ -348,9 +348,9 @@ def _evaluate(run: Run, name: str) -> None:
 def experiment_steps(given: CompareArguments) -> list[Step]:
     """What is measured of critics and agents beyond success. A step's name says what was asked for: asked otherwise, it is another."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.experiments import best_of_n, credit_accuracy, simulators
-    from sweetrl_agent.outcome import score_dialogues
-    from sweetrl_agent.pipeline import STAGES
+    from sweetrl_agent.config.pipeline import STAGES
+    from sweetrl_agent.evaluation import best_of_n, credit_accuracy, simulators
+    from sweetrl_agent.evaluation.outcome import score_dialogues
 
     steps: list[Step] = []
     own = own_settings(given)

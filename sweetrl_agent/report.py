@@ -14,7 +14,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweetrl_agent.files import refuse_links_out, write_text
+from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data

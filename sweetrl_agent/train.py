@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.processes import yield_idle_threads
+from sweetrl_agent.rollouts.processes import yield_idle_threads
 
 if TYPE_CHECKING:
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.run import Run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             config = parse(arguments)
             from sweetrl_agent.algorithms.registry import refuse_missing, register
-            from sweetrl_agent.distributed import is_first
-            from sweetrl_agent.files import locked
-            from sweetrl_agent.preflight import check_packages
-            from sweetrl_agent.run import Run
+            from sweetrl_agent.data.distributed import is_first
+            from sweetrl_agent.data.files import locked
+            from sweetrl_agent.data.run import Run
+            from sweetrl_agent.trainers.preflight import check_packages
 
             if config.run.dry_run:
                 return dry_run(config)
@@ -84,7 +84,7 @@ def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, 
     """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
     if status := command(as_words(settings)):
         raise ValueError(f"The command ended with status {status}; it has printed why.")
-    from sweetrl_agent.files import read_object
+    from sweetrl_agent.data.files import read_object
 
     return read_object(Path(settings.get("output", output)) / "results.json")
 
@@ -101,7 +101,7 @@ def prepare_process() -> None:
 
 def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
-    from sweetrl_agent.config import Config
+    from sweetrl_agent.config.job import Config
 
     return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
 
@@ -115,7 +115,7 @@ def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
     import argparse
 
     from sweetrl_agent.algorithms.registry import register
-    from sweetrl_agent.config import Config
+    from sweetrl_agent.config.job import Config
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algorithm")
@@ -162,7 +162,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
 def _read_settings(path: str | None) -> dict[str, Any]:
     import yaml
 
-    from sweetrl_agent.setting_checks import LARGEST
+    from sweetrl_agent.core.checks import LARGEST
 
     if path is None:
         return {}
@@ -218,7 +218,7 @@ def run_stages(run: Run, wanted: str) -> None:
     import torch
 
     import sandboxes
-    from sweetrl_agent.distributed import is_first, num_processes
+    from sweetrl_agent.data.distributed import is_first, num_processes
 
     say = print if is_first() else (lambda _: None)
     if run.record.has_sandbox:
@@ -244,9 +244,9 @@ def dry_run(config: Any) -> int:
     What it cannot see is said in `preflight`.
     """
     from sweetrl_agent.algorithms.registry import refuse_missing, register
-    from sweetrl_agent.files import check_output
-    from sweetrl_agent.preflight import troubles
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.files import check_output
+    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     config.record.check(config)

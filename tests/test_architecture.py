@@ -37,8 +37,8 @@ ALLOWED_RANDOM = {
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
 SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
 STILL_KNOW_COLBENCH = {
-    "algorithms.critics", "algorithms.registry", "critics.judge", "critics.oracle", "critics.vision", "evaluation", "experiments.credit_accuracy",
-    "experiments.dials", "experiments.simulators", "pictures", "policies.acts", "preflight", "statistics", "trajectory",
+    "algorithms.critics", "algorithms.registry", "critics.judge", "critics.oracle", "critics.vision", "evaluation.evaluate", "evaluation.credit_accuracy",
+    "evaluation.dials", "evaluation.simulators", "evaluation.pictures", "policies.discrete", "trainers.preflight", "evaluation.statistics", "core.episode",
 }  # fmt: skip
 #: The modules that need the docker package, which is an extra.
 DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colbench_gym.tasks import load_tasks
-from sweetrl_agent.config import Config
+from sweetrl_agent.config.job import Config
 
 PATH = Path(__file__).resolve().parents[1] / "benchmarks" / "search.py"
 

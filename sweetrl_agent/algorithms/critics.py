@@ -19,22 +19,22 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArg
 import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
 from sandboxes.browser import make_browser
-from sweetrl_agent.collection import iter_trajectories
-from sweetrl_agent.credit import SUM
+from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.critics.advantage import AdvantageCritic
-from sweetrl_agent.critics.critic import Critic
+from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.oracle import Advantages, Oracle
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
+from sweetrl_agent.data.files import iter_rows, read_rows
+from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
-from sweetrl_agent.files import iter_rows, read_rows
-from sweetrl_agent.models import adapted, load_model, load_tokenizer, system_prompt
-from sweetrl_agent.run import Run
+from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
+from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
-from sweetrl_agent.trainers.on_disk import on_disk
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 SWEET = "sweet"

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.core.algorithm import setting
+from sweetrl_agent.core.episode import Trajectory
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
-from sweetrl_agent.trajectory import Trajectory
 
 
 def standardized(returns: Sequence[float]) -> list[float]:

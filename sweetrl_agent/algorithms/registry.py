@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from colbench_gym.scoring.answer import ANSWER_MARKER
-from sweetrl_agent.algorithms.acts import DQN, PPO, RandomActs
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET
+from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActs
 from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
 from sweetrl_agent.algorithms.reinforce import Reinforce

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweetrl_agent.core.algorithm import setting
+from sweetrl_agent.core.episode import Trajectory
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
-from sweetrl_agent.trajectory import Trajectory
 
 
 def leave_one_out(returns: Sequence[float]) -> list[float]:

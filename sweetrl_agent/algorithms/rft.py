@@ -16,14 +16,14 @@ from typing import Any
 from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
-from sweetrl_agent.chat import system_message
-from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.core.algorithm import Algorithm, setting
-from sweetrl_agent.models import load_model, load_tokenizer, lora_config, system_prompt
-from sweetrl_agent.run import Run
-from sweetrl_agent.trainers.imitation import imitation_dataset
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.data.chat import system_message
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt
+from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trajectory import Trajectory
+from sweetrl_agent.trainers.sft import imitation_dataset
 
 
 @dataclass(frozen=True)

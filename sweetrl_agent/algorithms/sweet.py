@@ -27,20 +27,20 @@ from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
-from sweetrl_agent.chat import system_message
-from sweetrl_agent.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.core.algorithm import Algorithm
-from sweetrl_agent.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
-from sweetrl_agent.models import load_policy, load_tokenizer, start_model, system_prompt
-from sweetrl_agent.pairs import turn_pairs
-from sweetrl_agent.policies.policy import sample_each
-from sweetrl_agent.run import Run
-from sweetrl_agent.seeds import derive_seed
-from sweetrl_agent.trainers.on_disk import on_disk
-from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.policy import sample_each
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.data.chat import system_message
+from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
+from sweetrl_agent.data.pairs import turn_pairs
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.loading import load_policy, load_tokenizer, start_model, system_prompt
+from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
+from sweetrl_agent.rollouts.workers import Opens, in_order
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trajectory import Trajectory
-from sweetrl_agent.workers import Opens, in_order
+from sweetrl_agent.trainers.trl.on_disk import on_disk
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 Item = TypeVar("Item")
 State = tuple[Trajectory, int]

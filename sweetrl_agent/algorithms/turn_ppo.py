@@ -24,8 +24,8 @@ from torch import Tensor
 
 from sweetrl_agent.algorithms.grpo import standardized
 from sweetrl_agent.core.algorithm import setting
+from sweetrl_agent.core.episode import Trajectory
 from sweetrl_agent.trainers.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
-from sweetrl_agent.trajectory import Trajectory
 
 
 def turn_rewards(episode: Trajectory) -> list[float]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sweetrl_agent.models import load_policy
+from sweetrl_agent.models.loading import load_policy
 
 if TYPE_CHECKING:
-    from sweetrl_agent.policies.policy import Policy
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.core.policy import Policy
+    from sweetrl_agent.data.run import Run
 
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")

@@ -21,10 +21,10 @@ import gymnasium as gym
 
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.named import find_beside
-from sweetrl_agent.tiny import PIECES
+from sweetrl_agent.models.tiny import PIECES
 
 if TYPE_CHECKING:
-    from sweetrl_agent.trajectory import Trajectory
+    from sweetrl_agent.core.episode import Trajectory
 
 Demonstrations = list[list[dict[str, str]]]
 #: Capability that an algorithm may require -> attribute of an environment that has it.

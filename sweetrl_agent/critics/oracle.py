@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
-from sweetrl_agent.chat import Messages
+from sweetrl_agent.data.chat import Messages
 from sweetrl_agent.envs.backend_exact_credit import task_advantages
 
 Advantages = Callable[[Task, Messages, Sequence[str], UnitTests, int], list[float]]

@@ -20,8 +20,8 @@ from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators.transcript import transcript
 from sandboxes.browser import Browser
 from sandboxes.pages import Page, Rendering
-from sweetrl_agent.chat import Messages
 from sweetrl_agent.critics.heads import ModelWithHead
+from sweetrl_agent.data.chat import Messages
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,11 +15,11 @@ from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.acts import Acts, DiscreteActs
+from sweetrl_agent.core.checks import require_file
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
-from sweetrl_agent.setting_checks import require_file
 
 if TYPE_CHECKING:
-    from sweetrl_agent.trajectory import Trajectory
+    from sweetrl_agent.core.episode import Trajectory
 
 #: Arguments of an environment that settings of their own stand for.
 _GIVEN = frozenset(("tasks", "simulator", "sandbox", "max_turns", "on_error", "render_mode"))

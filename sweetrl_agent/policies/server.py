@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.chat import Messages, system_message
-from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Messages, system_message
 
 #: Seconds that an utterance may take with all its waiting for others, and tries after the first.
 TIMEOUT_S, RETRIES = 1200.0, 5

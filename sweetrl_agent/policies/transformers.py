@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
-from sweetrl_agent.chat import Messages, encode_prompt, system_message
-from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:

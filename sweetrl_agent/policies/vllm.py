@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.chat import Messages, encode_prompt, system_message
-from sweetrl_agent.policies.policy import Utterance
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
 
 
 class VLLMPolicy:

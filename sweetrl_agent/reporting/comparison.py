@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from sweetrl_agent.files import write_text
+from sweetrl_agent.data.files import write_text
 from sweetrl_agent.reporting.comparison_parts import parts
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data

@@ -27,13 +27,13 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
-from sweetrl_agent.chat import encode_dialogue, hint_message
-from sweetrl_agent.config import ModelArguments
-from sweetrl_agent.credit import FORMS, SUM
-from sweetrl_agent.files import Row
-from sweetrl_agent.models import load_tokenizer, start_model, system_prompt
-from sweetrl_agent.trainers.on_disk import on_disk
-from sweetrl_agent.trainers.precomputed import PrecomputingDPOTrainer
+from sweetrl_agent.config.job import ModelArguments
+from sweetrl_agent.critics.credit import FORMS, SUM
+from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.models.loading import load_tokenizer, start_model, system_prompt
+from sweetrl_agent.trainers.trl.on_disk import on_disk
+from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
 #: Columns of encoded pairs, no wider than they must be: they are mapped into memory, and all of them are read in every epoch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from sweetrl_agent.trajectory import Trajectory
+from sweetrl_agent.core.episode import Trajectory
 
 
 def in_groups(episodes: Sequence[Trajectory], advantage: Callable[[Sequence[float]], list[float]]) -> list[list[float]]:

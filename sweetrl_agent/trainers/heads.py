@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import Trainer
 
-from sweetrl_agent.chat import encode_dialogue, hint_message
-from sweetrl_agent.files import Row
-from sweetrl_agent.padding import is_token, right_padded
+from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.padding import is_token, right_padded
 
 Loss = Literal["regression", "value"]
 

@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from sweetrl_agent.chat import EncodedDialogue, encode_as_sampled, system_message
 from sweetrl_agent.core.algorithm import START, Algorithm, setting
+from sweetrl_agent.core.episode import Trajectory
 from sweetrl_agent.critics.heads import ModelWithHead
-from sweetrl_agent.models import adapted, load_model, load_tokenizer, policy_on, system_prompt
-from sweetrl_agent.padding import is_token, right_padded
-from sweetrl_agent.rollouts import Episode, episodes_of, play
-from sweetrl_agent.run import Run
+from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled, system_message
+from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
+from sweetrl_agent.rollouts.play import Episode, episodes_of, play
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, save_model
-from sweetrl_agent.trajectory import Trajectory
 
 #: What an algorithm spends, counted in its metrics from the first iteration on.
 SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)

@@ -15,10 +15,10 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from sweetrl_agent.config import Config, ModelArguments
-from sweetrl_agent.distributed import is_first, num_processes, own_share, refuse_other_sharding, sharding
-from sweetrl_agent.files import Row
-from sweetrl_agent.trainers.cpu_head import score_labelled_tokens_only
+from sweetrl_agent.config.job import Config, ModelArguments
+from sweetrl_agent.data.distributed import is_first, num_processes, own_share, refuse_other_sharding, sharding
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
 CHECKPOINTS = "checkpoints"
 #: Metric that counts tokens through the model so far, both sides of a pair and the human's words included.

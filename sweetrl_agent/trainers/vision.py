@@ -9,7 +9,7 @@ from datasets import Dataset
 from torch import Tensor
 
 from sweetrl_agent.critics.vision import Views, turns_of
-from sweetrl_agent.files import Row
+from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.heads import HeadTrainer, head_loss
 
 

@@ -30,8 +30,8 @@ from sandboxes.pages import Box
 from sandboxes.pages.boxes import STYLES, visible_boxes
 from sandboxes.pages.styles import number, solid_colour
 from sandboxes.pages.web_files import MAX_PHOTO_SIDE, TAILWIND, WebFiles, photo_size
-from sweetrl_agent.files import iter_rows, read_object
-from sweetrl_agent.trajectory import Trajectory, Turn
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.data.files import iter_rows, read_object
 
 fuzz = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CHARS = st.characters(categories=None)  # lone surrogates too

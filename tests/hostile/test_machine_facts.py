@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sandboxes.cpus import cgroup_cpus, usable_cpus
-from sweetrl_agent.run import git_commit, versions
+from sweetrl_agent.data.run import git_commit, versions
 
 ALONE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
 
@@ -26,7 +26,7 @@ def test_a_run_has_as_many_threads_as_cores_that_it_may_use(tmp_path):
              "--stage", "report", "--output", str(tmp_path / "run")]  # fmt: skip
     program = (
         ALONE + "import json, torch; from sweetrl_agent import train; torch.set_num_threads(3)\n"
-        f"config = train.parse({asked!r}); from sweetrl_agent.run import Run; train.run_stages(Run(config), 'report')\n"
+        f"config = train.parse({asked!r}); from sweetrl_agent.data.run import Run; train.run_stages(Run(config), 'report')\n"
         "print(json.dumps(torch.get_num_threads()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -101,6 +101,6 @@ def test_a_package_outside_of_any_repository_has_no_commit_whatever_git_is_told(
 
 
 def test_versions_name_a_commit_or_leave_it_out():
-    from sweetrl_agent import run
+    from sweetrl_agent.data import run
 
     assert versions().get("git_commit") == git_commit(run.__file__)

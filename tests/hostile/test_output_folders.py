@@ -9,8 +9,8 @@ import os
 import pytest
 
 from sweetrl_agent import compare, report, train
-from sweetrl_agent.config import Config
-from sweetrl_agent.files import append_rows, locked, refuse_links_out, write_text
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.data.files import append_rows, locked, refuse_links_out, write_text
 
 TASKS = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded"]
 SECRETS = (

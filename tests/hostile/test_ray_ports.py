@@ -18,8 +18,8 @@ BEFORE = "import ray"
 PROGRAM = """
 import contextlib, json, os, psutil
 {before}
-from sweetrl_agent.config import RunArguments
-from sweetrl_agent.workers import in_order
+from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.rollouts.workers import in_order
 
 @contextlib.contextmanager
 def opens():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweetrl_agent.config import Config
-from sweetrl_agent.run import Run
-from sweetrl_agent.tiny import build_model, build_tokenizer
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.tiny import build_model, build_tokenizer
 
 TEXTS = [
     "I need the total of my prices. Round the total to two decimals?",

@@ -13,9 +13,9 @@ from colbench_gym.tasks import load_tasks
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.algorithms.registry import refuse_missing
-from sweetrl_agent.comparison import compare_scores, tables
-from sweetrl_agent.config import Config
-from sweetrl_agent.files import locked, read_rows, write_json, write_rows
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.data.files import locked, read_rows, write_json, write_rows
+from sweetrl_agent.evaluation.comparison import compare_scores, tables
 
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
 pytestmark = pytest.mark.timeout(1800)

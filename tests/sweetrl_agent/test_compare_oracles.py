@@ -9,7 +9,7 @@ import pytest
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import family_of
 from sweetrl_agent import compare, train
-from sweetrl_agent.files import read_rows, write_rows
+from sweetrl_agent.data.files import read_rows, write_rows
 
 SETTINGS = {
     "imitation_dialogues": 64, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,

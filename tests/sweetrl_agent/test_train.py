@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sweetrl_agent.chat import HINT
-from sweetrl_agent.config import RunArguments
-from sweetrl_agent.files import read_rows, write_json, write_rows
-from sweetrl_agent.pipeline import STAGES
+from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.pipeline import STAGES
+from sweetrl_agent.data.chat import HINT
+from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main, parse
 
 SETTINGS = {

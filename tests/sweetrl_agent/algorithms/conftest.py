@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sweetrl_agent import compare
-from sweetrl_agent.run import Run
-from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trajectory import Trajectory, Turn
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
-from sweetrl_agent.files import read_rows
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.trainers.on_policy import ActionTokens
-from sweetrl_agent.trajectory import Trajectory, Turn
 
 CONFIG = GRPOConfig(learning_rate=0.0)
 

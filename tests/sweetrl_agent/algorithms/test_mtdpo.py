@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sweetrl_agent.algorithms import mtdpo
-from sweetrl_agent.files import write_rows
+from sweetrl_agent.data.files import write_rows
 
 PAIR = {
     side: [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": text}]

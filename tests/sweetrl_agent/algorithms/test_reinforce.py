@@ -8,13 +8,13 @@ import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
-from sweetrl_agent.chat import encode_dialogue
-from sweetrl_agent.files import read_rows
-from sweetrl_agent.run import Run
-from sweetrl_agent.seeds import derive_seed
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.data.chat import encode_dialogue
+from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
 from sweetrl_agent.trainers.on_policy import ActionTokens, action_log_probs
-from sweetrl_agent.trajectory import Trajectory, Turn
 
 DIALOGUES = [
     [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.collection import NothingToLearnError
-from sweetrl_agent.files import write_rows
-from sweetrl_agent.trajectory import Trajectory, Turn
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.rollouts.collection import NothingToLearnError
 
 
 @pytest.fixture

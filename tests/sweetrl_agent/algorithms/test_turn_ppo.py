@@ -10,12 +10,12 @@ import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae, turn_rewards
-from sweetrl_agent.chat import encode_dialogue, encode_prompt
-from sweetrl_agent.files import read_rows
-from sweetrl_agent.rollouts import episodes_of
+from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.trainers import on_policy
 from sweetrl_agent.trainers.on_policy import ActionTokens, log_probs_and_values
-from sweetrl_agent.trajectory import Trajectory, Turn
 
 GAME = {"turn_ppo_tasks": 24, "turn_ppo_learning_rate": 1e-2, "turn_ppo_critic_learning_rate": 1e-1, "turn_ppo_micro_batch": 24}
 

@@ -12,9 +12,9 @@ import pytest
 from sweetrl_agent import Algorithm, compare, run_train, train
 from sweetrl_agent.algorithms import registry
 from sweetrl_agent.algorithms.grpo import GRPO
-from sweetrl_agent.config import Config, first_stage
+from sweetrl_agent.config.job import Config, first_stage
+from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.algorithm import START, setting
-from sweetrl_agent.pipeline import STAGES, stages_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Nothing(Algorithm):
     name, title, Config, shared = "nothing", "Nothing", NothingConfig, START
 
     def train(self, run):
-        from sweetrl_agent.models import load_model, load_tokenizer
+        from sweetrl_agent.models.loading import load_model, load_tokenizer
         from sweetrl_agent.trainers.running import save_model
 
         assert self.settings(run) == NothingConfig(5)

@@ -6,15 +6,15 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config import Config
+from sweetrl_agent.config.job import Config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs.registry import RECORDS, find_record
-from sweetrl_agent.files import write_rows
-from sweetrl_agent.imitation_stage import demonstrations
-from sweetrl_agent.policies.policy import Utterance
-from sweetrl_agent.rollouts import Episode, WorldDownError, play
-from sweetrl_agent.run import Run
+from sweetrl_agent.rollouts.play import Episode, WorldDownError, play
+from sweetrl_agent.trainers.sft_stage import demonstrations
 
 TEXT = gym.spaces.Text(max_length=1000, min_length=0)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sweetrl_agent.config import Config, first_stage
+from sweetrl_agent.config.job import Config, first_stage
+from sweetrl_agent.config.pipeline import MAIN_JOB, STAGES
 from sweetrl_agent.core.stage import Stage, as_table
-from sweetrl_agent.pipeline import MAIN_JOB, STAGES
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 

@@ -9,10 +9,10 @@ import torch
 from datasets import Dataset
 from transformers import TrainingArguments
 
-from sweetrl_agent.chat import encode_dialogue, hint_message
-from sweetrl_agent.config import ModelArguments
+from sweetrl_agent.config.job import ModelArguments
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
-from sweetrl_agent.models import adapted, load_model
+from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.models.loading import adapted, load_model
 from sweetrl_agent.trainers.heads import HeadTrainer, encoded_rows, head_loss, pair_rows
 
 GOOD = [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},

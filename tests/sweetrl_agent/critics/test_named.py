@@ -13,8 +13,8 @@ from colbench_gym.scoring.unit_tests import UnitTests
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms import critics
 from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, open_critic
+from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
-from sweetrl_agent.files import write_rows
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from colbench_gym.tasks.designs.embedded import design_of
 from sandboxes.browser import Browser
 from sweetrl_agent.compare import main
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead, turns_of
-from sweetrl_agent.files import write_rows
-from sweetrl_agent.tiny import build_tokenizer
+from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 pytestmark = pytest.mark.browser
@@ -143,7 +143,7 @@ def test_it_is_refused_early_where_it_cannot_work(folder, tmp_path, capsys):
 def test_it_is_one_of_the_critics_of_a_run(folder, needs_browser, tmp_path):
     from sweetrl_agent import compare
     from sweetrl_agent.algorithms.critics import open_critic, train_vision
-    from sweetrl_agent.run import Run
+    from sweetrl_agent.data.run import Run
 
     words = ["--env", "ColBench-Frontend-v0", "--vision_model", str(folder), "--tasks", "embedded:train[:6]", "--test_tasks", "embedded:test[:2]",
              "--unseen_tasks", "", "--output", str(tmp_path), "--critic_batch", "2", "--critic_micro_batch", "2", "--sandbox", "embedded"]  # fmt: skip

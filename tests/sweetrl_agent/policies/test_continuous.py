@@ -7,10 +7,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import MistralConfig, MistralForCausalLM
 
+from sweetrl_agent.core.policy import ContinuousPolicy
 from sweetrl_agent.critics.advantage import candidate_log_probs
 from sweetrl_agent.policies import continuous, slots
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
-from sweetrl_agent.policies.policy import ContinuousPolicy
 from sweetrl_agent.policies.slots import BLOCK, SlotCache, can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
 

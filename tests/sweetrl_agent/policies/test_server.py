@@ -19,9 +19,9 @@ import torch
 from transformers import LogitsProcessorList
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config import Config, ModelArguments
-from sweetrl_agent.models import load_policy
-from sweetrl_agent.policies.policy import ContinuousPolicy
+from sweetrl_agent.config.job import Config, ModelArguments
+from sweetrl_agent.core.policy import ContinuousPolicy
+from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from sweetrl_agent.chat import encode_prompt, system_message
+from sweetrl_agent.data.chat import encode_prompt, system_message
+from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
-from sweetrl_agent.tiny import build_model
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 LOGITS = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0, 0.0])
@@ -107,8 +107,8 @@ def test_misuse_is_refused(make_policy, tiny_tokenizer):
 
 
 def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_tokenizer):
-    from sweetrl_agent.config import ModelArguments
-    from sweetrl_agent.models import load_policy
+    from sweetrl_agent.config.job import ModelArguments
+    from sweetrl_agent.models.loading import load_policy
 
     arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, temperature=1.0, dtype="float32")
     loaded = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)

@@ -1,0 +1,177 @@
+"""Agents that are no language models: PPO and DQN of Stable-Baselines3 over the acts of an environment.
+
+    1. The environment's dialogues as numbers, its utterances as a list of acts (`colbench_gym.wrappers.acts`).
+    2. `learn` of Stable-Baselines3, as it is, on the training tasks.
+
+They stand in the comparison with more than a language model is given (see the acts), and so say what choosing well is worth, apart from
+writing well. Training is minutes and begins anew where it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweetrl_agent.core.algorithm import Algorithm, setting
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.policies.discrete import ActsPolicy, dqn_choice, ppo_choice, uniform
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+NUM_ENVS = 8
+#: Steps whose episodes are one row of the learning curve.
+STEPS_PER_ROW = 1000
+_NETWORK = {"net_arch": [128, 128]}
+
+
+@dataclass(frozen=True)
+class DiscreteConfig:
+    """Of PPO and DQN alike."""
+
+    steps: int = setting(20_000, "Over acts (Stable-Baselines3): turns of the agent in training.", least=1)
+    learning_rate: float = setting(1e-3, "Adam's.")
+
+
+class RandomActs(Algorithm):
+    """Any discrete action, drawn uniformly."""
+
+    name, title = "random_acts", "Random acts"
+    requires, shared, is_discrete, policy = frozenset({"acts"}), (), True, ""
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """None: there is nothing to learn."""
+        return {}
+
+    def load(self, run: Run) -> ActsPolicy:
+        """The agent that chooses any action."""
+        acts = _record(run).acts(run.config)
+        return ActsPolicy(acts, uniform(acts.count))
+
+
+class PPO(RandomActs):
+    """PPO of Stable-Baselines3."""
+
+    name, title, Config = "ppo", "PPO over acts", DiscreteConfig
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[Run], None]]:
+        """One, in which it is trained."""
+        return {self.name: self.train}
+
+    def train(self, run: Run) -> None:
+        """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl."""
+        _train(run, self.name, self.settings(run))
+
+    def load(self, run: Run) -> ActsPolicy:
+        """The trained agent."""
+        choice = {"ppo": ppo_choice, "dqn": dqn_choice}[self.name](_path(run, self.name))
+        return ActsPolicy(_record(run).acts(run.config), choice)
+
+
+class DQN(PPO):
+    """DQN of Stable-Baselines3."""
+
+    name, title = "dqn", "DQN over acts"
+
+
+def _train(run: Run, name: str, config: DiscreteConfig) -> None:
+    from colbench_gym.errors import ColBenchError
+
+    try:
+        import stable_baselines3  # noqa: F401
+    except ImportError:
+        raise ColBenchError("Agents over acts need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
+    curve = _Curve(name)
+    with _record(run).acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
+        model = MAKERS[name](run, _vec_env(environments), config.learning_rate)
+        model.learn(config.steps, callback=curve.callback())
+    curve.add_row(model.num_timesteps)
+    path = _path(run, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    run.add_metrics(name, curve.rows)
+
+
+def _record(run: Run) -> Any:
+    """The record of an environment with discrete actions: `refuse_missing` has let no other pass."""
+    return run.record
+
+
+def _ppo(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
+    from stable_baselines3 import PPO
+
+    return PPO(
+        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=_record(run).acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
+        learning_rate=learning_rate, policy_kwargs=_NETWORK,
+    )  # fmt: skip
+
+
+def _dqn(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
+    from stable_baselines3 import DQN
+
+    return DQN(
+        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=_record(run).acts(run.config).discount, buffer_size=50_000, learning_starts=500,
+        train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
+        learning_rate=learning_rate, policy_kwargs=_NETWORK,
+    )  # fmt: skip
+
+
+MAKERS: dict[str, Callable[[Run, Any, float], Any]] = {"ppo": _ppo, "dqn": _dqn}
+
+
+def _vec_env(environments: Any) -> VecEnv:
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+    return VecMonitor(DummyVecEnv([partial(_same, env) for env in environments]))
+
+
+def _same(env: Any) -> Any:
+    return env
+
+
+def _path(run: Run, name: str) -> Path:
+    return run.path(f"{name}/agent.zip")
+
+
+class _Curve:
+    """Mean return and length of the episodes that ended, for every `STEPS_PER_ROW` steps."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: list[dict[str, Any]] = []
+        self._ended: list[dict[str, float]] = []
+        self._episodes = 0
+
+    def callback(self) -> Any:
+        """What Stable-Baselines3 calls after every step."""
+        from stable_baselines3.common.callbacks import ConvertCallback
+
+        return ConvertCallback(self._note)
+
+    def _note(self, found: dict[str, Any], _: dict[str, Any]) -> bool:
+        self._ended += [info["episode"] for info in found["infos"] if "episode" in info]
+        steps = found["self"].num_timesteps
+        if steps >= STEPS_PER_ROW * (len(self.rows) + 1):
+            self.add_row(steps)
+        return True
+
+    def add_row(self, steps: int) -> None:
+        """A row of the episodes that ended since the last one, where any did."""
+        if self._ended:
+            self._episodes += len(self._ended)
+            row = {
+                "stage": self.name,
+                "step": steps,
+                "reward": float(sum(e["r"] for e in self._ended) / len(self._ended)),
+                "turns": float(sum(e["l"] for e in self._ended) / len(self._ended)),
+                "episodes": self._episodes,
+                "environment_turns": steps,
+            }
+            self.rows.append(row)
+            self._ended = []

@@ -1,0 +1,88 @@
+"""The stages of the main job, in order: SWEET-RL from its initial policy to the report. `core.stage` says what a statement holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sweetrl_agent.core.stage import Need, Stage
+
+_PLAYS: frozenset[Need] = frozenset({"episodes", "samples"})
+_TRAINS: frozenset[Need] = frozenset({"training"})
+
+MAIN_JOB = (
+    Stage(
+        "imitate", "behaviour cloning of a tiny Llama; left out with a pretrained `--model`", (), ("start/",),
+        "sweetrl_agent.trainers.sft_stage:imitate",
+    ),
+    Stage(
+        "collect", "episodes of the initial policy, in ColBench's row format plus tokens", ("start/",), ("trajectories.jsonl",),
+        "sweetrl_agent.rollouts.collection:collect", settings=("num_tasks", "trajectories_per_task"), needs=_PLAYS,
+    ),
+    Stage(
+        "pairs", "the best episode of a task against each worse one", ("trajectories.jsonl",), ("outcome_pairs.jsonl", "pairs_summary.json"),
+        "sweetrl_agent.rollouts.collection:pair_outcomes", settings=("min_best", "min_difference"),
+    ),
+    Stage(
+        "critic", "turn-wise advantage; it alone sees the hidden reference", ("outcome_pairs.jsonl",), ("critic/",),
+        "sweetrl_agent.algorithms.sweet:train_critic", settings=("critic_*", "form", "vision_model"), needs=_TRAINS, is_distributed=True,
+    ),
+    Stage(
+        "candidates", "several utterances for each of some turns", ("trajectories.jsonl",), ("candidates.jsonl",),
+        "sweetrl_agent.algorithms.sweet:sample_candidates", settings=("num_states", "num_candidates"), needs=frozenset({"samples"}),
+    ),
+    Stage(
+        "rank", "candidates by the critic's advantage, and pairs of them", ("candidates.jsonl", "critic/"), ("scores.jsonl", "turn_pairs.jsonl"),
+        "sweetrl_agent.algorithms.sweet:rank", settings=("reference_hidden", "judge_model", "pairs_per_turn", "pair_quantile"), needs=_TRAINS,
+    ),
+    Stage(
+        "actor", "turn-wise DPO", ("turn_pairs.jsonl",), ("policy/",),
+        "sweetrl_agent.algorithms.sweet:train_actor", settings=("actor_*",), needs=_TRAINS, is_distributed=True,
+    ),
+    Stage(
+        "evaluate", "initial and trained policy on held-out tasks", ("start/", "policy/", "critic/"),
+        ("evaluation.jsonl", "turn_advantages.jsonl", "hint_reading.json"),
+        "sweetrl_agent.evaluation.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm"), needs=_PLAYS,
+    ),
+    Stage(
+        "report", "tables and a page for the browser", ("evaluation.jsonl", "metrics.jsonl"), ("results.json", "report.html"),
+        "sweetrl_agent.evaluation.outcome:report",
+    ),
+)  # fmt: skip
+STAGES: dict[str, Stage] = {stage.name: stage for stage in MAIN_JOB}
+
+
+def stages_of(algorithm: Any) -> dict[str, Stage]:
+    """The stages of a run that trains by an algorithm, in order, from the initial policy to the report.
+
+    Args:
+        algorithm: A `core.algorithm.Algorithm`.
+    """
+    own = {
+        name: STAGES.get(name)
+        or Stage(
+            name,
+            algorithm.title,
+            ("start/",),
+            (f"{algorithm.policy}/",),
+            work,
+            settings=(f"{algorithm.name}_*",),
+            needs=_PLAYS | _TRAINS,
+        )
+        for name, work in algorithm.stages.items()
+    }
+    before = {name: STAGES[name] for name in algorithm.shared}
+    return {**before, **own, "evaluate": STAGES["evaluate"], "report": STAGES["report"]}
+
+
+def first_stage(setting: str, algorithms: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The first stage whose files a setting shapes; until it has begun, the setting may change.
+
+    Args:
+        setting: Its name.
+        algorithms: Settings of single algorithms -> the algorithm, which is its stage's name.
+    """
+    if setting in algorithms:
+        return algorithms[setting]
+    return next((stage.name for stage in MAIN_JOB if stage.is_shaped_by(setting)), MAIN_JOB[0].name)

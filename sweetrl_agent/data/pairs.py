@@ -1,0 +1,76 @@
+"""Preference pairs: of whole trajectories for the critic, of single turns for the actor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sweetrl_agent.core.episode import Trajectory
+
+
+def outcome_pairs(
+    trajectories: Sequence[Trajectory], min_best: float = 1.0, min_difference: float = 0.0, grade: str = "tests_passed"
+) -> list[dict[str, Any]]:
+    """Pair the best trajectory of each task with every strictly worse one.
+
+    Args:
+        trajectories: Several of each task; void episodes are no evidence.
+        min_best: Tasks whose best falls short of this are left out, as in the released code for functions.
+        min_difference: Pairs that differ by less are left out, as in the released code for pages (0.1).
+        grade: The metric that tells better from worse.
+
+    Returns:
+        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and both scores.
+
+    Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
+    """
+    by_task: dict[str, list[Trajectory]] = defaultdict(list)
+    for trajectory in trajectories:
+        if not trajectory.is_void:
+            by_task[trajectory.task_id].append(trajectory)
+    rows = []
+    for task_id, group in by_task.items():
+        best = max(group, key=lambda t: float(t.metrics[grade]))
+        best_score = float(best.metrics[grade])
+        if best_score < min_best:
+            continue
+        for worse in group:
+            score = float(worse.metrics[grade])
+            if score < best_score and best_score - score >= min_difference:
+                rows.append(
+                    {
+                        "task_id": task_id,
+                        "hidden": best.hidden,
+                        "chosen": best.messages,
+                        "rejected": worse.messages,
+                        "chosen_score": best_score,
+                        "rejected_score": score,
+                    }
+                )
+    return rows
+
+
+def turn_pairs(
+    scores: Sequence[float], num_pairs: int, rng: np.random.Generator, quantile: float = 0.5
+) -> list[tuple[int, int]]:
+    """Random (chosen, rejected) indices: one from the best `quantile` of the candidates, one from the worst.
+
+    Ties are broken at random, so equal scores carry no preference for the order of sampling.
+
+    Args:
+        scores: Credit of each candidate.
+        num_pairs: Pairs to draw.
+        rng: Where chance comes from.
+        quantile: Share of the candidates on either side, at most 0.5; at least one candidate is.
+
+    Source: arXiv:2503.15478, section 4.3, where it is 0.5; the released code draws 4 pairs per turn.
+    """
+    order = sorted(rng.permutation(len(scores)), key=lambda i: -scores[i])
+    count = max(int(len(order) * quantile), 1)
+    if len(order) < 2:
+        return []
+    better, worse = order[:count], order[-count:]
+    return [(int(rng.choice(better)), int(rng.choice(worse))) for _ in range(num_pairs)]

@@ -1,0 +1,329 @@
+"""A run folder: which stages are done, how long they took, and what the run was asked to do."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import errno
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config.job import Config, first_stage
+from sweetrl_agent.config.pipeline import STAGES, stages_of
+from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.data.distributed import is_first, wait_until
+from sweetrl_agent.data.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
+
+PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
+TEST_FRACTION = 5
+#: Cores that are left to browsers while pages are rendered.
+BROWSER_CORES = 2
+
+
+class Run:
+    """A run in its folder. Stages are done once: a stage's name stands in `seconds.json` when all its files are whole."""
+
+    def __init__(self, config: Config, is_dry: bool = False) -> None:
+        """Open or create the folder.
+
+        Args:
+            config: All settings.
+            is_dry: Nothing is created or written.
+
+        Raises:
+            ValueError: If the folder holds a run with other settings, of which some have shaped files already, or broken files.
+            ColBenchError: If tasks cannot be loaded.
+        """
+        self.config = config
+        self.folder = Path(config.run.output)
+        self.seed = config.run.seed
+        settings = yaml.safe_dump(config.settings(), sort_keys=False)
+        path = self.folder / "config.yaml"
+        self.seconds: dict[str, float] = _read(self.folder / "seconds.json")
+        self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
+        self.unchanged: dict[str, str] = read_object(self.folder / "unchanged.json")
+        if path.exists():
+            self._refuse_what_is_fixed(path)
+        if config.run.replay_void:
+            self._reopen_played()
+        if is_first() and not is_dry:
+            write_text(path, settings)
+            self._note_versions(self.folder / "versions.json")
+        self.record = config.record
+        self.algorithm: Any = import_module("sweetrl_agent.algorithms.registry").find_algorithm(config.run.algorithm)
+        self.stages = stages_of(self.algorithm)
+        self.train, self.held_out = load_splits(config)
+
+    def _refuse_what_is_fixed(self, path: Path) -> None:
+        old, new = _placeless(_read_settings(path)), _placeless(self.config.settings())
+        changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        fixed = [name for name in changed if self._has_begun(first_stage(name))]
+        if fixed:
+            listed = ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
+            raise ValueError(
+                f"{path} holds other settings than these, and its files were made with them ({listed}); "
+                "give the same settings to go on with that run, or another `--output` to start one."
+            )
+
+    def _note_versions(self, path: Path) -> None:
+        """What the run was begun with; under "later" what else it was resumed with, in order."""
+        first, now = read_object(path), versions()
+        later = list(first.pop("later", None) or ())
+        first = first or now
+        if now != first and now not in later:
+            later = [*later, now]
+        write_json(path, {**first, "later": later} if later else first)
+
+    def _reopen_played(self) -> None:
+        """Take the stages that play episodes for not done, unless something was made of their episodes: they play void ones again."""
+        played = [name for name in self.seconds if name.startswith(("evaluate", "simulators"))]
+        for name in [*played, *([] if self._has_begun("pairs") else ["collect"])]:
+            self.seconds.pop(name, None)
+
+    def _has_begun(self, stage: str) -> bool:
+        output = STAGES[stage].writes[0] if stage in STAGES else stage  # a baseline's stage and folder have its name
+        own = any(self.folder.glob(f"*/{output}"))  # of another critic than SWEET-RL's
+        return own or self.is_done(stage) or self.path(output).exists()
+
+    def is_done(self, stage: str) -> bool:
+        """True where the stage's files are whole."""
+        return stage in self.seconds
+
+    def wait_for(self, stage: str) -> None:
+        """Wait until the first process has done a stage."""
+        wait_until(lambda: stage in _read(self.folder / "seconds.json"))
+        self.seconds = _read(self.folder / "seconds.json")
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage, note its peak memory, and mark it done when the block ends without an error.
+
+        A stage that was killed and gone on with counts its last part only.
+
+        Raises:
+            ColBenchError: If the disk is full: Python, safetensors and torch say so by different exceptions.
+        """
+        start = time.monotonic()
+        forget_peak_memory()
+        try:
+            yield
+        except Exception as error:
+            if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
+                raise
+            raise ColBenchError(
+                f"There is no room left to write on the disk of {self.folder} (stage {name!r}). Free some, and give the same command: it "
+                "goes on from what is whole."
+            ) from error
+        if not is_first():
+            return
+        self.peak_mib[name] = round(peak_memory_mib())
+        write_json(self.folder / "peak_mib.json", self.peak_mib)
+        self.seconds[name] = round(time.monotonic() - start, 1)
+        write_json(self.folder / "seconds.json", self.seconds)
+
+    def leave_unchanged(self, policy: str, why: str) -> None:
+        """Note that an algorithm has learnt nothing: its agent, which the folder `policy` would hold, is the start."""
+        self.unchanged[policy] = why
+        write_json(self.folder / "unchanged.json", self.unchanged)
+
+    def with_settings(self, changed: Mapping[str, Any]) -> Run:
+        """The run with settings of its own for one algorithm's stages; files and records are the same."""
+        other = copy.copy(self)
+        other.config = self.config.with_settings(changed)
+        return other
+
+    def path(self, name: str) -> Path:
+        """A file or folder of the run."""
+        return self.folder / name
+
+    def own(self, name: str, file: str) -> Path:
+        """A file or folder that each of several critics or algorithms has: SWEET-RL's own lies in the run folder itself."""
+        return self.path(file) if name == "sweet" else self.path(name) / file
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """See `source_names`."""
+        return source_names(self.config)
+
+    @property
+    def note(self) -> str:
+        """What to say of the sources of tasks; "" for nothing."""
+        return self.record.note(self.sources)
+
+    @property
+    def test(self) -> tuple[Any, ...]:
+        """The test tasks."""
+        return self.held_out["test"]
+
+    @property
+    def tasks(self) -> tuple[Any, ...]:
+        """The training tasks that trajectories are collected on."""
+        return self.train[: self.config.collect.num_tasks or None]
+
+    @property
+    def start_model(self) -> str:
+        """Folder or hub name of the model that reinforcement learning starts from."""
+        return str(self.path("start")) if self.config.is_tiny else self.config.model.model
+
+    def add_metrics(self, stage: str, rows: list[Row]) -> None:
+        """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
+        if not is_first():
+            return
+        kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
+        write_rows(self.path("metrics.jsonl"), [*kept, *rows])
+
+    def environment(self, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
+        """Environments over some of its tasks, for `rollouts.play`; with another human where one is given."""
+        return self.record.environments(self.config, tasks, num_envs, simulator)
+
+    @contextlib.contextmanager
+    def beside_browsers(self) -> Iterator[None]:
+        """While pages are rendered, the agent's model leaves the browsers their cores: with all of them, both wait for each other."""
+        threads = torch.get_num_threads()
+        if self.record.has_pages:
+            torch.set_num_threads(max(threads - BROWSER_CORES, 1))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+def source_names(config: Config) -> dict[str, str]:
+    """The full names of the sources of tasks, by split."""
+    given, full_name = config.task, config.record.full_name
+    train = full_name(given.tasks)
+    test = full_name(given.test_tasks) if given.test_tasks else f"the last fifth of {train}"
+    others = {"unseen": given.unseen_tasks, "novel": given.novel_tasks}
+    return {"train": train, "test": test, **{split: full_name(name) for split, name in others.items() if name}}
+
+
+def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
+    """All tasks to train on, and those to measure on by split; where no test tasks are named, they are the last fifth."""
+    arguments, record = config.task, config.record
+
+    def load(source: str) -> tuple[Any, ...]:
+        return record.load_tasks(source, arguments)
+
+    tasks = load(arguments.tasks)
+    if arguments.test_tasks:
+        test = load(arguments.test_tasks)
+    else:
+        if len(tasks) < TEST_FRACTION:
+            raise ValueError(f"Expected at least {TEST_FRACTION} tasks to keep a fifth for the test, got {len(tasks)}.")
+        cut = len(tasks) - len(tasks) // TEST_FRACTION
+        tasks, test = tasks[:cut], tasks[cut:]
+    others = {"unseen": arguments.unseen_tasks, "novel": arguments.novel_tasks}
+    held_out = {"test": test, **{name: load(source) for name, source in others.items() if source}}
+    shared = {task.id for task in tasks} & {task.id for own in held_out.values() for task in own}
+    if shared:
+        raise ValueError(
+            f"{len(shared)} tasks are both in `tasks` and held out, e.g. {min(shared)!r}; give slices that do not overlap."
+        )
+    limit = config.evaluation.eval_tasks or None
+    return tasks, {name: own[:limit] for name, own in held_out.items()}
+
+
+def forget_peak_memory() -> None:
+    """Let the next `peak_memory_mib` know of this moment on only, and not of what is held no longer: that is given back to the system.
+
+    Where the kernel does not offer it (not Linux), it knows of the process's life.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # other C libraries than glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak_memory_mib() -> float:
+    """Most memory that this process held, in MiB: resident, and on the GPU where there is one."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        resident = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    except OSError:
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+    return resident + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else 0.0)
+
+
+def _read(path: Path) -> dict[str, float]:
+    found = read_object(path)
+    if not all(type(value) in (int, float) for value in found.values()):
+        raise ColBenchError(f"{path}: expected numbers by the names of stages; restore the file, or remove it.")
+    return found
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ColBenchError(f"{path} does not hold the settings of a run: {error}.") from None
+    if not isinstance(found, dict):
+        raise ColBenchError(f"{path} does not hold the settings of a run; restore the file, or give another `--output`.")
+    return found
+
+
+def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without what may change in a run that has begun: where the human's server is, and the name of its key."""
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        human = json.loads(settings["simulator"])
+        return {
+            **settings,
+            "simulator": {name: value for name, value in human.items() if name not in ("base_url", "api_key_env")},
+        }
+    return settings
+
+
+def versions() -> dict[str, Any]:
+    """Python, packages, machine, and the commit where this package is a checkout, for whoever wants to repeat the run."""
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
+    commit = git_commit(__file__)
+    return {
+        "python": platform.python_version(),
+        "packages": packages,
+        **({"git_commit": commit} if commit else {}),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def git_commit(file: str | Path) -> str | None:
+    """The commit that a tracked file is checked out at, with "-dirty" where tracked files have changed since.
+
+    None where git does not track the file, such as a package that is installed inside another repository, or cannot be asked.
+    """
+    path = Path(file).resolve()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "GIT_OPTIONAL_LOCKS": "0"
+    }
+    said = ""
+    for command in (
+        ["ls-files", "--error-unmatch", path.name],
+        ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+    ):
+        try:
+            said = subprocess.run(
+                ["git", *command], cwd=path.parent, env=environment, capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()

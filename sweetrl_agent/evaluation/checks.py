@@ -1,0 +1,128 @@
+"""What a comparison refuses before anything runs: unknown names, numbers out of range, algorithms that the environment cannot serve."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config.job import CompareArguments, Config
+
+MOST_SEEDS = 10_000
+
+
+def check(given: CompareArguments, config: Config) -> None:
+    """Refuse what cannot work, before anything runs.
+
+    Raises:
+        ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
+    """
+    from sweetrl_agent.core.checks import check_types, refuse_secrets
+    from sweetrl_agent.evaluation.dials import read_results
+    from sweetrl_agent.evaluation.simulators import simulator_spec
+    from sweetrl_agent.evaluation.win_rate import recorded
+
+    check_types(given)
+    _check_names(given, config)
+    _check_numbers(given, config)
+    if config.run.stage != "all":
+        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
+    record = config.record
+    record.check(config)
+    for simulator in given.simulators:
+        refuse_secrets("simulators", simulator)
+        simulator_spec(simulator, record)
+    if given.baseline:
+        recorded(given.baseline, record.metric)
+    for own in own_settings(given).values():
+        config.with_settings(own)
+    for folder in given.dials:
+        read_results(folder)
+    if given.against.upper() not in ("", "PAPER"):
+        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
+
+
+def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
+    """Settings that single algorithms have for themselves.
+
+    Raises:
+        ValueError: If it is no JSON of that form, an algorithm is not compared or has no critic, a setting is not one of its own critic's and
+            actor's training, or a value is of another type than the setting.
+    """
+    import json
+
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+    from sweetrl_agent.config.job import ActorArguments, CriticArguments, first_stage
+
+    try:
+        found = json.loads(given.own_settings or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`own_settings` must be JSON, got {given.own_settings[:200]!r}: {error}.") from None
+    if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
+        raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
+    known = {setting.name: type(setting.default) for part in (CriticArguments, ActorArguments) for setting in fields(part)}
+    allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
+    for name, own in found.items():
+        if name not in given.algorithms:
+            raise ValueError(f"`own_settings` must be of algorithms that are compared, {given.algorithms}, got {name!r}.")
+        if not ALGORITHMS[name].critic:
+            raise ValueError(f"`own_settings` must be of algorithms that have a critic and train an actor by it, got {name!r}.")
+        if wrong := sorted(own.keys() - set(allowed)):
+            raise ValueError(f"`own_settings` of {name!r} may be of {allowed}, got {wrong}.")
+        for setting, value in own.items():
+            if type(value) is not known[setting] and not (known[setting] is float and type(value) is int):
+                raise ValueError(
+                    f"`own_settings` of {name!r}: `{setting}` must be of type {known[setting].__name__}, got {value!r}."
+                )
+    return found
+
+
+def _check_names(given: CompareArguments, config: Config) -> None:
+    from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_engine, refuse_missing, register
+    from sweetrl_agent.config.job import CompareArguments
+
+    given.algorithms = [register(name, "algorithms") for name in given.algorithms]
+    if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
+        given.credit_tasks = 0  # nobody asked for it, and none of them has a critic
+    for name in given.critics:
+        if name not in CRITICS:
+            raise ValueError(f"`critics` must be of {tuple(CRITICS)}, got {name!r}.")
+    for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
+        if len(set(names)) < len(names):
+            raise ValueError(f"`{setting}` must name each once, got {names}.")
+    used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
+    refuse_engine(used, config.model.engine)
+    refuse_missing(used, config.record.capabilities(config), config.task.env)
+    if "vision_head" in used and not config.critic.vision_model:
+        raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
+    over_acts = [name for name in given.algorithms if ALGORITHMS[name].is_discrete]
+    sources = [
+        source
+        for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks, config.task.novel_tasks)
+        if source
+    ]
+    if over_acts and not all(source.startswith("embedded:") for source in sources):
+        raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
+    needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
+    is_known = config.record.has_exact_advantage(config)
+    if needs_exact and not is_known:
+        raise ValueError(
+            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
+            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
+        )
+
+
+def _check_numbers(given: CompareArguments, config: Config) -> None:
+    if given.seeds > MOST_SEEDS:
+        raise ValueError(f"`seeds` must be at most {MOST_SEEDS}, got {given.seeds}.")
+    for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
+        if getattr(given, setting) < least:
+            raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
+    if min([1, *given.best_of]) < 1:
+        raise ValueError(f"`best_of` takes positive numbers, got {given.best_of}.")
+    if given.dials and not 0 <= given.dial_place <= len(given.dials):
+        raise ValueError(f"`dial_place` must be from 0 to {len(given.dials)}, the number of `dials`, got {given.dial_place}.")
+    per_task, most = config.collect.trajectories_per_task, config.collect.num_tasks * config.collect.trajectories_per_task
+    if not all(per_task <= count <= (most or count) for count in given.scaling):
+        raise ValueError(f"`scaling` takes counts from {per_task} to {most or 'all'} trajectories, got {given.scaling}.")

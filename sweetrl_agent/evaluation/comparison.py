@@ -1,0 +1,216 @@
+"""What a comparison shows: scores of every algorithm on the same tasks and seeds, their paired differences, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
+from sweetrl_agent.config.job import CompareArguments
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.run import Run, versions
+from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
+from sweetrl_agent.evaluation.costs import ledger
+from sweetrl_agent.evaluation.evaluate import links, read_evaluation
+from sweetrl_agent.evaluation.statistics import (
+    Components,
+    Scores,
+    agents_interval,
+    algorithm_interval,
+    components,
+    holm,
+    permutation_p,
+    score_interval,
+    task_table,
+    tasks_needed,
+)
+from sweetrl_agent.reporting.figures import SHARES, measure
+
+#: Rows of `evaluation.jsonl`, by seed.
+Evaluations = Mapping[int, Sequence[Row]]
+
+
+def tables(
+    evaluations: Evaluations, split: str, metrics: Sequence[str] = ("success", "tests_passed")
+) -> dict[str, dict[str, Scores]]:
+    """Scores of every algorithm on one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
+
+    A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
+    """
+    rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
+    names = dict.fromkeys(row["agent"] for _, row in rows)
+    played: dict[tuple[str, int], set[str]] = {(name, seed): set() for name in names for seed in evaluations}
+    for seed, row in rows:
+        played[row["agent"], seed].add(row["task_id"])
+    void = {row["task_id"] for _, row in rows if row["outcome"] == "void"}
+    kept = set.intersection(*played.values()) - void
+    by_name: dict[str, dict[int, list[Row]]] = {name: {seed: [] for seed in evaluations} for name in names}
+    for seed, row in rows:
+        if row["task_id"] in kept:
+            by_name[row["agent"]][seed].append(row)
+    return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in metrics}
+
+
+def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dict[str, Any]:
+    """All numbers of a comparison but the ledger.
+
+    Args:
+        evaluations: Rows of episodes by seed.
+        grade: The metric beside success: "tests_passed", or "similarity" of pages.
+
+    Returns:
+        "grade": its name. "algorithms": name -> split -> "success", the grade (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
+        the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks); "links" says where dialogues fail.
+        "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
+        "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
+        "tasks_for_80" (tasks that as many seeds would need to see a difference of this size with power 0.8; None: no number).
+    """
+    splits = dict.fromkeys(row["split"] for rows in evaluations.values() for row in rows)
+    algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
+    paired: list[dict[str, Any]] = []
+    for split in splits:
+        by_metric = tables(evaluations, split, ("success", grade))
+        for name, success in by_metric["success"].items():
+            graded = by_metric[grade][name]
+            algorithms[name][split] = {
+                "success": _round(success.mean()),
+                grade: _round(graded.mean()),
+                "n": success.shape[1],
+                "seeds": success.shape[0],
+                "by_seed": [_round(x) for x in success.mean(axis=1)],
+                "ci95": {
+                    "success": _interval(score_interval(success)),
+                    grade: _metric_interval(grade, score_interval(graded)),
+                },
+                "ci95_agents": {
+                    "success": _interval(score_interval(success, agents_interval)),
+                    grade: _metric_interval(grade, score_interval(graded, agents_interval)),
+                },
+                "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
+            }
+        paired += _paired(by_metric["success"], split)
+    return {"grade": grade, "algorithms": dict(algorithms), "paired": paired}
+
+
+def _is_of(row: Row, agent: str, split: str) -> bool:
+    return bool(row["agent"] == agent and row["split"] == split and row["outcome"] != "void")
+
+
+def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
+    rows: list[Row] = []
+    for a, b in combinations(success, 2):
+        difference = success[b] - success[a]  # later ones, which should be better, minus earlier ones
+        parts = components(difference) if min(difference.shape) >= 2 else Components(0.0, 0.0, 0.0)
+        rows.append(
+            {
+                "a": b,
+                "b": a,
+                "split": split,
+                "difference": _round(difference.mean()),
+                "ci95": _interval(algorithm_interval(difference), low=-1.0),
+                "p": permutation_p(difference),
+                "seeds": len(difference),
+                "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
+                "tasks_for_80": tasks_needed(float(difference.mean()), parts, len(difference)),
+            }
+        )
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = _round(corrected)
+        row["p"] = _round(row["p"])
+    return rows
+
+
+def table(results: dict[str, Any], titles: dict[str, str]) -> str:
+    """The numbers as lines for a terminal."""
+    grade = results["grade"]
+    head = f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {grade.replace('_', ' '):>13}"
+    lines = [head]
+    for name, splits in results["algorithms"].items():
+        for split, score in splits.items():
+            low, high = score["ci95"]["success"]
+            lines.append(
+                f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
+                f"{f'{low:.1%} to {high:.1%}':>17} {measure(grade, score[grade]):>13}"
+            )
+    lines.append(
+        f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
+    )
+    for row in results["paired"]:
+        low, high = (100 * x for x in row["ci95"])
+        pair = f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"
+        lines.append(
+            f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:10.4f} "
+            f"{row['seeds_ahead']:12}"
+        )
+    is_single = all(score["seeds"] < 2 for splits in results["algorithms"].values() for score in splits.values())
+    holds = (
+        "so do the intervals, for one seed says nothing of other runs of an algorithm"
+        if is_single
+        else "the intervals hold for the algorithms, and are wide with two or three seeds"
+    )
+    lines.append(f"\n* of these very agents; {holds}")
+    lines += results.get("notes", [])
+    return "\n".join(lines)
+
+
+def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything that a comparison shows, from the files of its runs: what results.json holds."""
+    evaluations = {
+        run.seed: [
+            row
+            for name in given.algorithms
+            for row in read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
+            if row["agent"] == name
+        ]
+        for run in runs
+    }
+    results = {
+        **compare_scores(evaluations, runs[0].record.metric),
+        "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
+        "tasks": runs[0].sources,
+        "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},
+        "versions": versions(),
+        "notes": _notes(given.algorithms, runs),
+    }
+    if given.own_settings:
+        results["own_settings"] = json.loads(given.own_settings)
+    if given.credit_tasks:
+        results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
+    if given.best_of:
+        results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of)
+    if given.baseline:
+        results["win_rate"] = win_rate.summarize(runs, given.algorithms, given.baseline)
+    if given.scaling:
+        results["scaling"] = scaling.summarize(runs, scaled(given.algorithms), given.scaling)
+    if given.simulators:
+        results["simulators"] = simulators.summarize(runs, given.algorithms, given.simulators, given.simulator_tasks)
+    if given.dials:
+        others = [dials.read_results(folder) for folder in given.dials]
+        results["dials"] = dials.summarize([*others[: given.dial_place], results, *others[given.dial_place :]])
+    return results
+
+
+def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """What is to be said beside the numbers."""
+    left = [
+        f"{ALGORITHMS[name].title} left the start as it was on seed {run.seed}. {run.unchanged[ALGORITHMS[name].policy]}"
+        for name in algorithms
+        for run in runs
+        if ALGORITHMS[name].policy in run.unchanged
+    ]
+    return [*([ON_ACTS] if any(ALGORITHMS[name].is_discrete for name in algorithms) else []), *left]
+
+
+def _round(value: Any) -> float:
+    return round(float(value), 4)
+
+
+def _metric_interval(name: str, interval: tuple[float, float]) -> list[float]:
+    return _interval(interval) if name in SHARES else [_round(bound) for bound in interval]
+
+
+def _interval(interval: tuple[float, float], low: float = 0.0) -> list[float]:
+    return [_round(max(low, interval[0])), _round(min(1.0, interval[1]))]

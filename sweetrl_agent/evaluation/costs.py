@@ -1,0 +1,61 @@
+"""What an algorithm has cost on one seed: every number is read off the files that its stages left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.data.files import METRICS, Row, read_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.trainers.running import TRAINED_TOKENS
+
+#: What each column counts, for reports.
+COLUMNS = {
+    "environment_turns": "turns of the agent in training episodes",
+    "simulator_calls": "replies of the human in them",
+    "sandbox_runs": "answers graded in them (ten tests each)",
+    "generated_tokens": "tokens that the agent sampled for training, candidates included",
+    "candidates": "candidates sampled without an environment",
+    "trained_tokens": "tokens that went through a model in training steps, the human's words included",
+    "seconds": "wall time of its training stages, shared ones included",
+    "own_seconds": "of these, what it does not share",
+    "peak_mib": "most memory in any of them, MiB",
+}
+
+
+def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Costs of each algorithm, of `COLUMNS`. Evaluation is left out: it is the same for all.
+
+    The imitation that makes the tiny start is left out too: it stands for a model that users bring.
+    """
+    collected = read_rows(run.path("trajectories.jsonl"))
+    last = {row["stage"]: row for row in read_rows(run.path("metrics.jsonl"), METRICS)}
+    candidates = read_rows(run.path("candidates.jsonl"))
+    return {name: _costs(run, ALGORITHMS[name], collected, candidates, last) for name in algorithms}
+
+
+def _costs(
+    run: Run, algorithm: Algorithm, collected: list[Row], candidates: list[Row], last: dict[str, Row]
+) -> dict[str, float]:
+    """`last` holds the last metrics of every stage; an algorithm that plays episodes of its own counts them there."""
+    own = list(algorithm.stages)
+    shared = [stage for stage in algorithm.shared if stage != "imitate"]
+    stages = [*shared, *own]
+    metrics = [last.get(stage, {}) for stage in stages]
+    turns = [turn for row in collected for turn in row["turns"]] if "collect" in shared else []
+    episodes = (len(collected) if turns else 0) + sum(row.get("episodes", 0) for row in metrics)
+    num_turns = len(turns) + sum(row.get("environment_turns", 0) for row in metrics)
+    tokens = sum(len(turn["token_ids"]) for turn in turns) + sum(row.get("generated_tokens", 0) for row in metrics)
+    sampled = candidates if "candidates" in own else []
+    return {
+        "environment_turns": num_turns,
+        "simulator_calls": num_turns - episodes,
+        "sandbox_runs": episodes,
+        "generated_tokens": tokens + sum(sum(row["num_tokens"]) for row in sampled),
+        "candidates": sum(len(row["texts"]) for row in sampled),
+        "trained_tokens": sum(int(row.get(TRAINED_TOKENS, 0)) for row in metrics),
+        "seconds": round(sum(run.seconds.get(stage, 0.0) for stage in stages), 1),
+        "own_seconds": round(sum(run.seconds.get(stage, 0.0) for stage in own), 1),
+        "peak_mib": max((run.peak_mib.get(stage, 0.0) for stage in stages), default=0.0),
+    }

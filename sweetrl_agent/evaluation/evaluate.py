@@ -1,0 +1,162 @@
+"""How good an agent is: episodes on held-out tasks, means with 95% intervals, void episodes counted apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from colbench_gym.errors import ColBenchError
+from colbench_gym.scoring.intervals import mean_interval, wilson
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.data.files import EVALUATION, Row, read_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.rollouts import play
+from sweetrl_agent.rollouts.episode_files import EpisodeFile
+from sweetrl_agent.rollouts.play import BestOf, episodes_of
+
+#: What a row has beside the grade that is summed up.
+NUMBERS = ("success", "turns", "answered")
+
+
+def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
+    """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
+    policy = load if run.config.run.ray_workers else cache(load)
+    for split, tasks in run.held_out.items():
+        record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
+
+
+def record(
+    run: Run,
+    path: Path,
+    label: Row,
+    tasks: Sequence[Any],
+    load: Callable[[], Policy],
+    stage: str,
+    simulator: Any = None,
+    best_of: BestOf | None = None,
+) -> None:
+    """Play episodes of tasks and append a row for each; what stands there already, in whole batches, is not played again.
+
+    Args:
+        run: The run.
+        path: File of rows.
+        label: What tells these rows apart from others in the file; put into each.
+        tasks: What is played, `eval_episodes` times each.
+        load: Loads the agent; called only where something is left to play.
+        stage: Name that the episodes' seeds come from: the same for agents that are to be compared.
+        simulator: Another human than the run's; None for the run's own.
+        best_of: The critic that chooses among several candidates of the agent; None for the agent alone.
+    """
+    by_id = {task.id: task for task in tasks}
+    episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
+    size = min(run.config.model.generation_batch, len(episodes))
+    said = " ".join(str(value) for value in label.values() if value not in stage.split())
+    environment = partial(run.environment, tasks, size, simulator)
+    settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
+    player = partial(play.player, load, environment, run.seed, stage, best_of=best_of)
+    file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.record), label)
+    with run.beside_browsers():
+        file.play(episodes, size, player, settings, f"{stage}: {said}")
+
+
+def read_evaluation(path: Path, grade: str) -> list[Row]:
+    """Rows of an `evaluation.jsonl`, of which every one that is not void has the numbers that are summed up.
+
+    Raises:
+        ColBenchError: If a row lacks one, or is no row: something else than a kill has been at the file.
+    """
+    rows = read_rows(path, EVALUATION)
+    for row in rows:
+        numbers = (*NUMBERS, grade, *(["leak"] if "leak" in row else ()))
+        strange = [name for name in numbers if not isinstance(row.get(name), int | float)]
+        if strange and row["outcome"] != VOID:
+            raise ColBenchError(
+                f"{path}: expected a number for {strange[0]} in the row of {row['agent']}, {row['split']}, {row['task_id']}, "
+                f"got {row.get(strange[0])!r:.60}; restore or remove the file."
+            )
+    return rows
+
+
+def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:
+    """Means over the episodes that are not void.
+
+    Args:
+        rows: Of `evaluation.jsonl`.
+        grade: The metric that tells better answers from worse: "tests_passed", or "similarity" of pages.
+
+    Returns:
+        "success" and the grade in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
+        episodes, "turns" per dialogue, the share "answered" before the turn limit, "leak": how much of the reference's code the
+        human gave away in a dialogue, and where tasks have wishes "links" (`links`).
+    """
+    valid = [row for row in rows if row["outcome"] != "void"]
+    if not valid:
+        return {"success": None, grade: None, "n": 0, "void": len(rows), "ci95": {}}
+    success = _mean([row["success"] for row in valid])
+    grades = [float(row[grade]) for row in valid]
+    tasks = [row["task_id"] for row in valid]
+    repeats = len(set(tasks)) < len(tasks)
+    interval = mean_interval([float(row["success"]) for row in valid], tasks) if repeats else wilson(success, len(valid))
+    return {
+        "success": round(success, 4),
+        grade: round(_mean(grades), 4),
+        "n": len(valid),
+        "void": len(rows) - len(valid),
+        "turns": round(_mean([row["turns"] for row in valid]), 2),
+        "answered": round(_mean([row["answered"] for row in valid]), 4),
+        **({"leak": round(_mean([row["leak"] for row in valid]), 4)} if all("leak" in row for row in valid) else {}),
+        "ci95": {
+            "success": [round(x, 4) for x in interval],
+            grade: [round(x, 4) for x in mean_interval(grades, tasks)],
+        },
+        **({"links": found} if (found := links(valid)) else {}),
+    }
+
+
+def links(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Where dialogues fail: are the wishes asked about, and written down once they are heard?
+
+    Args:
+        rows: Of `evaluation.jsonl`, none of them void.
+
+    Returns:
+        "wishes_heard": share of a task's special wishes that the human said, "all_heard": share of dialogues in which it said all,
+        and "success_if_all_heard", None where there are none. Empty where no task has wishes that could be looked for.
+    """
+    told = [row for row in rows if row.get("wishes_heard") is not None]
+    if not told:
+        return {}
+    complete = [row for row in told if row["wishes_heard"] == 1]
+    return {
+        "wishes_heard": round(_mean([row["wishes_heard"] for row in told]), 4),
+        "all_heard": round(len(complete) / len(told), 4),
+        "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
+    }
+
+
+def _row(trajectory: Trajectory, task: Any, record: EnvironmentRecord) -> Row:
+    metrics = trajectory.metrics
+    replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
+    return {
+        "task_id": trajectory.task_id,
+        "episode": trajectory.episode,
+        "outcome": metrics["outcome"],
+        "success": metrics.get("success"),
+        record.metric: metrics.get(record.metric),
+        "turns": metrics["turns"],
+        "answered": metrics.get("answered"),
+        "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
+        **record.measures(trajectory, task),
+        "hidden_information": trajectory.hidden,
+        "dialogue_history": trajectory.messages,
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

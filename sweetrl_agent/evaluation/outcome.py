@@ -1,0 +1,99 @@
+"""The last two stages: measure start and result, and tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, write_json
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.credit_accuracy import hint_reading
+from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
+from sweetrl_agent.evaluation.pictures import keep_pictures
+from sweetrl_agent.report import write_report
+from sweetrl_agent.reporting.figures import measure
+
+AGENTS = ("start", "result")
+
+
+def evaluate(run: Run) -> None:
+    """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
+    if run.config.evaluation.eval_start:
+        evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
+    evaluate_agent(run, "result", run.algorithm.loader(run))
+    if run.algorithm.critic == SWEET:
+        score_dialogues(run)
+    if run.algorithm.critic == SWEET and run.record.has_exact_advantage(run.config):
+        write_json(run.path("hint_reading.json"), hint_reading(run))
+
+
+def report(run: Run) -> None:
+    """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
+    rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
+    results: dict[str, Any] = {}
+    for agent in AGENTS:
+        own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
+        if any(own.values()):
+            results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
+    results |= {
+        "grade": run.record.metric,
+        "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
+        "seed": run.seed,
+        "algorithm": run.algorithm.name,
+        "tasks": run.sources,
+    }
+    if run.path("hint_reading.json").exists():
+        results["hint_reading"] = read_object(run.path("hint_reading.json"))
+    write_json(run.path("results.json"), results)
+    if run.record.has_pages:
+        keep_pictures(run)
+    page = write_report(run.folder)
+    print(table(results))
+    print(f"\nresults: {run.path('results.json')}\nreport:  {page}")
+
+
+def table(results: dict[str, Any]) -> str:
+    """Start and result, per split, with intervals; then the wall time of the stages."""
+    grade = results["grade"]
+    lines = [
+        f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {grade.replace('_', ' '):>13} {'95% interval':>17} "
+        f"{'turns':>6}"
+    ]
+    for agent in AGENTS:
+        for split, score in results.get(agent, {}).items():
+            if not score["n"]:
+                lines.append(f"{agent:8} {split:8} {0:5} {score['void']:5}   every episode was void")
+                continue
+            success, graded = (
+                " to ".join(measure(name, bound) for bound in score["ci95"][name]) for name in ("success", grade)
+            )
+            lines.append(
+                f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
+                f"{measure(grade, score[grade]):>13} {graded:>17} {score['turns']:6.1f}"
+            )
+    if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
+        low, high = reading["ci95"]
+        lines.append(
+            f"\nThe untrained critic, told the hidden reference, prefers the useful of two questions in {reading['accuracy']:.0%} "
+            f"({low:.0%} to {high:.0%}) of {reading['pairs']} pairs: so well does the initial policy read the hint."
+        )
+    seconds = results["seconds"]
+    lines.append(
+        "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"
+    )
+    return "\n".join(lines)
+
+
+def score_dialogues(run: Run) -> None:
+    """The critic's advantages of all agents' dialogues on the first test tasks -> turn_advantages.jsonl."""
+    path = run.path("turn_advantages.jsonl")
+    if path.exists():
+        path.unlink()  # cheap to do again, and whole or absent when the stage is done
+    shown = {task.id for task in run.test[: run.config.evaluation.shown_dialogues]}
+    with open_critic(run) as critic:
+        for row in read_rows(run.path("evaluation.jsonl")):
+            if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
+                told = CRITICS["sweet"].told(run, row["hidden_information"])
+                address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
+                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

@@ -1,0 +1,66 @@
+"""What the pages of a few dialogues looked like, turn by turn: for people who read the report."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+
+from colbench_gym.scoring.pages import current_page
+from sandboxes import SandboxError
+from sandboxes.browser import Browser, make_browser
+from sandboxes.pages import Page, Rendering
+from sweetrl_agent.data.files import Row, read_rows, write_json
+from sweetrl_agent.data.run import Run
+
+FILE = "pictures.json"
+#: Dialogues of each agent, and size of a picture in pixels; the height is cut there.
+NUM_TASKS, WIDTH, MAX_HEIGHT = 4, 320, 360
+
+
+def keep_pictures(run: Run) -> None:
+    """The first test tasks that every agent has played -> pictures.json; nothing where pages cannot be rendered."""
+    rows = [row for row in read_rows(run.path("evaluation.jsonl")) if row["split"] == "test" and row["episode"] == 0]
+    played: dict[str, list[Row]] = {}
+    for row in rows:
+        played.setdefault(row["task_id"], []).append(row)
+    agents = {row["agent"] for row in rows}
+    tasks = [task for task in run.test if {row["agent"] for row in played.get(task.id, ())} == agents][:NUM_TASKS]
+    try:
+        with make_browser(run.config.task.sandbox) as browser:
+            shown = [
+                {
+                    "task_id": task.id,
+                    "request": task.description,
+                    "wanted": pictures(browser, [task.hidden.reference])[0],
+                    "agents": {row["agent"]: pictures(browser, pages_of(row["dialogue_history"])) for row in played[task.id]},
+                }
+                for task in tasks
+            ]
+    except SandboxError as error:
+        print(f"The report has no pictures: {error}")
+        return
+    write_json(run.path(FILE), shown)
+
+
+def pages_of(messages: Sequence[dict[str, str]]) -> list[str]:
+    """The agent's page after each of its turns that changed it."""
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    pages = [current_page(said[:turn]) for turn in range(1, len(said) + 1)]
+    return [page for page, before in zip(pages, ["", *pages], strict=False) if page and page != before]
+
+
+def pictures(browser: Browser, pages: Sequence[str]) -> list[str]:
+    """Small pictures of pages, JPEG in base64."""
+    return [_small(rendering) for rendering in browser.render([Page(page) for page in pages])]
+
+
+def _small(rendering: Rendering) -> str:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(rendering.picture)) if rendering.picture else Image.new("RGB", (WIDTH, 180), "black") as image:
+        height = max(1, round(image.height * WIDTH / image.width))
+        small = image.convert("RGB").resize((WIDTH, height)).crop((0, 0, WIDTH, min(height, MAX_HEIGHT)))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=70)
+    return base64.b64encode(file.getvalue()).decode()

@@ -1,0 +1,53 @@
+"""Data scaling: what each algorithm reaches from the first n of a seed's trajectories (arXiv:2503.15478, Figure 3b)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sweetrl_agent.data.files import Row, read_rows, write_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.statistics import score_of, task_table
+
+
+def scaled_run(run: Run, trajectories: int) -> Run:
+    """A run in a folder of its own inside `run`'s, with the same start and the first trajectories, in whole tasks.
+
+    Raises:
+        ValueError: If the run has fewer trajectories.
+    """
+    config = run.config
+    per_task = config.collect.trajectories_per_task
+    rows = read_rows(run.path("trajectories.jsonl"))
+    if not per_task <= trajectories <= len(rows):
+        raise ValueError(f"`scaling` takes counts from {per_task} to {len(rows)} trajectories, got {trajectories}.")
+    num_tasks = trajectories // per_task
+    folder = run.path(f"scale_{trajectories}")
+    folder.mkdir(parents=True, exist_ok=True)
+    small = Run(
+        replace(config, run=replace(config.run, output=str(folder)), collect=replace(config.collect, num_tasks=num_tasks))
+    )
+    if not small.is_done("collect"):
+        if config.is_tiny and not small.path("start").exists():
+            os.symlink(os.path.relpath(run.path("start"), folder), small.path("start"))
+        with small.stage("imitate"), small.stage("collect"):
+            write_rows(small.path("trajectories.jsonl"), rows[: num_tasks * per_task])
+    return small
+
+
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:
+    """For every algorithm and count: "algorithm", "trajectories", "success" on the test split with "ci95", "n" tasks, "seeds"."""
+    found = []
+    collected = len(read_rows(runs[0].path("trajectories.jsonl")))
+    by_count = {count: [run.path(f"scale_{count}") for run in runs] for count in counts} | {
+        collected: [run.folder for run in runs]
+    }
+    for count, folders in by_count.items():
+        rows = {run.seed: read_rows(folder / "evaluation.jsonl") for run, folder in zip(runs, folders, strict=True)}
+        for name in algorithms:
+            own = {seed: [r for r in of if (r["agent"], r["split"]) == (name, "test")] for seed, of in rows.items()}
+            scores = task_table(own, "success")
+            if scores.size:  # else every episode of some seed is void
+                found.append({"algorithm": name, "trajectories": count, **score_of(scores)})
+    return found

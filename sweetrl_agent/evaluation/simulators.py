@@ -1,0 +1,130 @@
+"""The audit of the simulated human: the same agents talk with other humans than the one they learnt from.
+
+A ranking of algorithms that holds for one simulator only says little about people. For every other human: success of every agent, how
+much the human says, how much of the hidden code it gives away, and whether the order of the algorithms stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.data.files import Row, read_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.evaluate import record
+from sweetrl_agent.evaluation.statistics import score_of, task_table
+
+ROWS = "simulators.jsonl"
+
+
+def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
+    """A human by its name in the audit: a level of the scripted one, a name of `colbench_gym.simulators`, or JSON.
+
+    Args:
+        name: Of the human.
+        record: Of the environment that it is to talk in.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    from colbench_gym.simulators.scripted import LEVELS
+
+    if name in LEVELS:
+        return {"name": "scripted", "level": name}
+    try:
+        spec = json.loads(name) if name.lstrip().startswith("{") else name
+        record.make_simulator(spec).close()
+    except (ValueError, TypeError, RecursionError) as error:
+        shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # it may hold a password
+        raise ValueError(
+            f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {shown}: {error}"
+        ) from None
+    return spec
+
+
+def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:
+    """Episodes of every agent on the first test tasks with every human -> simulators.jsonl. Seeds are those of the evaluation."""
+    for simulator in simulators:
+        for name in algorithms:
+            label = {"simulator": simulator, "agent": name}
+            load = ALGORITHMS[name].loader(run)
+            spec = simulator_spec(simulator, run.record)
+            record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=spec)
+
+
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> dict[str, Any]:
+    """How much the human matters. The first human is the run's own, from the evaluation on the same tasks.
+
+    Returns:
+        "cells": for every simulator and algorithm "success" with "ci95", "n", "seeds", "turns", "reply_chars" (mean length of a reply)
+        and "leak" (share of the hidden code that the human said). "rankings": for every simulator the algorithms, best first, and
+        Kendall's tau of their success with the first simulator's. "variance": shares of the variance of success (means by
+        algorithm, simulator and seed) that go with the algorithm, the simulator, the seed, the pairing of algorithm and simulator
+        (rankings that move), and the rest. "void": humans that failed in every episode of some agent and seed, left out.
+    """
+    own_human = f"{runs[0].config.task.simulator} (of the training)"
+    rows = {run.seed: [*_own_rows(run, own_human, num_tasks), *read_rows(run.path(ROWS))] for run in runs}
+    simulators = [own_human, *simulators]
+    tables = {simulator: [_own(rows, simulator, name) for name in algorithms] for simulator in simulators}
+    heard = [s for s in simulators if all(task_table(own, "success").size for own in tables[s])]
+    cells = [
+        {"simulator": simulator, "algorithm": name, **_cell(own)}
+        for simulator in heard
+        for name, own in zip(algorithms, tables[simulator], strict=True)
+    ]
+    means = np.array([[task_table(own, "success").mean(axis=1) for own in tables[simulator]] for simulator in heard])
+    rankings = [
+        {
+            "simulator": simulator,
+            "best_first": [algorithms[i] for i in np.argsort(-of.mean(axis=1), kind="stable")],
+            "tau": _tau(means[0].mean(axis=1), of.mean(axis=1)),
+        }
+        for simulator, of in zip(heard, means, strict=True)
+    ]
+    shares = variance_shares(means.swapaxes(0, 1)) if heard else {}
+    return {"cells": cells, "rankings": rankings, "variance": shares, "void": [s for s in simulators if s not in heard]}
+
+
+def _own_rows(run: Run, simulator: str, num_tasks: int) -> list[Row]:
+    """The evaluation's rows on the audit's tasks."""
+    tasks = {task.id for task in run.test[:num_tasks]}
+    rows = read_rows(run.path("evaluation.jsonl"))
+    return [{**row, "simulator": simulator} for row in rows if row["split"] == "test" and row["task_id"] in tasks]
+
+
+def _own(rows: Mapping[int, Sequence[Row]], simulator: str, name: str) -> dict[int, list[Row]]:
+    return {seed: [r for r in of if (r["agent"], r["simulator"]) == (name, simulator)] for seed, of in rows.items()}
+
+
+def _cell(own: dict[int, list[Row]]) -> Row:
+    others = {metric: round(float(task_table(own, metric).mean()), 4) for metric in ("turns", "reply_chars", "leak")}
+    return {**score_of(task_table(own, "success")), **others}
+
+
+def variance_shares(means: Any) -> dict[str, float]:
+    """Shares of the sum of squares of a table by algorithm, simulator and seed; they sum to 1 (all 0 where nothing varies)."""
+    centred = means - means.mean()
+    total = float((centred**2).sum())
+    effects = {}
+    for axis, name in enumerate(("algorithm", "simulator", "seed")):
+        others = tuple(a for a in range(3) if a != axis)
+        effects[name] = float((centred.mean(axis=others) ** 2).sum() * centred.size / centred.shape[axis])
+    pairs = centred.mean(axis=2)
+    both = float((pairs**2).sum() * centred.shape[2])
+    effects["algorithm x simulator"] = both - effects["algorithm"] - effects["simulator"]
+    effects["rest"] = total - both - effects["seed"]
+    return {name: round(value / total, 4) if total else 0.0 for name, value in effects.items()}
+
+
+def _tau(first: Any, other: Any) -> float | None:
+    """Kendall's tau; None where there is no order to agree on."""
+    if len(first) < 2:
+        return None
+    tau = float(stats.kendalltau(first, other).statistic)
+    return None if np.isnan(tau) else round(tau, 4)

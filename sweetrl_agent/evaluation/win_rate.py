@@ -1,0 +1,83 @@
+"""Win rate against a recorded run: on how many tasks does an agent do better than another one did (arXiv:2503.15478, Table 2, on pages)?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sweetrl_agent.data.files import Row, read_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.statistics import score_interval, task_table
+
+Grades = dict[tuple[str, str], float]
+
+
+def recorded(source: str, grade: str) -> Grades:
+    """Mean grade of every task that an agent of a recorded run has played, by split and task.
+
+    Args:
+        source: An `evaluation.jsonl`, or FILE:AGENT where it holds several agents.
+        grade: Name of the metric.
+
+    Raises:
+        ColBenchError: If a line is no JSON object.
+        ValueError: If there is no such file, it holds other rows, or not one agent.
+    """
+    file, _, agent = source.rpartition(":") if not Path(source).exists() else (source, "", "")
+    if not Path(file).is_file():
+        raise ValueError(f"`baseline` names no file: {source!r}; it is the evaluation.jsonl of a run, or FILE:AGENT.")
+    every = read_rows(Path(file))
+    if not all({"agent", "split", "task_id", "outcome"} <= row.keys() and _is_grade(row.get(grade)) for row in every):
+        raise ValueError(f"`baseline` must be the evaluation.jsonl of a run; {file!r} holds other rows.")
+    rows = [row for row in every if row["outcome"] != "void" and row.get(grade) is not None]
+    agents = dict.fromkeys(row["agent"] for row in rows)
+    if (agent not in agents) if agent else (len(agents) != 1):
+        raise ValueError(f"`baseline` must name one agent of {file} as FILE:AGENT, of {tuple(agents)}; got {source!r}.")
+    grades: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if not agent or row["agent"] == agent:
+            grades.setdefault((row["split"], row["task_id"]), []).append(float(row[grade]))
+    return {key: sum(values) / len(values) for key, values in grades.items()}
+
+
+def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
+    """For every algorithm and split: "algorithm", "split", "win_rate" (a tie is half a win) with "ci95", "n" tasks, "seeds"."""
+    grade = runs[0].record.metric
+    grades = recorded(source, grade)
+    by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}
+    found: list[Row] = []
+    for name in algorithms:
+        for split in dict.fromkeys(split for split, _ in grades):
+            own = {
+                seed: [
+                    {**row, "won": _won(float(row[grade]), grades[split, row["task_id"]])}
+                    for row in rows
+                    if (row["agent"], row["split"]) == (name, split)
+                    and row["outcome"] != "void"
+                    and (split, row["task_id"]) in grades
+                ]
+                for seed, rows in by_seed.items()
+            }
+            scores: Any = task_table(own, "won")
+            if scores.size:
+                low, high = score_interval(scores)
+                found.append(
+                    {
+                        "algorithm": name,
+                        "split": split,
+                        "win_rate": round(float(scores.mean()), 4),
+                        "ci95": [round(max(low, 0.0), 4), round(min(high, 1.0), 4)],
+                        "n": scores.shape[1],
+                        "seeds": scores.shape[0],
+                    }
+                )
+    return found
+
+
+def _won(own: float, other: float) -> float:
+    return 0.5 if own == other else float(own > other)
+
+
+def _is_grade(value: Any) -> bool:
+    return value is None or type(value) in (int, float)

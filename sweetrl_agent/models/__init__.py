@@ -1,0 +1,1 @@
+"""Loading models, and the tiny Llama that is made here."""

@@ -1,0 +1,1 @@
+"""Playing episodes: in this process or by Ray's workers, into files that survive a kill."""

@@ -1,0 +1,107 @@
+"""What all algorithms share after their start: collected trajectories and outcome pairs.
+
+Each function is a stage: it reads files of the run folder and writes its own, whole or in complete batches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from colbench_gym.errors import ColBenchError, TaskError
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.data.files import Row, iter_rows, write_json, write_rows
+from sweetrl_agent.data.pairs import outcome_pairs
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.loading import load_policy
+from sweetrl_agent.rollouts import play
+from sweetrl_agent.rollouts.episode_files import EpisodeFile
+from sweetrl_agent.rollouts.play import episodes_of
+
+
+class NothingToLearnError(TaskError):
+    """What was collected holds nothing that the algorithm learns from. The main job ends with it; a comparison leaves the start as it is."""
+
+
+def collect(run: Run) -> None:
+    """K trajectories of every training task -> trajectories.jsonl."""
+    episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
+    batch = run.config.model.generation_batch
+    load = partial(load_policy, run.start_model, run.start_model, run.config.model)
+    player = partial(play.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
+    by_id = {task.id: task for task in run.tasks}
+    with run.beside_browsers():
+        file = EpisodeFile(run.path("trajectories.jsonl"), lambda t: t.to_row(run.record.task_row(by_id[t.task_id])))
+        file.play(episodes, batch, player, run.config.run, "collect")
+
+
+def pair_outcomes(run: Run) -> None:
+    """trajectories.jsonl -> outcome_pairs.jsonl."""
+    config, grade, path = run.config.collect, run.record.metric, run.path("outcome_pairs.jsonl")
+    seen = _Seen(grade)
+    write_rows(path, (
+        row
+        for _, group in groupby(iter_trajectories(run), key=lambda t: t.task_id)
+        for row in seen.pairs(outcome_pairs(seen.trajectories(list(group)), config.min_best, config.min_difference, grade))
+    ))  # fmt: skip
+    if not seen.counts["outcome_pairs"]:
+        path.unlink()
+        if config.min_best <= 0:
+            raise TaskError(
+                f"No task has two trajectories of different {grade}, so there is nothing to learn from. Start another run with more tasks, "
+                "more trajectories of each, more imitation, or a better model."
+            )
+        lower = "Lower `--min_best` and go on in this folder, or start" if 0 < seen.best < config.min_best else "Start"
+        raise TaskError(
+            f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
+            f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more imitation, or a better model."
+        )
+    write_json(run.path("pairs_summary.json"), seen.summary())
+
+
+def iter_trajectories(run: Run) -> Iterator[Trajectory]:
+    """The collected trajectories one by one, those of a task one after the other."""
+    path = run.path("trajectories.jsonl")
+    for number, row in enumerate(iter_rows(path), 1):
+        try:
+            trajectory = Trajectory.from_row(row)
+        except ColBenchError as error:
+            raise ColBenchError(f"{path}, row {number}: {error}") from None
+        yield trajectory
+
+
+class _Seen:
+    """Counts of what goes by."""
+
+    def __init__(self, grade: str) -> None:
+        self.grade, self.best = grade, 0.0
+        self.counts: Counter[str] = Counter()
+
+    def trajectories(self, of_task: list[Trajectory]) -> list[Trajectory]:
+        valid = [t for t in of_task if not t.is_void]
+        successes = sum(int(t.metrics["success"]) for t in valid)
+        self.counts.update(
+            trajectories=len(of_task), void=len(of_task) - len(valid), successes=successes, turns=sum(len(t.turns) for t in valid),
+            tasks_with_a_success=int(successes > 0),
+        )  # fmt: skip
+        self.best = max([self.best, *(float(t.metrics[self.grade]) for t in valid)])
+        return of_task
+
+    def pairs(self, rows: list[Row]) -> list[Row]:
+        self.counts["outcome_pairs"] += len(rows)
+        return rows
+
+    def summary(self) -> dict[str, Any]:
+        counts = self.counts
+        valid = max(counts["trajectories"] - counts["void"], 1)
+        return {
+            "trajectories": counts["trajectories"],
+            "void": counts["void"],
+            "success": round(counts["successes"] / valid, 4),
+            "turns": round(counts["turns"] / valid, 2),
+            "tasks_with_a_success": counts["tasks_with_a_success"],
+            "outcome_pairs": counts["outcome_pairs"],
+        }

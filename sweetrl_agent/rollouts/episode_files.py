@@ -1,0 +1,140 @@
+"""Episodes in a file of the run folder, whatever the world does meanwhile.
+
+Whole shards are appended, so a killed stage goes on behind the last of them. Where the human's server or the sandbox goes down, the stage
+stops (`rollouts.WorldDownError`): what ended well before waits in a file beside until its shard is whole, and what was under way is
+played again. Void episodes stay in the file, for they are no evidence and are counted; where they are too many the stage stops as well, and
+`--replay_void` plays them again in their places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.data.files import Row, append_rows, iter_rows, whole_batches, write_rows
+from sweetrl_agent.rollouts import play
+from sweetrl_agent.rollouts.play import Episode, Played, WorldDownError, shard_size
+from sweetrl_agent.rollouts.workers import Opens, in_order
+
+#: Episodes below which a share of void ones says nothing.
+LEAST_EPISODES = 40
+
+
+@dataclass(frozen=True)
+class EpisodeFile:
+    """Rows of episodes.
+
+    Attributes:
+        path: The file, which may hold other rows too.
+        to_row: An episode's row.
+        label: What tells these rows apart from the others: fields that all of them have.
+    """
+
+    path: Path
+    to_row: Callable[[Trajectory], Row]
+    label: Row = field(default_factory=dict)
+
+    def rows(self) -> Iterator[Row]:
+        """The own rows, in order."""
+        return filter(self.is_own, iter_rows(self.path))
+
+    def is_own(self, row: Row) -> bool:
+        """Whether a row is one of these."""
+        return all(row.get(name) == value for name, value in self.label.items())
+
+    def play(
+        self, episodes: Sequence[Episode], num_envs: int, player: Callable[..., Any], settings: RunArguments, said: str
+    ) -> None:
+        """Play what is missing, and void episodes anew where that is asked for.
+
+        Args:
+            episodes: All episodes of the file, in its order.
+            num_envs: Dialogues that go on together.
+            player: `play.player` but for `known` and `on_end`.
+            settings: `ray_workers`, `max_void` and `replay_void`.
+            said: Name of the progress bar.
+
+        Raises:
+            ColBenchError: If the world is down, or more of the episodes are void than `max_void` allows.
+        """
+        counts = Counter(outcome_of(row) == VOID for row in self.rows())
+        if counts[True] and settings.replay_void:
+            counts = self._replay_void(num_envs, player, settings)
+        done = whole_batches(self.path, counts.total(), shard_size(num_envs), len(episodes))
+        if done < len(episodes):
+            left = play.shards(episodes[done:], num_envs)
+            with tqdm(total=len(episodes), initial=done, desc=said, unit="episode") as bar:
+                for trajectories in self._played(left, player, settings, bar):
+                    append_rows(self.path, ({**self.label, **self.to_row(t)} for t in trajectories))
+                    counts.update(t.is_void for t in trajectories)
+                    _refuse_too_many(counts, settings.max_void, trajectories)
+        _refuse_too_many(counts, settings.max_void)
+
+    def _played(
+        self, left: Sequence[Sequence[Episode]], player: Callable[..., Any], settings: RunArguments, bar: Any
+    ) -> Iterator[list[Trajectory]]:
+        with self._kept() as known:
+            opens: Opens[Sequence[Episode], list[Trajectory]] = partial(
+                player, known=known, on_end=None if settings.ray_workers else bar.update
+            )
+            done = bar.n
+            for trajectories in in_order(opens, left, settings):
+                yield trajectories
+                done += len(trajectories)
+                bar.update(done - bar.n)
+
+    def _replay_void(self, num_envs: int, player: Callable[..., Any], settings: RunArguments) -> Counter[bool]:
+        """Put new episodes in the places of void ones -> how many rows are void, and how many are not."""
+        void = [_episode(row) for row in self.rows() if outcome_of(row) == VOID]
+        again: dict[Episode, Row] = {}
+        with tqdm(total=len(void), desc="void episodes again", unit="episode") as bar:
+            for trajectories in self._played(play.shards(void, num_envs), player, settings, bar):
+                again |= {Episode(t.task_id, t.episode): {**self.label, **self.to_row(t)} for t in trajectories}
+        write_rows(self.path, (again.get(_episode(row), row) if self.is_own(row) else row for row in iter_rows(self.path)))
+        return Counter(outcome_of(row) == VOID for row in self.rows())
+
+    @contextmanager
+    def _kept(self) -> Iterator[Played]:
+        """What ended well before the world went down; what does so now is kept in its turn."""
+        path = self.path.with_suffix(".unfinished.jsonl")
+        known = {
+            _episode(row["trajectory"]): Trajectory.from_row(row["trajectory"])
+            for row in iter_rows(path, ("label", "trajectory"))
+            if row["label"] == self.label
+        }
+        try:
+            yield known
+        except WorldDownError as error:
+            write_rows(path, ({"label": self.label, "trajectory": t.to_row()} for t in {**known, **error.played}.values()))
+            raise
+        path.unlink(missing_ok=True)
+
+
+def outcome_of(row: Row) -> str:
+    """The outcome in a row of trajectories or of an evaluation."""
+    return str(row["metrics"]["outcome"] if "metrics" in row else row["outcome"])
+
+
+def _episode(row: Row) -> Episode:
+    return Episode(row["task_id"], row["episode"])
+
+
+def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Trajectory] = ()) -> None:
+    if counts.total() < LEAST_EPISODES or counts[True] <= max_void * counts.total():
+        return
+    why = next((f" The last failed so: {t.error.rstrip('.')}." for t in reversed(played) if t.error), "")
+    raise ColBenchError(
+        f"{counts[True]} of {counts.total()} episodes are void, for the world failed in them; `--max_void` allows {max_void:.0%}.{why} "
+        "Mend it and give the same command with `--replay_void true`, which plays them again, or allow more."
+    )

@@ -1,0 +1,79 @@
+"""The stage that makes the tiny model's start; a pretrained model skips it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainingArguments, set_seed
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.tiny import build_model, build_tokenizer
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.sft import ImitationTrainer, bucketed_order, imitation_dataset
+
+
+def demonstrations(run: Run) -> Demonstrations:
+    """What the tiny model learns to converse from: the first dialogues of the file that is given, or the environment's own.
+
+    Raises:
+        ColBenchError: If a row of the file is no dialogue.
+    """
+    count, file = run.config.imitation.imitation_dialogues, run.config.task.demonstrations
+    if not file:
+        own: Any = run.record.demonstrations(run.train, count, run.seed)
+        where = f"The demonstrations of {run.config.task.env}"
+        return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
+    found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
+    if not found:
+        raise ColBenchError(f"`demonstrations` {file!r} holds no dialogue.")
+    return found
+
+
+def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
+    messages: Any = row.get("messages", row.get("dialogue_history"))
+    is_one = isinstance(messages, list) and all(
+        isinstance(said, dict) and said.get("role") in ("system", "user", "assistant") and isinstance(said.get("content"), str)
+        for said in messages
+    )
+    if not is_one or not any(said["role"] == "assistant" for said in messages):
+        raise ColBenchError(
+            f'{file}, row {number}: expected {{"messages": [{{"role": "user" or "assistant", "content": text}}, ...]}} with a message of the '
+            f"assistant, got {str(row)[:80]}."
+        )
+    return list(messages)
+
+
+def imitate(run: Run) -> None:
+    """Demonstrated dialogues on the training tasks -> start/, a folder like any pretrained model's."""
+    if not run.config.is_tiny:
+        return
+    config, folder = run.config.imitation, run.path("start")
+    set_seed(run.seed)
+    dialogues = demonstrations(run)
+    tokenizer = build_tokenizer(
+        (m["content"] for dialogue in dialogues for m in dialogue),
+        config.tiny_vocab_size, run.record.max_token_length, run.record.pieces,
+    )  # fmt: skip
+    dataset = imitation_dataset(dialogues, tokenizer)
+    order = bucketed_order(
+        [len(ids) for ids in dataset["input_ids"]], config.imitation_batch, config.imitation_epochs, run.seed
+    )
+    arguments = trainer_arguments(
+        folder, run.seed, run.config.model, config.imitation_batch, config.imitation_batch,
+        config.imitation_learning_rate, 1,
+    )  # fmt: skip
+    trainer = ImitationTrainer(
+        muon_learning_rate=config.imitation_muon_learning_rate,
+        model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
+        args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
+        data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
+        train_dataset=dataset.select(order),
+        processing_class=tokenizer,
+    )
+    run.add_metrics("imitation", train_stage(trainer, tokenizer, folder, "imitation"))

@@ -1,0 +1,1 @@
+"""Every override of TRL, in one place."""

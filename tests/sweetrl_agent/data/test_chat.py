@@ -1,0 +1,109 @@
+"""From dialogues to tokens: spans of agent turns, and what cannot be told apart."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+
+from sweetrl_agent.data.chat import (
+    HINT,
+    encode_as_sampled,
+    encode_dialogue,
+    encode_prompt,
+    encode_turns,
+    hint_message,
+    system_message,
+)
+
+DIALOGUE = [
+    {"role": "user", "content": "I need the total of my prices."},
+    {"role": "assistant", "content": "Round the total?"},
+    {"role": "user", "content": "To two decimals."},
+    {"role": "assistant", "content": "I WANT TO ANSWER:\ndef total(prices): ..."},
+]
+
+
+def _turn_text(encoded, turn, tokenizer):
+    return tokenizer.decode([token for token, t in zip(encoded.token_ids, encoded.turn_ids, strict=True) if t == turn])
+
+
+def test_agent_turns_are_numbered_and_hold_their_text_and_end(tiny_tokenizer):
+    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    assert len(encoded.token_ids) == len(encoded.turn_ids)
+    assert set(encoded.turn_ids) == {0, 1, 2}
+    assert _turn_text(encoded, 1, tiny_tokenizer) == DIALOGUE[1]["content"] + "<|end|>"
+    assert _turn_text(encoded, 2, tiny_tokenizer) == DIALOGUE[3]["content"] + "<|end|>"
+    others = _turn_text(encoded, 0, tiny_tokenizer)
+    assert others == (
+        f"<|user|>{DIALOGUE[0]['content']}<|end|><|assistant|><|user|>{DIALOGUE[2]['content']}<|end|><|assistant|>"
+    )
+
+
+def test_the_prompt_is_what_stands_before_the_turn(tiny_tokenizer):
+    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    prompt = encode_prompt(DIALOGUE[:3], tiny_tokenizer)
+    assert encoded.token_ids[: len(prompt)] == prompt
+    assert encoded.turn_ids.index(2) == len(prompt)
+
+
+def test_a_turn_behind_its_prompt_is_the_same_as_in_the_dialogue(tiny_tokenizer):
+    encoded, prompt = encode_dialogue(DIALOGUE, tiny_tokenizer), encode_prompt(DIALOGUE[:3], tiny_tokenizer)
+    answer, other = encode_turns(DIALOGUE[:3], prompt, [DIALOGUE[3]["content"], "Yes."], tiny_tokenizer)
+    assert prompt + answer == encoded.token_ids
+    assert tiny_tokenizer.decode(other) == "Yes.<|end|>"
+    with pytest.raises(ValueError, match="^The chat template renders agent turn 2 differently inside the whole dialogue"):
+        encode_turns(DIALOGUE[:3], [*prompt[:-1], 0], ["Yes."], tiny_tokenizer)
+
+
+def test_a_system_message_is_never_scored(tiny_tokenizer):
+    plain = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    told = encode_dialogue([*hint_message("def total(prices): return 1"), *DIALOGUE], tiny_tokenizer)
+    shift = len(told.token_ids) - len(plain.token_ids)
+    assert told.token_ids[shift:] == plain.token_ids
+    assert told.turn_ids == [0] * shift + plain.turn_ids
+
+
+def test_hint_and_system_message():
+    assert hint_message("") == [] == system_message("")
+    for what, hidden in (("function", "def f(x): ..."), ("page", "<h1>x</h1>"), ("answer", "the word")):
+        assert hint_message(hidden) == [{"role": "system", "content": HINT.format(what=what, hidden=hidden)}]
+
+
+@pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])
+def test_a_dialogue_without_agent_turn_is_refused(messages, tiny_tokenizer):
+    with pytest.raises(ValueError, match=r"^Expected a dialogue with at least one agent turn, got none\.$"):
+        encode_dialogue(messages, tiny_tokenizer)
+
+
+def test_a_template_that_drops_earlier_turns_is_refused(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.chat_template = (
+        "{% for message in messages %}<|{{ message['role'] }}|>"
+        "{% if message['role'] == 'user' or loop.last %}{{ message['content'] }}{% endif %}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    message = (
+        "The chat template renders agent turn 1 differently inside the whole dialogue, so its tokens cannot be told apart; use a "
+        "template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        encode_dialogue(DIALOGUE, tokenizer)
+    assert encode_dialogue(DIALOGUE[:2], tokenizer).turn_ids.count(1) > 1
+
+
+def test_turns_as_sampled_stand_where_the_rendered_ones_would(tiny_tokenizer):
+    rendered = encode_dialogue(DIALOGUE, tiny_tokenizer)
+    end = tiny_tokenizer.eos_token_id
+    turns = [[i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if own == turn] for turn in (1, 2)]
+    turns = [turn[: turn.index(end) + 1] for turn in turns]
+    found = encode_as_sampled(DIALOGUE, turns, tiny_tokenizer)
+    assert found.token_ids == rendered.token_ids
+    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == turns
+    others = [[5, 6, 7, end], [8]]  # the same words in other tokens; the second was cut before its end
+    found = encode_as_sampled(DIALOGUE, others, tiny_tokenizer)
+    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == others
+    between = [i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if not own]
+    kept = [i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if not own]
+    assert [i for i in kept if i != end] == [i for i in between if i != end] and kept.count(end) == between.count(end) + 1

@@ -1,0 +1,121 @@
+"""Several processes train as one: the same steps, files written once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from colbench_gym.errors import ColBenchError
+from colbench_gym.simulators import make
+from colbench_gym.tasks import load_tasks
+from sweetrl_agent.data import distributed
+from sweetrl_agent.data.files import read_rows, write_json, write_rows
+from sweetrl_agent.envs.backend_demonstrations import demonstrations
+
+CONFIGS = Path(__file__).parents[3] / "configs" / "accelerate"
+SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
+
+
+@pytest.fixture
+def make_folder(tiny_model_folder, tmp_path):
+    """Function: name -> a run folder whose next stage is the critic."""
+    tasks = load_tasks("embedded:train[:16]")
+    better, worse = (demonstrations(tasks, make("scripted"), 16, seed) for seed in (1, 2))
+
+    def make_one(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_rows(folder / "outcome_pairs.jsonl", (
+            {"task_id": task.id, "hidden": task.hidden.reference, "chosen": _talk(a), "rejected": _talk(b)}
+            for task, a, b in zip(tasks, better, worse, strict=True)
+        ))  # fmt: skip
+        write_json(folder / "seconds.json", {"imitate": 0.0, "collect": 0.0, "pairs": 0.0})
+        return folder
+
+    return make_one
+
+
+def _talk(dialogue):
+    return [{"role": m["role"], "content": m["content"]} for m in dialogue if m["role"] != "system"]
+
+
+def _train(folder, model, *launcher):
+    done = _run(folder, model, *launcher)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def _run(folder, model, *launcher):
+    command = [
+        sys.executable,
+        *launcher,
+        "-m",
+        "sweetrl_agent.train",
+        "--output",
+        str(folder),
+        "--model",
+        str(model),
+        *SETTINGS,
+    ]
+    return subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
+    one, two = make_folder("one"), make_folder("two")
+    _train(one, tiny_model_folder)
+    said = _train(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    _assert_same_training(one, two, tiny_model_folder)
+    assert set(json.loads((two / "seconds.json").read_text())) == {"imitate", "collect", "pairs", "critic"}
+    assert said.count("sandbox:") == 1, "only the first process speaks"
+    assert not list(two.glob("*.part"))
+
+
+@pytest.mark.slow
+def test_weights_shared_out_by_zero_3_take_the_steps_of_one_process(make_folder, tiny_model_folder):
+    pytest.importorskip("deepspeed")
+    one, two = make_folder("one"), make_folder("two")
+    _train(one, tiny_model_folder)
+    settings = ["--config_file", str(CONFIGS / "zero3.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
+    _train(two, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
+    _assert_same_training(one, two, tiny_model_folder)
+
+
+def test_accelerate_that_trains_without_what_it_was_launched_with_is_refused(make_folder, tiny_model_folder):
+    folder = make_folder("fsdp")
+    settings = ["--config_file", str(CONFIGS / "fsdp.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
+    done = _run(folder, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
+    assert done.returncode != 0 and "accelerate trains without FSDP here" in done.stderr
+    assert not (folder / "critic" / "config.json").exists()
+
+
+def _assert_same_training(one, two, start):
+    weights, others, start = (load_file(folder / "model.safetensors") for folder in (one / "critic", two / "critic", start))
+    assert weights.keys() == others.keys()
+    moved = max(float((weights[name] - start[name]).abs().max()) for name in weights)
+    apart = max(float((weights[name] - others[name]).abs().max()) for name in weights)
+    assert apart < 0.02 * moved, (apart, moved)
+    losses = [[row["loss"] for row in read_rows(folder / "metrics.jsonl")] for folder in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4) and losses[0]
+
+
+def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
+    assert distributed.own_share(8, 4) == 2
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert distributed.own_share(8, 4) == 1
+    with pytest.raises(
+        ColBenchError, match="^A batch of 8 cannot be shared by 2 processes of 8 at a time; choose a micro-batch"
+    ):
+        distributed.own_share(8, 8)

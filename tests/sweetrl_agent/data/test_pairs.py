@@ -1,0 +1,64 @@
+"""Pairs: the best of a task against the worse, a better candidate against a worse."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.data.pairs import outcome_pairs, turn_pairs
+
+
+def _trajectory(task, episode, tests_passed):
+    metrics = (
+        {"outcome": "void"} if tests_passed is None else {"outcome": "answered", "tests_passed": tests_passed, "success": 0}
+    )
+    messages = [{"role": "user", "content": task}, {"role": "assistant", "content": f"{task} {episode}"}]
+    return Trajectory(task, episode, messages, [], metrics, 0.0, f"reference of {task}")
+
+
+def _pairs(scores, min_best=1.0):
+    rows = outcome_pairs(
+        [_trajectory(task, i, score) for task, all_of in scores.items() for i, score in enumerate(all_of)], min_best
+    )
+    return [(row["chosen"][1]["content"], row["rejected"][1]["content"]) for row in rows]
+
+
+def test_the_best_is_paired_with_every_worse_one():
+    assert _pairs({"a": [0.5, 1.0, 0.0]}) == [("a 1", "a 0"), ("a 1", "a 2")]
+    assert _pairs({"a": [1.0, 1.0, 0.0]}) == [("a 0", "a 2")]
+    assert _pairs({"a": [1.0, 1.0]}) == []
+
+
+def test_tasks_are_kept_apart_and_unsolved_ones_left_out():
+    assert _pairs({"a": [1.0, 0.0], "b": [0.9, 0.0]}) == [("a 0", "a 1")]
+    assert _pairs({"a": [1.0, 0.0], "b": [0.9, 0.0]}, min_best=0.5) == [("a 0", "a 1"), ("b 0", "b 1")]
+
+
+def test_void_episodes_are_no_evidence():
+    assert _pairs({"a": [None, 1.0, None, 0.0], "b": [None, 1.0], "c": [None]}) == [("a 1", "a 3")]
+
+
+def test_a_row_says_what_was_hidden_and_both_scores():
+    (row,) = outcome_pairs([_trajectory("a", 0, 1.0), _trajectory("a", 1, 0.25)])
+    assert (row["task_id"], row["hidden"], row["chosen_score"], row["rejected_score"]) == ("a", "reference of a", 1.0, 0.25)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 9])
+def test_a_turn_pair_is_one_of_the_better_half_and_one_of_the_worse(count):
+    scores = list(np.random.default_rng(0).permutation(count).astype(float))
+    pairs = turn_pairs(scores, 500, np.random.default_rng(1))
+    ranked = sorted(range(count), key=lambda i: -scores[i])
+    assert {better for better, _ in pairs} == set(ranked[: count // 2])
+    assert {worse for _, worse in pairs} == set(ranked[count - count // 2 :])
+
+
+def test_ties_carry_no_preference_for_an_order():
+    chosen = Counter(turn_pairs([1.0] * 4, 1, np.random.default_rng(seed))[0][0] for seed in range(2000))
+    assert all(abs(chosen[i] - 500) < 90 for i in range(4))
+
+
+def test_one_candidate_makes_no_pair():
+    assert turn_pairs([1.0], 4, np.random.default_rng(0)) == []

@@ -1,0 +1,50 @@
+"""What may change in a begun run, and what an algorithm's own settings change: nothing that others share."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweetrl_agent.config.job import Config
+
+
+def test_the_reference_may_change_until_candidates_are_ranked(make_run):
+    run = make_run(reference_hidden=False)
+    run.path("critic").mkdir()  # what stage "critic" leaves
+    run.path("candidates.jsonl").touch()
+    assert make_run(reference_hidden=True).config.critic.reference_hidden
+    with pytest.raises(ValueError, match=r"\(form: 'paper' there, 'released' here\)"):
+        make_run(reference_hidden=True, form="released")
+    run.path("scores.jsonl").touch()
+    with pytest.raises(ValueError) as refused:
+        make_run(reference_hidden=False)
+    assert str(refused.value) == (
+        f"{run.path('config.yaml')} holds other settings than these, and its files were made with them "
+        "(reference_hidden: True there, False here); "
+        "give the same settings to go on with that run, or another `--output` to start one."
+    )
+
+
+def test_the_ranking_of_another_critic_fixes_the_reference_too(make_run):
+    run = make_run(reference_hidden=False)
+    run.path("no_normalisation").mkdir()
+    run.path("no_normalisation/scores.jsonl").touch()
+    with pytest.raises(ValueError, match=r"\(reference_hidden: False there, True here\)"):
+        make_run(reference_hidden=True)
+
+
+def test_a_run_with_other_settings_has_the_same_files_and_records(make_run):
+    run = make_run()
+    other = run.with_settings({"critic_epochs": 4.0, "pair_quantile": 0.5})
+    assert (other.config.critic.critic_epochs, other.config.actor.pair_quantile) == (4.0, 0.5)
+    assert (run.config.critic.critic_epochs, run.config.actor.pair_quantile) == (1.0, 0.2)
+    changed = {name for name, value in other.config.settings().items() if run.config.settings()[name] != value}
+    assert changed == {"critic_epochs", "pair_quantile"}
+    assert other.folder == run.folder and other.tasks == run.tasks
+    with other.stage("critic"):
+        pass
+    assert run.is_done("critic")
+
+
+def test_changed_settings_are_checked_like_given_ones():
+    with pytest.raises(ValueError, match=r"^`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 8\.$"):
+        Config().with_settings({"critic_batch": 3})

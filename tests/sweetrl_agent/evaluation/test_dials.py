@@ -1,0 +1,181 @@
+"""Comparisons on tasks of other dials, side by side: read, ordered, refused, and drawn with the dials' names."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from xml.etree import ElementTree
+
+import pytest
+
+from sweetrl_agent.compare import check
+from sweetrl_agent.config.job import CompareArguments, Config
+from sweetrl_agent.evaluation import comparison
+from sweetrl_agent.evaluation.dials import read_results, summarize
+from sweetrl_agent.reporting.comparison_parts import parts
+
+QUERIES = {
+    "easy": "topics=5&relevant=5&wishes=2-4&turns=10&points=2",
+    "standard": "topics=12&relevant=3&wishes=2&turns=6&points=1",
+    "hard": "topics=16&relevant=3&wishes=2&turns=7&points=1",
+    "topics=8&relevant=3&wishes=2&turns=6&points=1": "topics=8&relevant=3&wishes=2&turns=6&points=1",
+}
+
+
+def _results(dial, success, algorithms=("zero_shot", "sweet")):
+    score = {"success": success, "tests_passed": 0.5, "n": 4, "seeds": 2, "by_seed": [success, success]}
+    score |= {
+        "ci95_agents": {"success": [0.0, 1.0], "tests_passed": [0.0, 1.0]},
+        "ci95": {"success": [success - 0.05, success + 0.05], "tests_passed": [0.4, 0.6]},
+    }
+    pair = {
+        "a": "sweet",
+        "b": "zero_shot",
+        "difference": 0.1,
+        "ci95": [0.0, 0.2],
+        "p": 0.5,
+        "p_holm": 0.5,
+        "seeds": 2,
+        "seeds_ahead": 2,
+    }
+    splits = ("test", "unseen")
+    return {
+        "grade": "tests_passed",
+        "algorithms": {name: {split: {**score, "success": success - 0.2 * (split == "unseen")} for split in splits} for name in algorithms},
+        "paired": [{**pair, "split": split, "tasks_for_80": None} for split in splits],
+        "ledger": {},
+        "tasks": {"train": f"embedded:train?{QUERIES[dial]}", "test": f"embedded:test?{QUERIES[dial]}[:4]"},
+        "settings": {"seed": 0},
+        "versions": {},
+        "notes": [],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Folders of comparisons by the name of the dial."""
+    for i, dial in enumerate(QUERIES):
+        (tmp_path / str(i)).mkdir()
+        (tmp_path / str(i) / "results.json").write_text(json.dumps(_results(dial, 0.1 * (i + 3))))
+    return {dial: str(tmp_path / str(i)) for i, dial in enumerate(QUERIES)}
+
+
+def test_a_row_holds_the_dial_and_the_numbers_on_test_tasks(folders):
+    (row,) = summarize([read_results(folders["hard"])])
+    assert (row["name"], row["tasks"]) == ("hard", f"embedded:test?{QUERIES['hard']}[:4]")
+    assert list(row["algorithms"]) == ["zero_shot", "sweet"]
+    for numbers in row["algorithms"].values():
+        assert numbers["success"] == pytest.approx(0.5) and numbers["by_seed"] == pytest.approx([0.5, 0.5])
+        assert (numbers["n"], numbers["seeds"], set(numbers["ci95"])) == (4, 2, {"success", "tests_passed"})
+    assert [pair["split"] for pair in row["paired"]] == ["test"]
+
+
+def test_a_row_says_the_turns_that_took_the_place_of_the_dials_own():
+    results = _results("hard", 0.5)
+    results["settings"]["max_turns"] = 9
+    (row,) = summarize([results])
+    assert row["name"] == "hard, 9 turns"
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [(0, ["standard", "easy", "hard"]), (1, ["easy", "standard", "hard"]), (2, ["easy", "hard", "standard"])],
+)
+def test_this_comparison_stands_in_its_place_among_the_others(place, names, folders, make_run):
+    run = make_run()
+    given = CompareArguments(algorithms=[], credit_tasks=0, dials=[folders["easy"], folders["hard"]], dial_place=place)
+    results = comparison.all_results(given, [run])
+    assert [row["name"] for row in results["dials"]] == names
+    assert results["tasks"] == run.sources == {
+        "train": f"embedded:train?{QUERIES['standard']}[:10]", "test": f"embedded:test?{QUERIES['standard']}[:3]",
+    }  # fmt: skip
+    assert results["dials"][place]["tasks"] == run.sources["test"]
+    assert "dials" not in comparison.all_results(CompareArguments(algorithms=[], credit_tasks=0), [run])
+
+
+def _checked(**settings):
+    check(CompareArguments(algorithms=["zero_shot", "sweet"], **settings), Config())
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(ValueError) as refused:
+        _checked(dials=[str(tmp_path)])
+    assert str(refused.value) == f"`dials` names folders of comparisons, each with a results.json; {str(tmp_path)!r} has none."
+
+
+def test_a_comparison_from_before_tasks_had_dials_is_refused(folders):
+    path = f"{folders['hard']}/results.json"
+    with open(path, "w") as file:
+        json.dump({"algorithms": {}}, file)
+    with pytest.raises(ValueError) as refused:
+        _checked(dials=[folders["easy"], folders["hard"]])
+    assert str(refused.value) == f"{path} does not say which tasks it is about; make that comparison again."
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_a_place_outside_the_others_is_refused(place, folders):
+    with pytest.raises(ValueError) as refused:
+        _checked(dials=[folders["easy"], folders["hard"]], dial_place=place)
+    assert str(refused.value) == f"`dial_place` must be from 0 to 2, the number of `dials`, got {place}."
+    _checked(dials=[folders["easy"], folders["hard"]], dial_place=2)
+    _checked()
+
+
+def _dials_part(results):
+    titles = {"zero_shot": "Zero-shot", "sweet": "SWEET-RL"}
+    return next((part for part in parts(results, titles, {}, {}, False) if part.identifier == "dials"), None)
+
+
+def test_dials_are_drawn_in_order_with_their_names_on_the_axis(folders):
+    results = _results("standard", 0.4)
+    assert _dials_part(results) is None
+    results["dials"] = summarize([read_results(folder) for folder in folders.values()])
+    part = _dials_part(results)
+    (chart,) = part.charts
+    assert [(line.name, [y for _, y, _ in line.points]) for line in chart.lines] == [
+        ("Zero-shot", pytest.approx([0.3, 0.4, 0.5, 0.6])),
+        ("SWEET-RL", pytest.approx([0.3, 0.4, 0.5, 0.6])),
+    ]
+    html = str(part.html())
+    ticks = re.findall(r'<text x="([\d.]+)" y="\d+" class="x">([^<]*)</text>', html)
+    assert [unescape(name) for _, name in ticks] == ["easy", "standard", "hard", "dial 4", "dial of the tasks"]
+    assert [float(x) for x, _ in ticks[:4]] == sorted(float(x) for x, _ in ticks[:4])
+    (table,) = part.tables
+    assert [row[:3] for row in table.rows][:3] == [
+        ("easy", "Zero-shot", "30.0%"),
+        ("easy", "SWEET-RL", "30.0%"),
+        ("standard", "Zero-shot", "40.0%"),
+    ]
+    (*_, hard, own) = [*QUERIES]
+    assert part.notes[2] == f"hard: embedded:test?{QUERIES[hard]}[:4]."
+    assert part.notes[3] == f"dial 4: {own}: embedded:test?{own}[:4]."
+
+
+def test_an_algorithm_of_one_dial_alone_has_a_row_and_no_line(folders):
+    others = [read_results(folders[dial]) for dial in ("easy", "hard")]
+    results = _results("standard", 0.4, ("zero_shot", "sweet", "rft"))
+    results["dials"] = summarize([others[0], results, others[1]])
+    part = _dials_part(results)
+    assert [line.name for line in part.charts[0].lines] == ["Zero-shot", "SWEET-RL"]
+    assert [row[0] for row in part.tables[0].rows if row[1] == "rft"] == ["standard"]
+
+
+def test_the_chart_is_also_a_file_of_its_own_that_the_markdown_shows(folders):
+    results = _results("standard", 0.4)
+    results["dials"] = summarize([read_results(folder) for folder in folders.values()])
+    part = _dials_part(results)
+    (name, drawn), *others = part.chart_files().items()
+    assert name == "charts/dials.svg" and not others and "![Success on test tasks](charts/dials.svg)" in part.markdown()
+    tree = ElementTree.fromstring(drawn)
+    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg" and {
+        "Zero-shot",
+        "SWEET-RL",
+        "easy",
+        "standard",
+        "hard",
+        "dial 4",
+    } < set(texts)
+    centres = [float(circle.get("cx")) for circle in tree.iter("{http://www.w3.org/2000/svg}circle")]
+    assert len(centres) == len({*centres}) == 2 * len(QUERIES)  # side by side, though both lines have the same values

@@ -1,0 +1,49 @@
+"""Win rates against a recorded run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.evaluation.win_rate import recorded, summarize
+
+
+def _row(agent, task, grade, split="test", outcome="wrong"):
+    return {"agent": agent, "split": split, "task_id": task, "outcome": outcome, "similarity": grade}
+
+
+def _run(folder, seed, rows):
+    folder.mkdir()
+    write_rows(folder / "evaluation.jsonl", rows)
+    return SimpleNamespace(seed=seed, path=folder.joinpath, record=SimpleNamespace(metric="similarity"))
+
+
+def test_wins_ties_and_losses_are_counted_on_the_tasks_of_both(tmp_path):
+    file = tmp_path / "old.jsonl"
+    write_rows(
+        file, [_row("old", "a", 0.5), _row("old", "b", 0.5), _row("old", "c", 0.5), _row("old", "d", None, outcome="void")]
+    )
+    rows = [_row("new", "a", 0.6), _row("new", "b", 0.5), _row("new", "c", 0.1), _row("new", "d", 1.0), _row("new", "e", 1.0)]
+    runs = [
+        _run(tmp_path / "0", 0, rows),
+        _run(tmp_path / "1", 1, [{**row, "similarity": row["similarity"] + 0.01} for row in rows]),
+    ]
+    (found,) = summarize(runs, ["new"], str(file))
+    assert (found["win_rate"], found["n"], found["seeds"]) == (pytest.approx((1.5 + 2) / 6, abs=1e-4), 3, 2)
+    assert found["ci95"][0] <= found["win_rate"] <= found["ci95"][1]
+
+
+def test_several_episodes_of_a_task_count_by_their_mean(tmp_path):
+    write_rows(tmp_path / "old.jsonl", [_row("old", "a", 0.2), _row("old", "a", 0.6)])
+    assert recorded(str(tmp_path / "old.jsonl"), "similarity") == {("test", "a"): pytest.approx(0.4)}
+
+
+def test_one_agent_must_be_named(tmp_path):
+    file = tmp_path / "old.jsonl"
+    write_rows(file, [_row("start", "a", 0.2), _row("result", "a", 0.6)])
+    assert recorded(f"{file}:result", "similarity") == {("test", "a"): 0.6}
+    for source, words in ((str(file), "FILE:AGENT"), (f"{file}:other", "start"), (str(tmp_path / "no.jsonl"), "no file")):
+        with pytest.raises(ValueError, match=words):
+            recorded(source, "similarity")

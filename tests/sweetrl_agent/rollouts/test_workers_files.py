@@ -1,0 +1,133 @@
+"""The sampling stages on Ray: the same files for any number of workers, and where one is killed in each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from contextlib import contextmanager, nullcontext
+
+import psutil
+import pytest
+import torch
+
+from sweetrl_agent.algorithms import sweet
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH
+from sweetrl_agent.compare import parse
+from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.evaluate import evaluate_agent
+from sweetrl_agent.rollouts.collection import collect
+from sweetrl_agent.rollouts.workers import prepare_local_ray
+from sweetrl_agent.train import main
+
+TINY = [
+    "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
+    "--imitation_dialogues", "60", "--imitation_epochs", "1", "--tiny_layers", "1", "--tiny_hidden_size", "64", "--generation_batch", "2",
+    "--num_states", "70", "--num_candidates", "4", "--max_new_tokens", "12", "--min_best", "0", "--threads", "1", "--shown_dialogues", "0",
+    "--max_turns", "3",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray of this machine, which is left when the tests are over."""
+    prepare_local_ray()
+    ray = pytest.importorskip("ray")
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A run folder that holds a start, which also serves as critic."""
+    folder = tmp_path_factory.mktemp("start") / "run"
+    assert main([*TINY, "--output", str(folder), "--stage", "imitate"]) == 0
+    shutil.copytree(folder / "start", folder / "critic")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def make_run(start, tmp_path_factory):
+    """Function: number of Ray's workers, what surrounds each stage -> folder of a run whose sampled files are made by so many."""
+
+    def make(workers, around=nullcontext):
+        folder = tmp_path_factory.mktemp("run") / "run"
+        shutil.copytree(start, folder)
+        _, config = parse([*TINY, "--output", str(folder), "--ray_workers", str(workers)])
+        run = Run(config)
+        agent = ALGORITHMS["zero_shot"].loader(run)
+        for stage in (collect, sweet.sample_candidates, sweet.rank, lambda run: evaluate_agent(run, "start", agent)):
+            with around():
+                stage(run)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def made_here(make_run):
+    """The folder that this process makes alone."""
+    return make_run(0)
+
+
+@pytest.mark.timeout(600)  # starting seven processes that import torch and all takes its time on two cores
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_same_files(workers, cluster, make_run, made_here):
+    cluster.shutdown()  # each starts with as many processors as it has workers
+    there = make_run(workers)
+    _assert_same_files(there, made_here)
+    assert len(read_rows(there / "candidates.jsonl")) > STATES_PER_BATCH, "more than one shard"
+
+
+@contextmanager
+def _one_worker_killed():
+    """Ends one of Ray's workers in the middle of its work, as `kill -9` does; an error where none was at work."""
+    killed, is_over = [], threading.Event()
+
+    def watch():
+        while not killed and not is_over.is_set():
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if process.cmdline()[:1] == ["ray::_Worker.do"]:  # its title while a shard is worked off
+                        process.kill()
+                        killed.append(process.pid)
+                        break
+            time.sleep(0.005)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
+    assert killed, "no worker was seen at work"
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_here):
+    cluster.shutdown()
+    _assert_same_files(make_run(2, around=_one_worker_killed), made_here)
+
+
+def test_more_threads_change_the_last_decimals_of_log_probabilities_alone(make_run, made_here):
+    torch.set_num_threads(2)
+    try:
+        there = make_run(0)
+    finally:
+        torch.set_num_threads(1)
+    rows, others = (read_rows(folder / "trajectories.jsonl") for folder in (there, made_here))
+    own, other = ([turn.pop("log_probs") for row in some for turn in row["turns"]] for some in (rows, others))
+    assert rows == others
+    assert [len(turn) for turn in own] == [len(turn) for turn in other]
+    assert sum(own, []) == pytest.approx(sum(other, []), abs=1e-4)
+
+
+def _assert_same_files(there, here):
+    for name, rows in (("trajectories", 24), ("candidates", None), ("scores", None), ("turn_pairs", None), ("evaluation", 9)):
+        own = (there / f"{name}.jsonl").read_bytes()
+        assert own and own == (here / f"{name}.jsonl").read_bytes(), name
+        assert rows in (None, own.count(b"\n")), name
