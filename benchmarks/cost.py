@@ -26,8 +26,8 @@ from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.critics import SWEET
 from sweetrl_agent.compare import parse
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages
 from sweetrl_agent.data.files import Row, write_json, write_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.evaluate import record

@@ -38,7 +38,7 @@ from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task, load_tasks
 from sweetrl_agent.config.job import RunArguments
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import append_rows, read_rows, write_json
 from sweetrl_agent.rollouts import play as rollouts
@@ -173,20 +173,20 @@ def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
     agent = Agent(tasks)
 
     @contextmanager
-    def player(**given: Any) -> Iterator[Callable[[Any], list[Trajectory]]]:
+    def player(**given: Any) -> Iterator[Callable[[Any], list[Episode]]]:
         with sandboxes.make("embedded", workers=2) as sandbox:
             env = ColBenchVectorEnv(num_envs=NUM_ENVS, autoreset_mode="disabled", tasks=tasks, sandbox=sandbox, simulator=human)
             with closing(env):
                 yield lambda shard: noted(next(rollouts.play(agent, env, shard, 0, "collect", **given)))
 
-    def noted(trajectories: list[Trajectory]) -> list[Trajectory]:
-        void = [{"task_id": t.task_id, "episode": t.episode, "why": t.error} for t in trajectories if t.is_void]
+    def noted(trajectories: list[Episode]) -> list[Episode]:
+        void = [{"task_id": t.task_id, "episode": t.index, "why": t.error} for t in trajectories if t.is_void]
         append_rows(path.with_suffix(".void.jsonl"), void)
         return trajectories
 
     settings = RunArguments(max_void=0.5, replay_void=is_again)
     try:
-        EpisodeFile(path, Trajectory.to_row).play(episodes, NUM_ENVS, player, settings, path.stem)
+        EpisodeFile(path, Episode.to_row).play(episodes, NUM_ENVS, player, settings, path.stem)
     except ColBenchError as error:
         print(error)
         return STOPPED

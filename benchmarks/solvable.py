@@ -34,7 +34,8 @@ from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
-from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.data.chat import encode_prompt, system_message
 from sweetrl_agent.data.files import Row, append_rows, write_json
 from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.models.loading import PROMPTS
@@ -144,8 +145,10 @@ def worked(task: Task) -> Messages:
 
 def answer_all(writer: Greedy, tasks: Sequence[Task], before: Messages, batch: int) -> list[str]:
     """The model's whole message to every task, after the messages of `before`."""
-    begins = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
-    prompts = [encode_prompt([*before, {"role": "user", "content": told(task)}], writer.tokenizer) + begins for task in tasks]
+    response_prefix = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
+    prompts = [
+        encode_prompt([*before, {"role": "user", "content": told(task)}], writer.tokenizer) + response_prefix for task in tasks
+    ]
     texts: list[str] = []
     for first in range(0, len(tasks), batch):
         texts += [BEGINS + text for text in writer.answers(prompts[first : first + batch])]

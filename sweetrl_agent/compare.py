@@ -84,8 +84,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
 
 def packages(given: CompareArguments) -> list[tuple[str, str]]:
     """Packages that single algorithms need: the module, and what pip installs."""
-    over_acts = {"ppo", "dqn"} & {*given.algorithms}
-    return [("stable_baselines3", "'colbench-gym[sb3]'")] if over_acts else []
+    discrete = {"ppo", "dqn"} & {*given.algorithms}
+    return [("stable_baselines3", "'colbench-gym[sb3]'")] if discrete else []
 
 
 def plan(given: CompareArguments, config: Config) -> int:
@@ -138,7 +138,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
     def look(simulator: str) -> None:
         with closing(run.record.make_simulator(simulator_spec(simulator, run.record))) as human:
-            check_human(human)
+            check_human(run.record, human)
 
     for simulator in given.simulators:
         yield partial(look, simulator)

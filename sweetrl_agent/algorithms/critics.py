@@ -16,19 +16,15 @@ from typing import Any
 
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArguments, set_seed
 
-import sandboxes
-from colbench_gym.scoring.unit_tests import UnitTests
-from sandboxes.browser import make_browser
+from sandboxes.browser import Browser, make_browser
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
-from sweetrl_agent.critics.oracle import Advantages, Oracle
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
 from sweetrl_agent.data.files import iter_rows, read_rows
 from sweetrl_agent.data.run import Run
-from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.trainers.critic import pair_trainer
@@ -38,7 +34,7 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 SWEET = "sweet"
-#: Critics that know the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have.
+#: Critics that know the exact advantage, where the environment's record does.
 ORACLES = ("exact", "marginal")
 Opened = AbstractContextManager[Critic]
 
@@ -117,7 +113,7 @@ def train_vision(run: Run, name: str) -> None:
     set_seed(run.seed)
     rows = [{**row, "hidden": CRITICS[name].told(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))]
     with make_browser(run.config.task.sandbox) as browser:
-        views = Views(AutoProcessor.from_pretrained(base, revision=run.config.model.revision), browser)
+        views = _views(run, browser)
         model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
         trainer = VisionTrainer(
             beta=config.critic_beta,
@@ -168,7 +164,12 @@ def open_vision(run: Run, name: str) -> Iterator[Critic]:
     base, folder = run.config.critic.vision_model, critic_folder(run, name)
     scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
     with make_browser(run.config.task.sandbox) as browser:
-        yield VisionCritic(scorer, Views(AutoProcessor.from_pretrained(base, revision=run.config.model.revision), browser))
+        yield VisionCritic(scorer, _views(run, browser))
+
+
+def _views(run: Run, browser: Browser) -> Views:
+    processor = AutoProcessor.from_pretrained(run.config.critic.vision_model, revision=run.config.model.revision)
+    return Views(processor, browser, run.record)
 
 
 @contextmanager
@@ -178,12 +179,9 @@ def open_judge(run: Run, name: str) -> Iterator[Critic]:
     yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
 
 
-@contextmanager
-def open_oracle(run: Run, name: str, advantages: Advantages) -> Iterator[Critic]:
-    """An oracle of the embedded tasks, with a sandbox for answers."""
-    with sandboxes.make(run.config.task.sandbox) as sandbox:
-        tasks = [task for own in (run.train, *run.held_out.values()) for task in own]
-        yield Oracle(tasks, UnitTests(sandbox), advantages, run.config.task.max_turns)
+def open_oracle(run: Run, name: str) -> Opened:
+    """An oracle of the environment."""
+    return run.record.open_oracle(name, run.config, [task for own in (run.train, *run.held_out.values()) for task in own])
 
 
 CRITICS: dict[str, CriticKind] = {
@@ -216,10 +214,8 @@ CRITICS: dict[str, CriticKind] = {
     ),
     "judge": CriticKind("LLM as judge", open_judge),
     "untrained": CriticKind("untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False)),
-    "exact": CriticKind("exact advantage of the task (oracle)", partial(open_oracle, advantages=task_advantages)),
-    "marginal": CriticKind(
-        "advantage expected by who knows the family (oracle)", partial(open_oracle, advantages=marginal_advantages)
-    ),
+    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle),
+    "marginal": CriticKind("advantage expected by who knows the family (oracle)", open_oracle),
 }
 
 

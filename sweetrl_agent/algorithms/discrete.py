@@ -1,9 +1,9 @@
-"""Agents that are no language models: PPO and DQN of Stable-Baselines3 over the acts of an environment.
+"""Agents that are no language models: PPO and DQN of Stable-Baselines3 over discrete dialogue actions.
 
-    1. The environment's dialogues as numbers, its utterances as a list of acts (`colbench_gym.wrappers.acts`).
+    1. The environment's dialogues as numbers, its utterances as a list of actions (`core.actions`).
     2. `learn` of Stable-Baselines3, as it is, on the training tasks.
 
-They stand in the comparison with more than a language model is given (see the acts), and so say what choosing well is worth, apart from
+They stand in the comparison with more than a language model is given (see the actions), and so say what choosing well is worth, apart from
 writing well. Training is minutes and begins anew where it was killed.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweetrl_agent.core.algorithm import Algorithm, setting
 from sweetrl_agent.data.run import Run
-from sweetrl_agent.policies.discrete import ActsPolicy, dqn_choice, ppo_choice, uniform
+from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -33,31 +33,31 @@ _NETWORK = {"net_arch": [128, 128]}
 class DiscreteConfig:
     """Of PPO and DQN alike."""
 
-    steps: int = setting(20_000, "Over acts (Stable-Baselines3): turns of the agent in training.", least=1)
+    steps: int = setting(20_000, "Turns of the agent in training.", least=1)
     learning_rate: float = setting(1e-3, "Adam's.")
 
 
 class RandomActs(Algorithm):
     """Any discrete action, drawn uniformly."""
 
-    name, title = "random_acts", "Random acts"
-    requires, shared, is_discrete, policy = frozenset({"acts"}), (), True, ""
+    name, title = "random_actions", "Random actions"
+    requires, shared, is_discrete, policy = frozenset({"discrete_actions"}), (), True, ""
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """None: there is nothing to learn."""
         return {}
 
-    def load(self, run: Run) -> ActsPolicy:
+    def load(self, run: Run) -> DiscretePolicy:
         """The agent that chooses any action."""
-        acts = _record(run).acts(run.config)
-        return ActsPolicy(acts, uniform(acts.count))
+        actions = run.record.actions(run.config)
+        return DiscretePolicy(actions, uniform(actions.count))
 
 
 class PPO(RandomActs):
     """PPO of Stable-Baselines3."""
 
-    name, title, Config = "ppo", "PPO over acts", DiscreteConfig
+    name, title, Config = "ppo", "PPO, discrete actions", DiscreteConfig
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
@@ -68,16 +68,16 @@ class PPO(RandomActs):
         """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl."""
         _train(run, self.name, self.settings(run))
 
-    def load(self, run: Run) -> ActsPolicy:
+    def load(self, run: Run) -> DiscretePolicy:
         """The trained agent."""
         choice = {"ppo": ppo_choice, "dqn": dqn_choice}[self.name](_path(run, self.name))
-        return ActsPolicy(_record(run).acts(run.config), choice)
+        return DiscretePolicy(run.record.actions(run.config), choice)
 
 
 class DQN(PPO):
     """DQN of Stable-Baselines3."""
 
-    name, title = "dqn", "DQN over acts"
+    name, title = "dqn", "DQN, discrete actions"
 
 
 def _train(run: Run, name: str, config: DiscreteConfig) -> None:
@@ -86,9 +86,9 @@ def _train(run: Run, name: str, config: DiscreteConfig) -> None:
     try:
         import stable_baselines3  # noqa: F401
     except ImportError:
-        raise ColBenchError("Agents over acts need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
+        raise ColBenchError("Agents of discrete actions need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
     curve = _Curve(name)
-    with _record(run).acts_environments(run.config, run.tasks, NUM_ENVS) as environments:
+    with run.record.action_environments(run.config, run.tasks, NUM_ENVS) as environments:
         model = MAKERS[name](run, _vec_env(environments), config.learning_rate)
         model.learn(config.steps, callback=curve.callback())
     curve.add_row(model.num_timesteps)
@@ -98,16 +98,11 @@ def _train(run: Run, name: str, config: DiscreteConfig) -> None:
     run.add_metrics(name, curve.rows)
 
 
-def _record(run: Run) -> Any:
-    """The record of an environment with discrete actions: `refuse_missing` has let no other pass."""
-    return run.record
-
-
 def _ppo(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
     from stable_baselines3 import PPO
 
     return PPO(
-        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=_record(run).acts(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
+        "MlpPolicy", env, seed=run.seed, device="cpu", n_steps=64, batch_size=128, n_epochs=8, gamma=run.record.actions(run.config).discount, gae_lambda=0.9, ent_coef=0.005,
         learning_rate=learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip
 
@@ -116,7 +111,7 @@ def _dqn(run: Run, env: VecEnv, learning_rate: float) -> BaseAlgorithm:
     from stable_baselines3 import DQN
 
     return DQN(
-        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=_record(run).acts(run.config).discount, buffer_size=50_000, learning_starts=500,
+        "MlpPolicy", env, seed=run.seed, device="cpu", batch_size=128, gamma=run.record.actions(run.config).discount, buffer_size=50_000, learning_starts=500,
         train_freq=1, gradient_steps=2, target_update_interval=500, exploration_fraction=0.4, exploration_final_eps=0.05,
         learning_rate=learning_rate, policy_kwargs=_NETWORK,
     )  # fmt: skip

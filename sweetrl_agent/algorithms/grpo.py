@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.core.algorithm import setting
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 
@@ -47,7 +47,7 @@ class GRPO(OnPolicyAlgorithm):
         """For the KL divergence."""
         return bool(self.config.beta > 0)
 
-    def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
+    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
         """Episodes of a task are a group."""
         return in_groups(episodes, standardized)
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
-from colbench_gym.scoring.answer import ANSWER_MARKER
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET
 from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActs
 from sweetrl_agent.algorithms.grpo import GRPO
@@ -19,6 +18,7 @@ from sweetrl_agent.algorithms.turn_ppo import TurnPPO
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
 from sweetrl_agent.core.named import load_named
+from sweetrl_agent.data.run import Run
 
 
 class InitialPolicy(Algorithm):
@@ -28,15 +28,19 @@ class InitialPolicy(Algorithm):
 
 
 class SingleTurn(InitialPolicy):
-    """The same, made to answer at once."""
+    """The same, made to answer at once by the prefix of the environment's answers."""
 
-    name, title, begins = "single_turn", "Single turn (no questions)", f"{ANSWER_MARKER}\n"
+    name, title, requires = "single_turn", "Single turn (no questions)", frozenset({"answer_prefix"})
+
+    def response_prefix(self, run: Run) -> str:
+        """See `Algorithm`."""
+        return run.record.answer_prefix
 
 
 #: What is to be said of agents over discrete actions wherever they stand beside others.
-ON_ACTS = (
-    "Agents over acts are no language models: they choose from a list of acts that was written for the embedded tasks (questions and a "
-    "programmer who writes what was heard; slots of a page), and so say what choosing well is worth, not how well a model writes."
+ON_DISCRETE = (
+    "Agents of discrete actions are no language models: they choose from a menu that was written for the environment (on the embedded tasks questions, "
+    "and a programmer who writes what was heard; slots of a page), and so say what choosing well is worth, not how well a model writes."
 )
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm

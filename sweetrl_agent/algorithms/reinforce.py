@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweetrl_agent.core.algorithm import setting
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
@@ -36,6 +36,6 @@ class Reinforce(OnPolicyAlgorithm):
 
     name, title, Config = "reinforce", "REINFORCE, leave-one-out", ReinforceConfig
 
-    def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
+    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
         """Episodes of a task are a group."""
         return in_groups(episodes, leave_one_out)

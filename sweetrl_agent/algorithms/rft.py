@@ -17,7 +17,7 @@ from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
 from sweetrl_agent.core.algorithm import Algorithm, setting
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.chat import system_message
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt
@@ -35,12 +35,12 @@ class RFTConfig:
     epochs: float = setting(6.0, "4 in the paper.")
 
 
-def best_of_each_task(trajectories: Iterable[Trajectory], grade: str, least: float) -> list[Trajectory]:
+def best_of_each_task(trajectories: Iterable[Episode], grade: str, least: float) -> list[Episode]:
     """Trajectories that are graded at least `least`, and none worse than another of their task."""
     valid = [t for t in trajectories if not t.is_void]
     best: dict[str, float] = {}
-    for trajectory in valid:
-        best[trajectory.task_id] = max(best.get(trajectory.task_id, -math.inf), float(trajectory.metrics[grade]))
+    for episode in valid:
+        best[episode.task_id] = max(best.get(episode.task_id, -math.inf), float(episode.metrics[grade]))
     return [t for t in valid if float(t.metrics[grade]) >= max(least, best[t.task_id])]
 
 

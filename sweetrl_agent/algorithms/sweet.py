@@ -28,7 +28,7 @@ from trl import DPOConfig
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
 from sweetrl_agent.core.algorithm import Algorithm
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.chat import system_message
@@ -43,8 +43,8 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 Item = TypeVar("Item")
-State = tuple[Trajectory, int]
-Candidates = tuple[Trajectory, int, list[str]]
+State = tuple[Episode, int]
+Candidates = tuple[Episode, int, list[str]]
 #: States whose candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
@@ -104,9 +104,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 
     def sample(states: list[State]) -> list[Row]:
         count = run.config.actor.num_candidates
-        seeds = [
-            [derive_seed(run.seed, "candidates", t.task_id, t.episode, turn, i) for i in range(count)] for t, turn in states
-        ]
+        seeds = [[derive_seed(run.seed, "candidates", t.task_id, t.index, turn, i) for i in range(count)] for t, turn in states]
         said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
             {
@@ -148,13 +146,13 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = run.config.actor
     scores = iter_rows(run.own(critic, "scores.jsonl"))
-    for (trajectory, turn, texts), row in zip(candidates_of(run), scores, strict=True):
-        address = _address(trajectory, turn)
+    for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
+        address = _address(episode, turn)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for better, worse in turn_pairs(row["advantages"], config.pairs_per_turn, rng, config.pair_quantile):
             # Equal texts are kept for the likelihood term: dropped, the answers would lose what holds them up. Ties say nothing.
             if row["advantages"][better] > row["advantages"][worse] or texts[better] == texts[worse]:
-                yield {**address, "prompt": trajectory.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
+                yield {**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:
@@ -204,27 +202,27 @@ def _sampled_turns(run: Run) -> Any:
 def _states(run: Run, is_sampled: Any) -> Iterator[State]:
     """The sampled turns, in the order of the file."""
     sampled = iter(is_sampled)
-    for trajectory in iter_trajectories(run):
-        yield from ((trajectory, turn) for turn in range(1, _num_turns(trajectory) + 1) if next(sampled))
+    for episode in iter_trajectories(run):
+        yield from ((episode, turn) for turn in range(1, _num_turns(episode) + 1) if next(sampled))
 
 
-def _num_turns(trajectory: Trajectory) -> int:
-    return 0 if trajectory.is_void else len(trajectory.turns)
+def _num_turns(episode: Episode) -> int:
+    return 0 if episode.is_void else len(episode.turns)
 
 
 def candidates_of(run: Run) -> Iterator[Candidates]:
     """The sampled turns and their candidates."""
     states = _states(run, _sampled_turns(run))
-    for (trajectory, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
-        if {**row, **_address(trajectory, turn)} != row:
+    for (episode, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
+        if {**row, **_address(episode, turn)} != row:
             raise ColBenchError(
                 f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
             )
-        yield trajectory, turn, row["texts"]
+        yield episode, turn, row["texts"]
 
 
-def _address(trajectory: Trajectory, turn: int) -> Row:
-    return {"task_id": trajectory.task_id, "episode": trajectory.episode, "turn": turn}
+def _address(episode: Episode, turn: int) -> Row:
+    return {"task_id": episode.task_id, "episode": episode.index, "turn": turn}
 
 
 def _work_through(

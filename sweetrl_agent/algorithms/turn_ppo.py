@@ -24,11 +24,11 @@ from torch import Tensor
 
 from sweetrl_agent.algorithms.grpo import standardized
 from sweetrl_agent.core.algorithm import setting
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.trainers.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 
 
-def turn_rewards(episode: Trajectory) -> list[float]:
+def turn_rewards(episode: Episode) -> list[float]:
     """Reward of every turn: the episode's in the last one, for turns have none of their own."""
     return [0.0] * (len(episode.turns) - 1) + [episode.reward]
 
@@ -93,7 +93,7 @@ class TurnPPO(OnPolicyAlgorithm):
         """The value head's."""
         return float(self.config.critic_learning_rate)
 
-    def credit(self, episodes: Sequence[Trajectory], values: Sequence[Sequence[float]]) -> Credit:
+    def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and the targets of their values."""
         estimated = [
             turn_gae(turn_rewards(episode), before, self.config.gamma, self.config.lam)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sweetrl_agent.models.loading import load_policy
-
 if TYPE_CHECKING:
     from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.data.run import Run
@@ -46,7 +44,6 @@ class Algorithm:
         Config: Dataclass of its settings, each made by `setting`.
         requires: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
-        begins: Response prefix: what its agent's every message begins with.
         critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
         engines: What may sample from its agent, of `ModelArguments.engine`.
         is_discrete: Its agent is no language model and chooses discrete dialogue actions.
@@ -57,7 +54,6 @@ class Algorithm:
     Config: ClassVar[type] = NoSettings
     requires: frozenset[str] = frozenset()
     shared: tuple[str, ...] = COLLECTED
-    begins: str = ""
     critic: str = ""
     engines: tuple[str, ...] = ("transformers", "vllm", "server")
     is_discrete: bool = False
@@ -88,10 +84,13 @@ class Algorithm:
         """Its own among the settings of all algorithms, each of which stands there after its algorithm's name."""
         return self.Config(**{one.name: getattr(flat, f"{self.name}_{one.name}") for one in fields(self.Config)})
 
+    def response_prefix(self, run: Run) -> str:
+        """What its agent's every message begins with; "" for nothing."""
+        return ""
+
     def load(self, run: Run) -> Policy:
         """Its agent, which is the initial policy where it has learnt nothing."""
-        path = str(run.path(self.policy)) if self.policy and self.policy not in run.unchanged else run.start_model
-        return load_policy(path, run.start_model, run.config.model, self.begins)
+        return run.load_policy("" if self.policy in run.unchanged else self.policy, self.response_prefix(run))
 
     def loader(self, run: Run) -> Callable[[], Policy]:
         """A function that loads its agent, for `evaluation.record`."""

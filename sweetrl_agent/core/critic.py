@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sweetrl_agent.data.chat import Messages
+from sweetrl_agent.core.episode import Messages
 
 
 class Critic(Protocol):

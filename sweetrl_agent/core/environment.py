@@ -11,25 +11,27 @@ environment's `hidden_information`: it is read once per episode and stored with 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import gymnasium as gym
 
+from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.named import find_beside
-from sweetrl_agent.models.tiny import PIECES
 
 if TYPE_CHECKING:
-    from sweetrl_agent.core.episode import Trajectory
+    from sweetrl_agent.core.critic import Critic
+    from sweetrl_agent.core.episode import Episode, Messages
 
 Demonstrations = list[list[dict[str, str]]]
 #: Capability that an algorithm may require -> attribute of an environment that has it.
 CAPABILITIES: Mapping[str, str] = {
     "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "pages": "page",
+    "discrete_actions": "discrete_actions",
 }  # fmt: skip
 #: What messages call them.
 CAPABILITY_NAMES: Mapping[str, str] = {
@@ -38,8 +40,11 @@ CAPABILITY_NAMES: Mapping[str, str] = {
     "anchor": "keys of its states (an attribute `state_key`)",
     "verifier": "a verifier (a method `score_answer`)",
     "pages": "pages (an attribute `page`)",
-    "acts": "discrete dialogue actions (of its record)",
+    "answer_prefix": "answers that begin with known words (`answer_prefix` of its record)",
+    "discrete_actions": "discrete dialogue actions (an attribute `discrete_actions`)",
 }
+#: What a token of the tiny model's tokenizer may span: words, but not lines, numbers or sentences. A line of code or a stock phrase becomes a few.
+PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
 #: Settings whose defaults are others for an environment that is not ours.
@@ -130,6 +135,8 @@ class EnvironmentRecord:
         waits: Its steps wait for others, such as a model server: they are played in threads.
         has_sandbox: It runs what the agent writes in a sandbox of ours.
         has_pages: Its answers are pages, which can be looked at.
+        answer_prefix: What a message begins with that is an answer; "" where no message ends a dialogue by its words.
+        simulators: Short names of simulated humans -> what `make_simulator` takes, for evaluation with several.
         pieces: Regular expression of what a token of the tiny model's tokenizer may span.
         max_token_length: Longest token of it, in bytes.
     """
@@ -139,6 +146,8 @@ class EnvironmentRecord:
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
+    answer_prefix: ClassVar[str] = ""
+    simulators: ClassVar[Mapping[str, Any]] = {}
     pieces: ClassVar[str] = PIECES
     max_token_length: ClassVar[int] = 24
 
@@ -218,9 +227,26 @@ class EnvironmentRecord:
             self.waits,
         )
 
-    def measures(self, trajectory: Trajectory, task: Any) -> dict[str, Any]:
+    def measures(self, episode: Episode, task: Any) -> dict[str, Any]:
         """Further columns of an episode's row in `evaluation.jsonl`."""
         return {}
+
+    def answer(self, text: str) -> str | None:
+        """The answer in what the agent said; None where it hands none in."""
+        return None
+
+    def current_page(self, texts: Iterable[str]) -> str:
+        """The page that is shown after the agent has said these; "" before the first, and where there are no pages."""
+        return ""
+
+    def transcript(self, messages: Messages, max_chars: int) -> str:
+        """A dialogue as one text, as a model that judges it may read it.
+
+        Args:
+            messages: The dialogue.
+            max_chars: Characters after the first message at most; what is left out is earliest.
+        """
+        raise NotImplementedError
 
     # ---- what else is known ---------------------------------------------------------------------------------------------
 
@@ -250,15 +276,73 @@ class EnvironmentRecord:
         """What the environment can do, of `CAPABILITY_NAMES`."""
         with closing(self.make(config.task)) as env:
             bare = env.unwrapped
-            return frozenset(
+            found = {
                 name
                 for name, attribute in CAPABILITIES.items()
                 if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
-            )
+            }
+        return frozenset(found | ({"answer_prefix"} if self.answer_prefix else set()))
+
+    def actions(self, config: Settings) -> DialogueActions:
+        """The discrete dialogue actions of an environment that has them."""
+        with closing(self.make(config.task)) as env:
+            found: DialogueActions = env.unwrapped.discrete_actions  # type: ignore[attr-defined]
+            return found
+
+    @contextmanager
+    def action_environments(
+        self, config: Settings, tasks: Sequence[Any], num_envs: int
+    ) -> Iterator[Sequence[gym.Env[Any, Any]]]:
+        """Environments of discrete actions over some tasks, for training; closed at the end.
+
+        Args:
+            config: All settings.
+            tasks: The tasks that are drawn from.
+            num_envs: How many.
+        """
+        actions, seeds = self.actions(config), {task.id: task.seed for task in tasks}
+        with ExitStack() as stack:
+            yield [
+                stack.enter_context(
+                    closing(
+                        DiscreteDialogue(
+                            TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns),
+                            actions,
+                            list(seeds),
+                        )
+                    )
+                )
+                for _ in range(num_envs)
+            ]
+
+    def check_actions(self, config: Settings) -> None:
+        """Refuse tasks that its discrete actions are not made for.
+
+        Raises:
+            ValueError: Says which.
+        """
 
     def has_exact_advantage(self, config: Settings) -> bool:
         """Whether the exact advantage of a turn is known for these tasks."""
         return False
+
+    def open_oracle(self, name: str, config: Settings, tasks: Sequence[Any]) -> AbstractContextManager[Critic]:
+        """A critic that knows the exact advantage; asked for where `has_exact_advantage`.
+
+        Args:
+            name: "exact", or "marginal" for what can be expected without the hidden information.
+            config: All settings.
+            tasks: All tasks that it will be asked about.
+        """
+        raise NotImplementedError
+
+    def level(self, source: str) -> str:
+        """How hard the tasks of a source are, in a word, for the axis of a chart."""
+        return source
+
+    def human_server(self, human: Any) -> tuple[str | None, str] | None:
+        """Address of the server that a simulated human asks (None for OpenAI's), and the variable with its key; None without a server."""
+        return None
 
     def check(self, config: Settings) -> None:
         """Refuse what no run could work with.

@@ -1,4 +1,4 @@
-"""A finished episode, in memory and as a row that ColBench's own tools can read.
+"""Episodes: the key of one that is to be played, its turns, and the finished episode as a row that ColBench's own tools can read.
 
 The row has ColBench's `task`, `dialogue_history`, `answer` and `reward`, and beside them what training needs: the metrics, and
 each turn's tokens with the log-probabilities they were sampled with.
@@ -6,14 +6,24 @@ each turn's tokens with the log-probabilities they were sampled with.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from colbench_gym.scoring.answer import parse_message
 from sweetrl_agent.core.dialogues import VOID
 
-SCHEMA = 2
+#: Chat messages: each has "role" ("user" or "assistant"; a leading "system") and "content".
+Messages = Sequence[dict[str, str]]
+SCHEMA = 3
+
+
+@dataclass(frozen=True)
+class EpisodeKey:
+    """Which episode: its task, and its index among those of the task."""
+
+    task_id: str
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -25,30 +35,32 @@ class Turn:
         token_ids: Tokens as sampled; empty where the policy gives none.
         log_probs: Their log-probabilities under the sampling distribution, in nats; written with six decimals, of which the last depends
             on the machine and on the number of its threads.
+        reward: What the environment's step returned for it.
     """
 
     text: str
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    reward: float = 0.0
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Episode:
     """A finished episode.
 
     Attributes:
         task_id: Task of the episode.
-        episode: Number of the episode among those of the task.
+        index: Index of the episode among those of the task.
         messages: What was said, as chat messages; the first is the request.
         turns: The agent's turns as sampled, in order.
         metrics: "outcome", and unless the episode is void "success", "turns", "answered" and the environment's metric.
-        reward: The environment's reward.
+        reward: The return: the sum of the turns' rewards.
         hidden: The environment's hidden information of the episode; "" where it has none.
         error: What made the episode void, for people: it may quote what is hidden, and is not written into rows.
     """
 
     task_id: str
-    episode: int
+    index: int
     messages: list[dict[str, str]]
     turns: list[Turn]
     metrics: dict[str, Any]
@@ -61,21 +73,26 @@ class Trajectory:
         """True where the world failed: such an episode is no evidence and enters neither means nor pairs."""
         return bool(self.metrics["outcome"] == VOID)
 
+    @property
+    def key(self) -> EpisodeKey:
+        """Which episode it is."""
+        return EpisodeKey(self.task_id, self.index)
+
     def prefix(self, turn: int) -> list[dict[str, str]]:
         """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
         return self.messages[: 2 * turn - 1]
 
-    def to_row(self, task_row: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The trajectory as a JSON row.
+    def to_row(self, task_row: dict[str, Any] | None = None, answer: str | None = None) -> dict[str, Any]:
+        """The episode as a JSON row.
 
         Args:
             task_row: The task as ColBench's row, for its own tools.
+            answer: The answer in the last turn; None for all that was said there.
         """
-        answer = parse_message(self.turns[-1].text).answer if self.turns else None
         return {
             "schema": SCHEMA,
             "task_id": self.task_id,
-            "episode": self.episode,
+            "episode": self.index,
             "task": task_row or {},
             "hidden_information": self.hidden,
             "dialogue_history": self.messages,
@@ -83,12 +100,18 @@ class Trajectory:
             "reward": self.reward,
             "metrics": self.metrics,
             "turns": [
-                {"text": t.text, "token_ids": t.token_ids, "log_probs": [round(x, 6) for x in t.log_probs]} for t in self.turns
+                {
+                    "text": t.text,
+                    "token_ids": t.token_ids,
+                    "log_probs": [round(x, 6) for x in t.log_probs],
+                    "reward": t.reward,
+                }
+                for t in self.turns
             ],
         }
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Trajectory:
+    def from_row(cls, row: dict[str, Any]) -> Episode:
         """Read a row back.
 
         Raises:
@@ -101,7 +124,7 @@ class Trajectory:
                 _is(row["task_id"], str),
                 _is(row["episode"], int),
                 [{"role": _is(said["role"], str), "content": _is(said["content"], str)} for said in row["dialogue_history"]],
-                [Turn(_is(t["text"], str), _all(t["token_ids"], int), _all(t["log_probs"], int, float)) for t in row["turns"]],
+                [_turn(one) for one in row["turns"]],
                 {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
                 _is(row["reward"], int, float),
                 hidden=_is(row["hidden_information"], str),
@@ -113,6 +136,12 @@ class Trajectory:
         if len(found.messages) < len(found.turns):
             raise ColBenchError("Expected a trajectory row with a message for each turn, got fewer messages; collect it anew.")
         return found
+
+
+def _turn(row: dict[str, Any]) -> Turn:
+    return Turn(
+        _is(row["text"], str), _all(row["token_ids"], int), _all(row["log_probs"], int, float), _is(row["reward"], int, float)
+    )
 
 
 def _is(value: Any, *types: type) -> Any:

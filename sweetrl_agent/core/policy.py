@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from sweetrl_agent.data.chat import Messages
+from sweetrl_agent.core.episode import Messages
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from sweetrl_agent.data.chat import Messages, encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, hint_message
 from sweetrl_agent.data.padding import is_token, right_padded
 
 HEAD = "head.safetensors"

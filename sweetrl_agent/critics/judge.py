@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from colbench_gym.outside_text import quoted
-from sweetrl_agent.data.chat import Messages, encode_dialogue, encode_prompt
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 from sweetrl_agent.data.padding import is_token, right_padded
 
 QUESTION = """A colleague writes a Python function for a person and may ask them questions first. {hidden}

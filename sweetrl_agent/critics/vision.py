@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from colbench_gym.dialogue import Dialogue
-from colbench_gym.scoring.pages import current_page
-from colbench_gym.simulators.transcript import transcript
 from sandboxes.browser import Browser
 from sandboxes.pages import Page, Rendering
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.critics.heads import ModelWithHead
-from sweetrl_agent.data.chat import Messages
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,20 +52,21 @@ class Views:
     Args:
         processor: The model's, from `AutoProcessor`.
         browser: Renders the pages; it stays the caller's to close.
+        record: Of the environment: which page is shown, and how a dialogue is written out.
     """
 
-    def __init__(self, processor: Any, browser: Browser) -> None:
-        self.processor, self.browser = processor, browser
+    def __init__(self, processor: Any, browser: Browser, record: EnvironmentRecord) -> None:
+        self.processor, self.browser, self.record = processor, browser, record
 
     def encode(self, views: Sequence[View]) -> dict[str, Tensor]:
         """One row for each view: the wanted page (where it is told), the page after the turn, and the dialogue."""
-        shown = [current_page(m["content"] for m in messages if m["role"] == "assistant") for messages, _ in views]
+        shown = [self.record.current_page(m["content"] for m in messages if m["role"] == "assistant") for messages, _ in views]
         pages = self.browser.render([Page(html) for html in shown])
         wanted = self.browser.render([Page(hidden) for _, hidden in views])
         conversations = []
         for (messages, hidden), page, reference in zip(views, pages, wanted, strict=True):
             pictures = [_picture(rendering) for rendering in ([reference, page] if hidden else [page])]
-            text = (_LED_BY_WANTED if hidden else _ALONE) + transcript(Dialogue.from_dicts(list(messages)), MAX_CHARS)
+            text = (_LED_BY_WANTED if hidden else _ALONE) + self.record.transcript(messages, MAX_CHARS)
             content = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
             conversations.append([{"role": "user", "content": content}])
         encoded: dict[str, Tensor] = dict(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Messages = Sequence[dict[str, str]]
+from sweetrl_agent.core.episode import Messages
 
 #: What the critic is told before the dialogue. Our own words; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
 HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 
 
 def outcome_pairs(
-    trajectories: Sequence[Trajectory], min_best: float = 1.0, min_difference: float = 0.0, grade: str = "tests_passed"
+    trajectories: Sequence[Episode], min_best: float = 1.0, min_difference: float = 0.0, grade: str = "tests_passed"
 ) -> list[dict[str, Any]]:
     """Pair the best trajectory of each task with every strictly worse one.
 
@@ -27,10 +27,10 @@ def outcome_pairs(
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
-    by_task: dict[str, list[Trajectory]] = defaultdict(list)
-    for trajectory in trajectories:
-        if not trajectory.is_void:
-            by_task[trajectory.task_id].append(trajectory)
+    by_task: dict[str, list[Episode]] = defaultdict(list)
+    for episode in trajectories:
+        if not episode.is_void:
+            by_task[episode.task_id].append(episode)
     rows = []
     for task_id, group in by_task.items():
         best = max(group, key=lambda t: float(t.metrics[grade]))

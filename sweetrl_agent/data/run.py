@@ -27,6 +27,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.data.distributed import is_first, wait_until
 from sweetrl_agent.data.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
 
@@ -180,6 +181,19 @@ class Run:
     def start_model(self) -> str:
         """Folder or hub name of the model that reinforcement learning starts from."""
         return str(self.path("start")) if self.config.is_tiny else self.config.model.model
+
+    def load_policy(self, folder: str = "", response_prefix: str = "") -> Policy:
+        """An agent, with the engine of the settings.
+
+        Args:
+            folder: Of its model in the run folder; "" for the initial policy.
+            response_prefix: What its every message begins with.
+        """
+        load: Any = import_module("sweetrl_agent.models.loading").load_policy
+        policy: Policy = load(
+            str(self.path(folder)) if folder else self.start_model, self.start_model, self.config.model, response_prefix
+        )
+        return policy
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:
         """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""

@@ -31,7 +31,7 @@ from colbench_gym.tasks.embedded import dial_of, family_of
 from colbench_gym.tasks.families.family import Choice, Family
 from sandboxes import Program
 from sandboxes.values import fingerprint_of
-from sweetrl_agent.data.chat import Messages
+from sweetrl_agent.core.episode import Messages
 
 #: Probability that an answerer whose number of questions is not fixed answers instead of asking on: four turns in the mean.
 STOP = 0.25

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
+from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators.leak import leak_fraction
+from colbench_gym.simulators.openai import OpenAIHuman
+from colbench_gym.simulators.scripted import LEVELS
+from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
-from colbench_gym.wrappers.acts import Acts, DiscreteActs
+from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
 from sweetrl_agent.core.checks import require_file
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
 
 if TYPE_CHECKING:
-    from sweetrl_agent.core.episode import Trajectory
+    from sweetrl_agent.core.episode import Episode, Messages
 
 #: Arguments of an environment that settings of their own stand for.
 _GIVEN = frozenset(("tasks", "simulator", "sandbox", "max_turns", "on_error", "render_mode"))
@@ -38,6 +44,8 @@ class ColBenchRecord(EnvironmentRecord):
     defaults: ClassVar[Mapping[str, Any]] = {}
     max_token_length: ClassVar[int] = 96
     has_sandbox: ClassVar[bool] = True
+    answer_prefix: ClassVar[str] = f"{ANSWER_MARKER}\n"
+    simulators: ClassVar[Mapping[str, Any]] = {level: {"name": "scripted", "level": level} for level in LEVELS}
 
     def all_defaults(self) -> dict[str, Any]:
         """Those of the environment: the main job's defaults are made for ours."""
@@ -84,17 +92,36 @@ class ColBenchRecord(EnvironmentRecord):
             **config.task.keyword_arguments(),
         )
 
-    def measures(self, trajectory: Trajectory, task: Task) -> dict[str, Any]:
+    def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """How much of the hidden code the human gave away, and the share of a task's special wishes that it said."""
-        said = "\n".join(message["content"] for message in trajectory.messages[1:] if message["role"] == "user")
+        said = "\n".join(message["content"] for message in episode.messages[1:] if message["role"] == "user")
         return {
             "leak": leak_fraction(said, task.hidden.reference, task.signature),
             "wishes_heard": _wishes_heard(task, said),
         }
 
+    def answer(self, text: str) -> str | None:
+        """See `EnvironmentRecord`."""
+        return parse_message(text).answer
+
+    def current_page(self, texts: Iterable[str]) -> str:
+        """See `EnvironmentRecord`."""
+        return current_page(texts)
+
+    def transcript(self, messages: Messages, max_chars: int) -> str:
+        """See `EnvironmentRecord`; nobody can forge a line of it."""
+        return transcript(Dialogue.from_dicts(list(messages)), max_chars)
+
+    def human_server(self, human: Any) -> tuple[str | None, str] | None:
+        """See `EnvironmentRecord`; a human whose replies are recorded asks nobody."""
+        return (human.base_url, human.api_key_env) if isinstance(human, OpenAIHuman) and not human.is_deterministic else None
+
     def capabilities(self, config: Settings) -> frozenset[str]:
         """See `EnvironmentRecord`; known of the class, without making one."""
-        return frozenset({name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)} | {"acts"})
+        return frozenset(
+            {name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)}
+            | {"discrete_actions", "answer_prefix"}
+        )
 
     def check(self, config: Settings) -> None:
         """Build the human and close it again, and look for the environment's other arguments.
@@ -116,19 +143,30 @@ class ColBenchRecord(EnvironmentRecord):
     def make_simulator(self, spec: Any) -> Simulator:
         """The simulated human from what was asked for, as the environment would build it."""
 
+    def check_actions(self, config: Settings) -> None:
+        """The actions know the embedded tasks alone.
+
+        Raises:
+            ValueError: If these are others.
+        """
+        given: Any = config.task
+        sources = [source for source in (given.tasks, given.test_tasks, given.unseen_tasks, given.novel_tasks) if source]
+        if not all(source.startswith("embedded:") for source in sources):
+            raise ValueError(f"Discrete actions are made for the embedded tasks of {given.env}, got {sources}.")
+
     @abstractmethod
-    def acts(self, config: Settings) -> Acts:
+    def actions(self, config: Settings) -> DialogueActions:
         """The discrete actions that an agent which is no language model chooses from."""
 
-    def acts_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
+    def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
         """Arguments of the environment as such an agent trains in it; what is to be closed is put on the stack."""
         return {"sandbox": config.task.sandbox}
 
     @contextmanager
-    def acts_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActs]]:
+    def action_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActions]]:
         """Environments of discrete actions over some tasks, which share what grades; closed at the end."""
         with ExitStack() as stack:
-            arguments = self.acts_arguments(config, stack)
+            arguments = self.action_arguments(config, stack)
             made: Any = self.env
             own = [
                 made(tasks=tasks, simulator=config.task.simulator_spec(), max_turns=config.task.max_turns or None, **arguments)
@@ -137,8 +175,8 @@ class ColBenchRecord(EnvironmentRecord):
             for env in own:
                 env.share(own[0], workers=2)
                 stack.callback(env.close)
-            acts = self.acts(config)
-            yield [DiscreteActs(env, acts) for env in own]
+            actions = self.actions(config)
+            yield [DiscreteActions(env, actions) for env in own]
 
 
 def _wishes_heard(task: Task, said: str) -> float | None:

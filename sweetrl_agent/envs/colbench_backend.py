@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from colbench_gym.envs.backend import BackendEnv
@@ -10,8 +11,9 @@ from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.simulators import Simulator, make
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.embedded import dial_of_source, with_dial
-from colbench_gym.wrappers.acts import Acts
-from colbench_gym.wrappers.question_acts import QuestionActs
+from colbench_gym.wrappers.discrete_actions import DialogueActions
+from colbench_gym.wrappers.question_actions import QuestionActions
+from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.environment import Demonstrations, Settings
 from sweetrl_agent.envs.colbench import ColBenchRecord
 
@@ -42,10 +44,20 @@ class BackendRecord(ColBenchRecord):
         """Only of the embedded tasks."""
         return config.task.tasks.startswith("embedded:")
 
+    def open_oracle(self, name: str, config: Settings, tasks: Sequence[Task]) -> AbstractContextManager[Critic]:
+        """See `EnvironmentRecord`."""
+        from sweetrl_agent.envs.backend_oracle import open_oracle
+
+        return open_oracle(name, tasks, config.task.sandbox, config.task.max_turns)
+
+    def level(self, source: str) -> str:
+        """The name of the dial."""
+        return dial_of_source(source).name
+
     def make_simulator(self, spec: Any) -> Simulator:
         """See `ColBenchRecord`."""
         return make(spec)
 
-    def acts(self, config: Settings) -> Acts:
+    def actions(self, config: Settings) -> DialogueActions:
         """Questions about the topics of the dial, and an answer of what was heard."""
-        return QuestionActs(dial_of_source(config.task.tasks))
+        return QuestionActions(dial_of_source(config.task.tasks))

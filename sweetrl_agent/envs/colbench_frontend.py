@@ -10,8 +10,8 @@ from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.simulators import Simulator, make_designer
 from colbench_gym.tasks import Task
-from colbench_gym.wrappers.acts import Acts
-from colbench_gym.wrappers.slot_acts import SlotActs
+from colbench_gym.wrappers.discrete_actions import DialogueActions
+from colbench_gym.wrappers.slot_actions import SlotActions
 from sandboxes.browser import Browser, LayoutBrowser
 from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.core.environment import Demonstrations, Settings
@@ -42,10 +42,10 @@ class FrontendRecord(ColBenchRecord):
         """See `ColBenchRecord`."""
         return make_designer(spec, Browser(), has_edits=False)
 
-    def acts(self, config: Settings) -> Acts:
+    def actions(self, config: Settings) -> DialogueActions:
         """Values of the slots of a page."""
-        return SlotActs()
+        return SlotActions()
 
-    def acts_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
+    def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
         """Pages of slots are our own, and nobody looks at their pictures."""
         return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}

@@ -14,13 +14,13 @@ from typing import Any
 from sweetrl_agent.algorithms.critics import CRITICS, CriticKind, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
-from sweetrl_agent.data.chat import Messages
 from sweetrl_agent.data.files import Row, read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.evaluate import record
 from sweetrl_agent.evaluation.statistics import score_of, task_table
-from sweetrl_agent.rollouts.play import BestOf
+from sweetrl_agent.rollouts.scheduler import BestOf
 
 ROWS = "best_of_n.jsonl"
 

@@ -96,14 +96,8 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     refuse_missing(used, config.record.capabilities(config), config.task.env)
     if "vision_head" in used and not config.critic.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
-    over_acts = [name for name in given.algorithms if ALGORITHMS[name].is_discrete]
-    sources = [
-        source
-        for source in (config.task.tasks, config.task.test_tasks, config.task.unseen_tasks, config.task.novel_tasks)
-        if source
-    ]
-    if over_acts and not all(source.startswith("embedded:") for source in sources):
-        raise ValueError(f"{over_acts[0]!r} chooses acts that were written for the embedded tasks, got {sources}.")
+    if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
+        config.record.check_actions(config)
     needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
     is_known = config.record.has_exact_advantage(config)
     if needs_exact and not is_known:

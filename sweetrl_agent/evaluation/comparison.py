@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_ACTS, scaled
+from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.job import CompareArguments
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.run import Run, versions
@@ -201,7 +201,7 @@ def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
         for run in runs
         if ALGORITHMS[name].policy in run.unchanged
     ]
-    return [*([ON_ACTS] if any(ALGORITHMS[name].is_discrete for name in algorithms) else []), *left]
+    return [*([ON_DISCRETE] if any(ALGORITHMS[name].is_discrete for name in algorithms) else []), *left]
 
 
 def _round(value: Any) -> float:

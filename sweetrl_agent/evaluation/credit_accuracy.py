@@ -18,7 +18,6 @@ import numpy as np
 from scipy import stats
 from tqdm import tqdm
 
-from colbench_gym.scoring.answer import parse_message
 from colbench_gym.scoring.intervals import mean_interval
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.sweet import candidates_of
@@ -88,15 +87,15 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     """
     right, turns = [], []
     with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
-        for trajectory, turn, texts in islice(candidates_of(run), num_states):
-            messages, hidden = trajectory.prefix(turn), trajectory.hidden
-            questions = sorted({text for text in texts if parse_message(text).answer is None})
+        for episode, turn, texts in islice(candidates_of(run), num_states):
+            messages, hidden = episode.prefix(turn), episode.hidden
+            questions = sorted({text for text in texts if run.record.answer(text) is None})
             if len(questions) < 2:
                 continue
             exactly, credit = (np.array(critic.rank(messages, hidden, questions)) for critic in (exact, untrained))
             better, worse = np.nonzero(np.subtract.outer(exactly, exactly) > _SAME)
             right += (credit[better] > credit[worse]).astype(float).tolist()
-            turns += [f"{trajectory.task_id} {trajectory.episode} {turn}"] * len(better)
+            turns += [f"{episode.task_id} {episode.index} {turn}"] * len(better)
     if not right:
         return {"accuracy": None, "pairs": 0, "turns": 0}
     interval = [round(bound, 4) for bound in mean_interval(right, turns)]
@@ -108,7 +107,7 @@ def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
     by_task: dict[tuple[str, str], list[Turn]] = {}
     scores = read_rows(run.own(critic, SCORES.format(num_tasks)))
     for state, scored in zip(read_rows(run.path(STATES.format(num_tasks))), scores, strict=True):
-        is_answer = [parse_message(text).answer is not None for text in state["texts"]]
+        is_answer = [run.record.answer(text) is not None for text in state["texts"]]
         turn = Turn(np.array(state["exact"]), np.array(scored["credit"]), np.array(is_answer))
         by_task.setdefault((state["split"], state["task_id"]), []).append(turn)
     return [

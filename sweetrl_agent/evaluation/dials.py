@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.tasks.embedded import dial_of_source
 from sweetrl_agent.data.files import Row, read_object
+from sweetrl_agent.envs.registry import find_record
 
 NUMBERS = ("success", "n", "seeds", "by_seed", "ci95")
 
@@ -48,5 +48,7 @@ def summarize(every: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 def _name(results: Mapping[str, Any]) -> str:
     """The dial's name, and the turns where `max_turns` took the place of the dial's own."""
-    name, turns = dial_of_source(results["tasks"]["train"]).name, results["settings"].get("max_turns")
+    settings = results["settings"]
+    record = find_record(settings.get("env", ""), settings.get("env_record", ""))
+    name, turns = record.level(results["tasks"]["train"]), settings.get("max_turns")
     return f"{name}, {turns} turns" if turns else name

@@ -12,13 +12,14 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.data.files import EVALUATION, Row, read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.episode_files import EpisodeFile
-from sweetrl_agent.rollouts.play import BestOf, episodes_of
+from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.scheduler import BestOf
 
 #: What a row has beside the grade that is summed up.
 NUMBERS = ("success", "turns", "answered")
@@ -140,21 +141,21 @@ def links(rows: Sequence[Row]) -> dict[str, float | None]:
     }
 
 
-def _row(trajectory: Trajectory, task: Any, record: EnvironmentRecord) -> Row:
-    metrics = trajectory.metrics
-    replies = [message["content"] for message in trajectory.messages[1:] if message["role"] == "user"]
+def _row(episode: Episode, task: Any, record: EnvironmentRecord) -> Row:
+    metrics = episode.metrics
+    replies = [message["content"] for message in episode.messages[1:] if message["role"] == "user"]
     return {
-        "task_id": trajectory.task_id,
-        "episode": trajectory.episode,
+        "task_id": episode.task_id,
+        "episode": episode.index,
         "outcome": metrics["outcome"],
         "success": metrics.get("success"),
         record.metric: metrics.get(record.metric),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
         "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
-        **record.measures(trajectory, task),
-        "hidden_information": trajectory.hidden,
-        "dialogue_history": trajectory.messages,
+        **record.measures(episode, task),
+        "hidden_information": episode.hidden,
+        "dialogue_history": episode.messages,
     }
 
 

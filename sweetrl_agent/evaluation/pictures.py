@@ -6,10 +6,11 @@ import base64
 import io
 from collections.abc import Sequence
 
-from colbench_gym.scoring.pages import current_page
 from sandboxes import SandboxError
 from sandboxes.browser import Browser, make_browser
 from sandboxes.pages import Page, Rendering
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.data.files import Row, read_rows, write_json
 from sweetrl_agent.data.run import Run
 
@@ -33,7 +34,10 @@ def keep_pictures(run: Run) -> None:
                     "task_id": task.id,
                     "request": task.description,
                     "wanted": pictures(browser, [task.hidden.reference])[0],
-                    "agents": {row["agent"]: pictures(browser, pages_of(row["dialogue_history"])) for row in played[task.id]},
+                    "agents": {
+                        row["agent"]: pictures(browser, pages_of(row["dialogue_history"], run.record))
+                        for row in played[task.id]
+                    },
                 }
                 for task in tasks
             ]
@@ -43,10 +47,10 @@ def keep_pictures(run: Run) -> None:
     write_json(run.path(FILE), shown)
 
 
-def pages_of(messages: Sequence[dict[str, str]]) -> list[str]:
+def pages_of(messages: Messages, record: EnvironmentRecord) -> list[str]:
     """The agent's page after each of its turns that changed it."""
     said = [message["content"] for message in messages if message["role"] == "assistant"]
-    pages = [current_page(said[:turn]) for turn in range(1, len(said) + 1)]
+    pages = [record.current_page(said[:turn]) for turn in range(1, len(said) + 1)]
     return [page for page, before in zip(pages, ["", *pages], strict=False) if page and page != before]
 
 

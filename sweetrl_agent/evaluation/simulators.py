@@ -24,7 +24,7 @@ ROWS = "simulators.jsonl"
 
 
 def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
-    """A human by its name in the audit: a level of the scripted one, a name of `colbench_gym.simulators`, or JSON.
+    """A simulated human by its name: of the record's `simulators`, of a simulator, or JSON.
 
     Args:
         name: Of the human.
@@ -33,17 +33,15 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
     Raises:
         ValueError: If it is none of these.
     """
-    from colbench_gym.simulators.scripted import LEVELS
-
-    if name in LEVELS:
-        return {"name": "scripted", "level": name}
+    if name in record.simulators:
+        return record.simulators[name]
     try:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
         record.make_simulator(spec).close()
     except (ValueError, TypeError, RecursionError) as error:
         shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # it may hold a password
         raise ValueError(
-            f"`simulators` takes levels {LEVELS} of the scripted human, names or JSON, got {shown}: {error}"
+            f"`simulators` takes {tuple(record.simulators)}, names of simulators or JSON, got {shown}: {error}"
         ) from None
     return spec
 

@@ -82,32 +82,37 @@ def start_model(start: str, model: ModelArguments) -> dict[str, Any]:
     return {"model": load_model(start, start, model), "peft_config": lora_config(model)}
 
 
-def load_policy(path: str, base: str, arguments: ModelArguments, begins: str = "") -> Policy:
+def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix: str = "") -> Policy:
     """The agent on a model folder, with the engine and the sampling of the arguments.
 
     Args:
         path: Folder or hub name of its model, or folder of its adapter.
         base: Model that the adapter belongs to; has the tokenizer.
         arguments: The agent's model.
-        begins: What its every message begins with.
+        response_prefix: What its every message begins with.
     """
     if arguments.engine == "vllm":
         from sweetrl_agent.policies.vllm import VLLMPolicy
 
         return VLLMPolicy(
-            path, base, arguments.max_new_tokens, arguments.temperature, system_prompt=system_prompt(arguments), begins=begins
+            path,
+            base,
+            arguments.max_new_tokens,
+            arguments.temperature,
+            system_prompt=system_prompt(arguments),
+            response_prefix=response_prefix,
         )
     if arguments.engine == "server":
         from sweetrl_agent.policies.server import ServerPolicy
 
         return ServerPolicy(
             path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
-            arguments.generation_batch, system_prompt=system_prompt(arguments), begins=begins,
+            arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
         )  # fmt: skip
-    return policy_on(load_model(path, base, arguments), load_tokenizer(base, arguments), arguments, begins)
+    return policy_on(load_model(path, base, arguments), load_tokenizer(base, arguments), arguments, response_prefix)
 
 
-def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, begins: str = "") -> Policy:
+def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Policy:
     """The agent on a model that is loaded, and may go on learning."""
     from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
     from sweetrl_agent.policies.slots import can_use_slots
@@ -121,5 +126,5 @@ def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, begins: str
         temperature=arguments.temperature,
         batch_size=arguments.generation_batch,
         system_prompt=system_prompt(arguments),
-        begins=begins,
+        response_prefix=response_prefix,
     )

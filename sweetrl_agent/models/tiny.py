@@ -13,14 +13,14 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from sweetrl_agent.core.environment import PIECES
+
 END, PAD = "<|end|>", "<|pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-#: What a token may span: words, but not lines, numbers or sentences. A line of code or a stock phrase becomes a few tokens.
-PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 
 
 def build_tokenizer(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages
 from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 from sweetrl_agent.policies.transformers import TransformersPolicy, sample, uniform_numbers

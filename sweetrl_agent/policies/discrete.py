@@ -1,4 +1,4 @@
-"""An agent that chooses acts, as any other agent: messages in, an utterance out."""
+"""An agent that chooses actions, as any other agent: messages in, an utterance out."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.wrappers.acts import Acts
+from sweetrl_agent.core.actions import DialogueActions
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages
 
-#: Observations of shape (N, observation_size) -> probabilities of acts, shape (N, count).
+#: Observations of shape (N, observation_size) -> probabilities of actions, shape (N, count).
 Choice = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
 
-class ActsPolicy:
-    """Draws an act in every dialogue and says it.
+class DiscretePolicy:
+    """Draws an action in every dialogue and says it.
 
     Args:
-        acts: What may be chosen.
-        choice: Probabilities of the acts.
+        actions: What may be chosen.
+        choice: Probabilities of the actions.
     """
 
-    def __init__(self, acts: Acts, choice: Choice) -> None:
-        self.acts, self.choice = acts, choice
+    def __init__(self, actions: DialogueActions, choice: Choice) -> None:
+        self.actions, self.choice = actions, choice
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy.generate`."""
-        probabilities = self.choice(np.stack([self.acts.observe(dialogue) for dialogue in dialogues]))
+        probabilities = self.choice(np.stack([self.actions.observe(dialogue) for dialogue in dialogues]))
         return [
-            Utterance(self.acts.say(int(np.random.default_rng(seed).choice(len(row), p=row / row.sum())), dialogue))
+            Utterance(self.actions.say(int(np.random.default_rng(seed).choice(len(row), p=row / row.sum())), dialogue))
             for dialogue, seed, row in zip(dialogues, seeds, probabilities, strict=True)
         ]
 
 
 def uniform(count: int) -> Choice:
-    """Every act alike."""
+    """Every action alike."""
     return lambda observations: np.full((len(observations), count), 1 / count)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages, system_message
+from sweetrl_agent.data.chat import system_message
 
 #: Seconds that an utterance may take with all its waiting for others, and tries after the first.
 TIMEOUT_S, RETRIES = 1200.0, 5
@@ -38,7 +39,7 @@ class ServerPolicy:
         temperature: float,
         concurrency: int,
         system_prompt: str = "",
-        begins: str = "",
+        response_prefix: str = "",
     ) -> None:
         """Find the servers that hold the model.
 
@@ -50,14 +51,14 @@ class ServerPolicy:
             temperature: Sampling temperature.
             concurrency: Requests at a time, over all servers.
             system_prompt: Instructions before every dialogue.
-            begins: What every utterance begins with, put there and gone on from.
+            response_prefix: What every utterance begins with, which is put there and continued.
 
         Raises:
             ColBenchError: If a server does not answer, or none holds the model; says how to start one.
             ImportError: If the openai package is missing.
         """
         self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
-        self.instructions, self.begins = system_message(system_prompt), begins
+        self.instructions, self.response_prefix = system_message(system_prompt), response_prefix
         self._servers = cycle(_holding(path, self.name, [_Server(url) for url in urls]))
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._asked: dict[Future[Utterance], Hashable] = {}
@@ -82,13 +83,13 @@ class ServerPolicy:
     def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
         prompt = self.tokenizer.apply_chat_template([*self.instructions, *dialogue], tokenize=False, add_generation_prompt=True)
         settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed % 2**31}
-        return self._threads.submit(self._answer, next(self._servers), prompt + self.begins, settings)
+        return self._threads.submit(self._answer, next(self._servers), prompt + self.response_prefix, settings)
 
     def _answer(self, server: _Server, prompt: str, settings: dict[str, Any]) -> Utterance:
         choice = server.complete(self.name, prompt, self.tokenizer, settings)
         probabilities = choice.logprobs.token_logprobs if choice.logprobs else []
         return Utterance(
-            (self.begins + choice.text).strip(), (choice.model_extra or {}).get("token_ids") or [], probabilities or []
+            (self.response_prefix + choice.text).strip(), (choice.model_extra or {}).get("token_ids") or [], probabilities or []
         )
 
 

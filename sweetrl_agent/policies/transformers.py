@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.data.chat import encode_prompt, system_message
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:
@@ -72,7 +73,7 @@ class TransformersPolicy:
         top_p: float = 1.0,
         batch_size: int = 64,
         system_prompt: str = "",
-        begins: str = "",
+        response_prefix: str = "",
     ) -> None:
         """Wrap a causal language model whose tokenizer has a chat template.
 
@@ -84,7 +85,7 @@ class TransformersPolicy:
             top_p: Nucleus; 1.0 samples from everything.
             batch_size: Dialogues decoded together.
             system_prompt: Instructions before every dialogue; empty for none.
-            begins: What every utterance begins with, put there and gone on from; empty for nothing.
+            response_prefix: What every utterance begins with, which is put there and continued; empty for nothing.
         """
         if tokenizer.chat_template is None:
             raise ValueError(
@@ -94,8 +95,10 @@ class TransformersPolicy:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
         self.model, self.tokenizer = model, tokenizer
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
-        self.system_prompt, self.begins = system_prompt, begins
-        self.begin_ids: list[int] = tokenizer(begins, add_special_tokens=False)["input_ids"] if begins else []
+        self.system_prompt, self.response_prefix = system_prompt, response_prefix
+        self.prefix_ids: list[int] = (
+            tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
+        )
         self.end_ids = _end_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
 
@@ -112,7 +115,7 @@ class TransformersPolicy:
 
     def prompt_ids(self, dialogue: Messages) -> list[int]:
         """Tokens before the next utterance."""
-        return encode_prompt([*system_message(self.system_prompt), *dialogue], self.tokenizer) + self.begin_ids
+        return encode_prompt([*system_message(self.system_prompt), *dialogue], self.tokenizer) + self.prefix_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
@@ -138,7 +141,7 @@ class TransformersPolicy:
         """What was said, from sampled tokens: up to the first end token."""
         length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
         text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
-        return Utterance((self.begins + text).strip(), token_ids[:length], log_probs[:length])
+        return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length])
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:

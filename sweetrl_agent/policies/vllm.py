@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import Messages, encode_prompt, system_message
+from sweetrl_agent.data.chat import encode_prompt, system_message
 
 
 class VLLMPolicy:
@@ -20,7 +21,7 @@ class VLLMPolicy:
         max_new_tokens: int,
         temperature: float,
         system_prompt: str = "",
-        begins: str = "",
+        response_prefix: str = "",
         **engine: Any,
     ) -> None:
         """Start the engine.
@@ -31,7 +32,7 @@ class VLLMPolicy:
             max_new_tokens: Tokens of one utterance at most.
             temperature: Sampling temperature.
             system_prompt: Instructions before every dialogue.
-            begins: What every utterance begins with, put there and gone on from.
+            response_prefix: What every utterance begins with, which is put there and continued.
             engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
 
         Raises:
@@ -49,8 +50,10 @@ class VLLMPolicy:
         self.lora = LoRARequest("actor", 1, path) if is_adapter else None
         self.tokenizer = self.llm.get_tokenizer()
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
-        self.begins = begins
-        self.begin_ids: list[int] = self.tokenizer(begins, add_special_tokens=False)["input_ids"] if begins else []
+        self.response_prefix = response_prefix
+        self.prefix_ids: list[int] = (
+            self.tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
+        )
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""
@@ -58,7 +61,9 @@ class VLLMPolicy:
 
         # Token ids, not text: a chat template already holds the begin token that vLLM would add once more.
         instructions = system_message(self.system_prompt)
-        prompts = [{"prompt_token_ids": encode_prompt([*instructions, *d], self.tokenizer) + self.begin_ids} for d in dialogues]
+        prompts = [
+            {"prompt_token_ids": encode_prompt([*instructions, *d], self.tokenizer) + self.prefix_ids} for d in dialogues
+        ]
         sampling = [
             SamplingParams(temperature=self.temperature, max_tokens=self.max_new_tokens, seed=seed % 2**31, logprobs=0)
             for seed in seeds
@@ -66,7 +71,7 @@ class VLLMPolicy:
         outputs = [output.outputs[0] for output in self.llm.generate(prompts, sampling, lora_request=self.lora, use_tqdm=False)]
         return [
             Utterance(
-                (self.begins + output.text).strip(),
+                (self.response_prefix + output.text).strip(),
                 list(output.token_ids),
                 [entry[token].logprob for token, entry in zip(output.token_ids, output.logprobs, strict=True)],
             )

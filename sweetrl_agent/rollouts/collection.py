@@ -6,13 +6,13 @@ Each function is a stage: it reads files of the run folder and writes its own, w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from colbench_gym.errors import ColBenchError, TaskError
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.files import Row, iter_rows, write_json, write_rows
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.data.run import Run
@@ -34,8 +34,13 @@ def collect(run: Run) -> None:
     player = partial(play.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
     by_id = {task.id: task for task in run.tasks}
     with run.beside_browsers():
-        file = EpisodeFile(run.path("trajectories.jsonl"), lambda t: t.to_row(run.record.task_row(by_id[t.task_id])))
+        file = EpisodeFile(run.path("trajectories.jsonl"), partial(_row, run, by_id))
         file.play(episodes, batch, player, run.config.run, "collect")
+
+
+def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:
+    answer = run.record.answer(episode.turns[-1].text) if episode.turns else None
+    return episode.to_row(run.record.task_row(tasks[episode.task_id]), answer)
 
 
 def pair_outcomes(run: Run) -> None:
@@ -62,15 +67,15 @@ def pair_outcomes(run: Run) -> None:
     write_json(run.path("pairs_summary.json"), seen.summary())
 
 
-def iter_trajectories(run: Run) -> Iterator[Trajectory]:
+def iter_trajectories(run: Run) -> Iterator[Episode]:
     """The collected trajectories one by one, those of a task one after the other."""
     path = run.path("trajectories.jsonl")
     for number, row in enumerate(iter_rows(path), 1):
         try:
-            trajectory = Trajectory.from_row(row)
+            episode = Episode.from_row(row)
         except ColBenchError as error:
             raise ColBenchError(f"{path}, row {number}: {error}") from None
-        yield trajectory
+        yield episode
 
 
 class _Seen:
@@ -80,7 +85,7 @@ class _Seen:
         self.grade, self.best = grade, 0.0
         self.counts: Counter[str] = Counter()
 
-    def trajectories(self, of_task: list[Trajectory]) -> list[Trajectory]:
+    def trajectories(self, of_task: list[Episode]) -> list[Episode]:
         valid = [t for t in of_task if not t.is_void]
         successes = sum(int(t.metrics["success"]) for t in valid)
         self.counts.update(

@@ -21,10 +21,11 @@ from tqdm import tqdm
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import RunArguments
 from sweetrl_agent.core.dialogues import VOID
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.data.files import Row, append_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.rollouts import play
-from sweetrl_agent.rollouts.play import Episode, Played, WorldDownError, shard_size
+from sweetrl_agent.rollouts.play import shard_size
+from sweetrl_agent.rollouts.scheduler import Played, WorldDownError
 from sweetrl_agent.rollouts.workers import Opens, in_order
 
 #: Episodes below which a share of void ones says nothing.
@@ -42,7 +43,7 @@ class EpisodeFile:
     """
 
     path: Path
-    to_row: Callable[[Trajectory], Row]
+    to_row: Callable[[Episode], Row]
     label: Row = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
@@ -54,7 +55,7 @@ class EpisodeFile:
         return all(row.get(name) == value for name, value in self.label.items())
 
     def play(
-        self, episodes: Sequence[Episode], num_envs: int, player: Callable[..., Any], settings: RunArguments, said: str
+        self, episodes: Sequence[EpisodeKey], num_envs: int, player: Callable[..., Any], settings: RunArguments, said: str
     ) -> None:
         """Play what is missing, and void episodes anew where that is asked for.
 
@@ -82,10 +83,10 @@ class EpisodeFile:
         _refuse_too_many(counts, settings.max_void)
 
     def _played(
-        self, left: Sequence[Sequence[Episode]], player: Callable[..., Any], settings: RunArguments, bar: Any
-    ) -> Iterator[list[Trajectory]]:
+        self, left: Sequence[Sequence[EpisodeKey]], player: Callable[..., Any], settings: RunArguments, bar: Any
+    ) -> Iterator[list[Episode]]:
         with self._kept() as known:
-            opens: Opens[Sequence[Episode], list[Trajectory]] = partial(
+            opens: Opens[Sequence[EpisodeKey], list[Episode]] = partial(
                 player, known=known, on_end=None if settings.ray_workers else bar.update
             )
             done = bar.n
@@ -97,10 +98,10 @@ class EpisodeFile:
     def _replay_void(self, num_envs: int, player: Callable[..., Any], settings: RunArguments) -> Counter[bool]:
         """Put new episodes in the places of void ones -> how many rows are void, and how many are not."""
         void = [_episode(row) for row in self.rows() if outcome_of(row) == VOID]
-        again: dict[Episode, Row] = {}
+        again: dict[EpisodeKey, Row] = {}
         with tqdm(total=len(void), desc="void episodes again", unit="episode") as bar:
             for trajectories in self._played(play.shards(void, num_envs), player, settings, bar):
-                again |= {Episode(t.task_id, t.episode): {**self.label, **self.to_row(t)} for t in trajectories}
+                again |= {t.key: {**self.label, **self.to_row(t)} for t in trajectories}
         write_rows(self.path, (again.get(_episode(row), row) if self.is_own(row) else row for row in iter_rows(self.path)))
         return Counter(outcome_of(row) == VOID for row in self.rows())
 
@@ -109,7 +110,7 @@ class EpisodeFile:
         """What ended well before the world went down; what does so now is kept in its turn."""
         path = self.path.with_suffix(".unfinished.jsonl")
         known = {
-            _episode(row["trajectory"]): Trajectory.from_row(row["trajectory"])
+            _episode(row["trajectory"]): Episode.from_row(row["trajectory"])
             for row in iter_rows(path, ("label", "trajectory"))
             if row["label"] == self.label
         }
@@ -126,11 +127,11 @@ def outcome_of(row: Row) -> str:
     return str(row["metrics"]["outcome"] if "metrics" in row else row["outcome"])
 
 
-def _episode(row: Row) -> Episode:
-    return Episode(row["task_id"], row["episode"])
+def _episode(row: Row) -> EpisodeKey:
+    return EpisodeKey(row["task_id"], row["episode"])
 
 
-def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Trajectory] = ()) -> None:
+def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Episode] = ()) -> None:
     if counts.total() < LEAST_EPISODES or counts[True] <= max_void * counts.total():
         return
     why = next((f" The last failed so: {t.error.rstrip('.')}." for t in reversed(played) if t.error), "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 
 
-def in_groups(episodes: Sequence[Trajectory], advantage: Callable[[Sequence[float]], list[float]]) -> list[list[float]]:
+def in_groups(episodes: Sequence[Episode], advantage: Callable[[Sequence[float]], list[float]]) -> list[list[float]]:
     """One number for every turn of every episode: the episode's own, from the returns of all episodes of its task.
 
     Args:

@@ -18,13 +18,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sweetrl_agent.core.algorithm import START, Algorithm, setting
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.critics.heads import ModelWithHead
 from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled, system_message
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
-from sweetrl_agent.rollouts.play import Episode, episodes_of, play
+from sweetrl_agent.rollouts.play import episodes_of, play
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, save_model
 
 #: What an algorithm spends, counted in its metrics from the first iteration on.
@@ -122,7 +122,7 @@ class OnPolicyAlgorithm(Algorithm):
         """AdamW's for a value head on the policy's body; None for an algorithm without a critic."""
         return None
 
-    def advantages(self, episodes: Sequence[Trajectory]) -> list[list[float]]:
+    def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
         """One number for every turn of every episode.
 
         Args:
@@ -130,7 +130,7 @@ class OnPolicyAlgorithm(Algorithm):
         """
         raise NotImplementedError
 
-    def credit(self, episodes: Sequence[Trajectory], values: Sequence[Sequence[float]]) -> Credit:
+    def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
         """Advantages, and the critic's targets; what an algorithm with a critic overrides in place of `advantages`.
 
         Args:
@@ -163,7 +163,7 @@ class OnPolicyAlgorithm(Algorithm):
             for iteration in range(done, config.iterations):
                 episodes = _episodes(run, config, iteration)
                 played = [t for batch in play(learner.policy, env, episodes, run.seed, f"{name} {iteration}") for t in batch]
-                valid = [trajectory for trajectory in played if not trajectory.is_void]
+                valid = [episode for episode in played if not episode.is_void]
                 spent += _spent(played)
                 spent[TRAINED_TOKENS] += learner.update(valid)
                 success = sum(t.reward for t in valid) / max(len(valid), 1)
@@ -216,26 +216,26 @@ class _Learner:
         self.instructions = system_message(system_prompt(arguments))
         self.temperature = arguments.temperature
 
-    def update(self, episodes: Sequence[Trajectory]) -> int:
+    def update(self, episodes: Sequence[Episode]) -> int:
         """The optimizer steps of an iteration. Returns the tokens that went through the model in them.
 
         Without a critic, episodes whose advantages are all zero teach nothing and are left out.
         """
-        encoded = [self._encoded(trajectory) for trajectory in episodes]
+        encoded = [self._encoded(episode) for episode in episodes]
         credit = self.algorithm.credit(episodes, self._values(encoded))
         returns = credit.returns or [[]] * len(episodes)
         rows = [
-            _Played(dialogue, [value for turn in trajectory.turns for value in turn.log_probs], advantages, targets)
-            for trajectory, dialogue, advantages, targets in zip(episodes, encoded, credit.advantages, returns, strict=True)
+            _Played(dialogue, [value for turn in episode.turns for value in turn.log_probs], advantages, targets)
+            for episode, dialogue, advantages, targets in zip(episodes, encoded, credit.advantages, returns, strict=True)
             if any(advantages) or self.head is not None
         ]
         for _ in range(self.algorithm.config.epochs):
             self._step(rows)
         return self.algorithm.config.epochs * sum(len(row.encoded.token_ids) for row in rows)
 
-    def _encoded(self, trajectory: Trajectory) -> EncodedDialogue:
-        turns = [turn.token_ids for turn in trajectory.turns]
-        return encode_as_sampled([*self.instructions, *trajectory.messages], turns, self.tokenizer)
+    def _encoded(self, episode: Episode) -> EncodedDialogue:
+        turns = [turn.token_ids for turn in episode.turns]
+        return encode_as_sampled([*self.instructions, *episode.messages], turns, self.tokenizer)
 
     @torch.no_grad()
     def _values(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
@@ -330,13 +330,13 @@ def _begins_turn(turns: Tensor) -> Tensor:
     return (turns[:, 1:] > 0) & (turns[:, 1:] != turns[:, :-1])
 
 
-def _episodes(run: Run, config: OnPolicyConfig, iteration: int) -> list[Episode]:
+def _episodes(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
     """The next tasks in their order, from the first again when all had their turn."""
     first = iteration * config.tasks
     return episodes_of([run.tasks[i % len(run.tasks)].id for i in range(first, first + config.tasks)], config.group)
 
 
-def _spent(trajectories: Sequence[Trajectory]) -> Counter[str]:
-    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+def _spent(trajectories: Sequence[Episode]) -> Counter[str]:
+    turns = [turn for episode in trajectories for turn in episode.turns]
     tokens = sum(len(turn.token_ids) for turn in turns)
     return Counter({"episodes": len(trajectories), "environment_turns": len(turns), "generated_tokens": tokens})

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
 from sweetrl_agent.config.pipeline import STAGES
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.stage import Need
 
 if TYPE_CHECKING:
-    from colbench_gym.simulators import Simulator
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
 
@@ -152,20 +152,18 @@ def check_server(url: str | None, key_variable: str) -> None:
             return  # not every server lists its models
 
 
-def check_human(human: Simulator | None) -> None:
-    """Ask whether the server of a human is there, where it has one and its replies are not recorded.
+def check_human(record: EnvironmentRecord, human: Any) -> None:
+    """Ask whether the server of a simulated human is there, where it has one.
 
     Raises:
         ColBenchError: As `check_server`.
     """
-    from colbench_gym.simulators.openai import OpenAIHuman
-
-    if isinstance(human, OpenAIHuman) and not human.is_deterministic:
-        check_server(human.base_url, human.api_key_env)
+    if server := record.human_server(human):
+        check_server(*server)
 
 
 def _check_environment(run: Run) -> None:
     """Make the environment as a stage makes it, ask for the human's server, and start what grades."""
     with closing(run.environment(run.tasks[:1], 1)) as env:
-        check_human(getattr(env.envs[0], "simulator", None))
+        check_human(run.record, getattr(env.envs[0], "simulator", None))
         env.envs[0].prepare()

@@ -15,7 +15,8 @@ from datasets import Dataset
 from torch import nn
 from transformers import Trainer
 
-from sweetrl_agent.data.chat import Messages, encode_dialogues
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.data.chat import encode_dialogues
 from sweetrl_agent.trainers.muon import MuonWithAdamW
 
 #: Batches that are sorted by length together.

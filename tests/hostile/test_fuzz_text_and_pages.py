@@ -30,7 +30,7 @@ from sandboxes.pages import Box
 from sandboxes.pages.boxes import STYLES, visible_boxes
 from sandboxes.pages.styles import number, solid_colour
 from sandboxes.pages.web_files import MAX_PHOTO_SIDE, TAILWIND, WebFiles, photo_size
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import iter_rows, read_object
 
 fuzz = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -211,7 +211,7 @@ def spoilt(value: object) -> st.SearchStrategy[object]:
     return st.one_of(st.just(value), parts, JSON)
 
 
-TRAJECTORY = Trajectory(
+TRAJECTORY = Episode(
     "t", 0, [{"role": "user", "content": "A sum."}, {"role": "assistant", "content": "Of what?"}], [Turn("Of what?", [1, 2], [-0.5, -1.0])],
     {"outcome": "passed", "success": True, "tests_passed": 1.0}, 1.0, {"ground_truth": "def f(a):\n    return a"},
 )  # fmt: skip
@@ -223,13 +223,13 @@ def test_trajectories(row):
     if not isinstance(row, dict):
         return
     try:
-        trajectory = Trajectory.from_row(row)
+        episode = Episode.from_row(row)
     except ColBenchError as error:
         assert "collect it anew" in str(error)
     else:
-        again = trajectory.to_row()
-        assert Trajectory.from_row(again).to_row() == again or "NaN" in json.dumps(again)
-        assert not trajectory.is_void or again["metrics"]["outcome"] == "void"
+        again = episode.to_row()
+        assert Episode.from_row(again).to_row() == again or "NaN" in json.dumps(again)
+        assert not episode.is_void or again["metrics"]["outcome"] == "void"
 
 
 @fuzz

@@ -31,7 +31,7 @@ SETTINGS = {
 #: three have tests of their own), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
 LEFT_OUT = ("vision_head", "ppo", "dqn", "judge", "exact", "marginal", "paper", "paper_plain", "released")
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
-UNTRAINED = ("single_turn", "zero_shot", "random_acts")
+UNTRAINED = ("single_turn", "zero_shot", "random_actions")
 CRITICS = ("sweet", "no_hidden", "value_head", "judge", "untrained")
 #: One critic is trained ten times as long as the others; measures of it come after.
 OWN_SETTINGS = {"no_hidden": {"critic_epochs": 10}}
@@ -94,7 +94,7 @@ def test_the_algorithms_start_alike_and_end_unlike(finished):
     folder = finished / "seed_0"
     agents = [ALL[name].policy for name in ALGORITHMS if ALL[name].policy]
     weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("start", *agents)}
-    assert len(agents) == len(ALGORITHMS) - 3  # the start, twice, and random acts
+    assert len(agents) == len(ALGORITHMS) - 3  # the start, twice, and random actions
     unmoved = [name for name in agents if weights[name] == weights["start"]]
     # No episode of this small a model succeeds, so no turn has an advantage.
     assert unmoved == ["reinforce/agent", "grpo/agent", "turn_ppo/agent"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweetrl_agent import compare
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
@@ -29,7 +29,7 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
                         messages.append({"role": "user", "content": "And then?"})
                 *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
                 reward = last if all(earlier) else 0.0
-                yield [Trajectory(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, reward)]
+                yield [Episode(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, reward)]
 
         monkeypatch.setattr(on_policy, "play", play)
         given = {

@@ -1,4 +1,4 @@
-"""PPO and DQN over acts, in a run folder and in the comparison."""
+"""PPO and DQN over actions, in a run folder and in the comparison."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ SMALL = [
 
 
 @pytest.mark.bubblewrap
-def test_agents_over_acts_stand_in_the_comparison_and_learn(tmp_path, capsys):
-    arguments = ["--algorithms", "random_acts", "dqn", "ppo", "--seeds", "1", "--output", str(tmp_path), *SMALL]
+def test_agents_discrete_stand_in_the_comparison_and_learn(tmp_path, capsys):
+    arguments = ["--algorithms", "random_actions", "dqn", "ppo", "--seeds", "1", "--output", str(tmp_path), *SMALL]
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "no language models" in said
     results = json.loads((tmp_path / "results.json").read_text())
     success = {name: split["test"]["success"] for name, split in results["algorithms"].items()}
-    assert list(success) == ["random_acts", "dqn", "ppo"]
-    assert success["ppo"] > success["random_acts"] + 0.3
+    assert list(success) == ["random_actions", "dqn", "ppo"]
+    assert success["ppo"] > success["random_actions"] + 0.3
     rows = [json.loads(line) for line in (tmp_path / "seed_0" / "metrics.jsonl").read_text().splitlines()]
     curve = [row["reward"] for row in rows if row["stage"] == "ppo"]
     assert len(curve) in (3, 4) and curve[2] > curve[0] + 0.1
@@ -36,7 +36,7 @@ def test_agents_over_acts_stand_in_the_comparison_and_learn(tmp_path, capsys):
     assert "no language models" in (tmp_path / "report.md").read_text()
 
 
-def test_agents_over_acts_are_refused_where_their_acts_mean_nothing(tmp_path, capsys):
+def test_agents_discrete_are_refused_where_their_acts_mean_nothing(tmp_path, capsys):
     (tmp_path / "rows.jsonl").write_text("{}")
     settings = {
         "seeds": 1,
@@ -46,4 +46,4 @@ def test_agents_over_acts_are_refused_where_their_acts_mean_nothing(tmp_path, ca
         "model": "org/model",
     }
     assert main(["--algorithms", "ppo", *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]) == 2
-    assert "'ppo' chooses acts" in capsys.readouterr().err
+    assert "'ppo' chooses actions" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.trainers.on_policy import ActionTokens
 
@@ -21,7 +21,7 @@ def test_the_advantage_is_the_standardized_return_of_the_group():
     assert standardized([1.0, 0.0]) == [1.0, -1.0]
     assert standardized([0.3, 0.3, 0.3]) == [0.0] * 3
     assert standardized([1.0, 0.0, 0.0, 0.0])[0] == pytest.approx(0.75 / math.sqrt(0.1875))
-    rows = [Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+    rows = [Episode(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
             for task, turns, reward in (("a", 2, 1.0), ("b", 1, 0.5), ("a", 1, 0.0), ("b", 3, 0.5))]  # fmt: skip
     assert GRPO(CONFIG).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
 

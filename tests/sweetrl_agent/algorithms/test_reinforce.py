@@ -8,7 +8,7 @@ import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import read_rows
@@ -24,7 +24,7 @@ DIALOGUES = [
 
 
 def _trajectory(task, reward, turns):
-    return Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+    return Episode(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
 
 
 def test_the_baseline_is_the_mean_of_the_others():
@@ -68,7 +68,7 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
             reward = float(np.mean([not letter.isascii() for letter in said.text or "."]))
             messages = [*opening, {"role": "assistant", "content": said.text}]
             turn = Turn(said.text, said.token_ids, said.log_probs)
-            yield [Trajectory(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
+            yield [Episode(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
 
     monkeypatch.setattr(on_policy, "play", play)
 

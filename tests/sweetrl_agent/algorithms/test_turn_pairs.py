@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sweetrl_agent.algorithms import sweet
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 
@@ -20,9 +20,9 @@ def pairs_of(make_run):
         run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5)
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
-        trajectory = Trajectory(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
+        episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
         address = {"task_id": task.id, "episode": 0, "turn": 1}
-        write_rows(run.path("trajectories.jsonl"), [trajectory.to_row()])
+        write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
         write_rows(run.path("candidates.jsonl"), [{**address, "texts": texts, "num_tokens": [1] * len(texts)}])
         write_rows(run.path("scores.jsonl"), [{**address, "advantages": advantages}])
         rows = list(sweet._turn_pairs(run, "sweet"))

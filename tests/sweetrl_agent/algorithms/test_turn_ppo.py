@@ -10,7 +10,7 @@ import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae, turn_rewards
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.rollouts.play import episodes_of
@@ -25,7 +25,7 @@ def _algorithm(gamma=0.9, lam=0.8, clip=0.2, value_weight=0.5, beta=0.0):
 
 
 def _trajectory(task, reward, turns):
-    return Trajectory(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+    return Episode(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
 
 
 def _success(run):
@@ -138,7 +138,7 @@ def test_the_critic_learns_the_discounted_reward(make_game):
         ),
     )
     played = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(["a", "b", "c", "d"], 1), 0, "x")]
-    episodes = [Trajectory(t.task_id, 0, t.messages, t.turns, t.metrics, 1.0) for t in played]
+    episodes = [Episode(t.task_id, 0, t.messages, t.turns, t.metrics, 1.0) for t in played]
     learner.update(episodes)
     values = np.array(learner._values([learner._encoded(episode) for episode in episodes]))
     assert values == pytest.approx(np.array([[0.25, 0.5, 1.0]] * 4), abs=0.1)

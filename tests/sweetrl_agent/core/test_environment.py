@@ -9,11 +9,13 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs.registry import RECORDS, find_record
-from sweetrl_agent.rollouts.play import Episode, WorldDownError, play
+from sweetrl_agent.rollouts.play import play
+from sweetrl_agent.rollouts.scheduler import WorldDownError
 from sweetrl_agent.trainers.sft_stage import demonstrations
 
 TEXT = gym.spaces.Text(max_length=1000, min_length=0)
@@ -87,7 +89,7 @@ def played(policy, episodes, **settings):
 
 
 def test_observations_are_the_users_side_and_actions_the_agents():
-    first, second = played(Says("hello there", "bye"), [Episode("3"), Episode("5")])
+    first, second = played(Says("hello there", "bye"), [EpisodeKey("3"), EpisodeKey("5")])
     assert first.messages == [
         {"role": "user", "content": "seed 3"},
         {"role": "assistant", "content": "hello there"},
@@ -100,20 +102,20 @@ def test_observations_are_the_users_side_and_actions_the_agents():
 
 
 def test_an_episode_is_cut_at_the_limit_of_turns():
-    (cut,) = played(Says("a", "b", "c"), [Episode("0")], max_turns=2)
+    (cut,) = played(Says("a", "b", "c"), [EpisodeKey("0")], max_turns=2)
     assert cut.metrics == {"outcome": "cut", "success": 0, "return": 0.0, "answered": 0, "turns": 2}
 
 
 def test_a_world_that_fails_voids_the_episode_and_stops_the_stage_where_it_goes_on():
-    (void,) = played(Says("fail"), [Episode("0")])
+    (void,) = played(Says("fail"), [EpisodeKey("0")])
     assert void.is_void and void.metrics == {"outcome": "void", "turns": 1}
     envs = EnvironmentRecord().environments(config(), EnvironmentRecord().load_tasks("seeds:0-9", config().task), 10)
     with pytest.raises(WorldDownError, match="the server is away"):
-        next(play(Says("fail"), envs, [Episode(str(task)) for task in range(10)], 0, "test"))
+        next(play(Says("fail"), envs, [EpisodeKey(str(task)) for task in range(10)], 0, "test"))
 
 
 def test_hidden_information_is_the_environments_and_is_stored_with_the_episode():
-    (episode,) = played(Says("bye"), [Episode("0")], env="Secret-v0")
+    (episode,) = played(Says("bye"), [EpisodeKey("0")], env="Secret-v0")
     assert episode.hidden == "the word" == episode.to_row()["hidden_information"]
     assert "the word" not in str(episode.messages)
 
@@ -139,7 +141,7 @@ def test_threads_give_the_same_episodes():
     def episodes(waits):
         envs = TextDialogues([TextDialogue(Echo(), seeds, "return", 0) for _ in range(3)], waits)
         try:
-            return [t for shard in play(Says("a b", "bye"), envs, [Episode(i) for i in seeds], 0, "test") for t in shard]
+            return [t for shard in play(Says("a b", "bye"), envs, [EpisodeKey(i) for i in seeds], 0, "test") for t in shard]
         finally:
             envs.close()
 
@@ -184,7 +186,7 @@ def test_capabilities_are_found_by_attribute():
     assert EnvironmentRecord().capabilities(config()) == frozenset()
     assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
     for env in RECORDS:
-        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "acts"}
+        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "actions"}
 
 
 def test_the_tiny_model_needs_dialogues():

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.pairs import outcome_pairs, turn_pairs
 
 
@@ -16,7 +16,7 @@ def _trajectory(task, episode, tests_passed):
         {"outcome": "void"} if tests_passed is None else {"outcome": "answered", "tests_passed": tests_passed, "success": 0}
     )
     messages = [{"role": "user", "content": task}, {"role": "assistant", "content": f"{task} {episode}"}]
-    return Trajectory(task, episode, messages, [], metrics, 0.0, f"reference of {task}")
+    return Episode(task, episode, messages, [], metrics, 0.0, f"reference of {task}")
 
 
 def _pairs(scores, min_best=1.0):

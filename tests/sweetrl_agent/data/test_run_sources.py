@@ -86,7 +86,7 @@ def test_one_budget_reaches_requests_environment_oracle_and_demonstrator(max_tur
     every = [task for tasks in (run.train, *run.held_out.values()) for task in tasks]
     assert all(task.turns == turns and BUDGET.format(turns) in task.description for task in every)
     assert _turns_played(run, task) == turns
-    with run.record.acts_environments(run.config, run.train, 1) as (env,):
+    with run.record.action_environments(run.config, run.train, 1) as (env,):
         assert env.unwrapped.max_turns == (max_turns or None)
     talk = [{"role": "user", "content": task.description}]
     talk += [{"role": "assistant", "content": QUESTION}, {"role": "user", "content": "I have no preference."}] * 2
@@ -101,9 +101,9 @@ def _turns_played(run, task):
     from sweetrl_agent.rollouts.play import episodes_of, play
 
     with closing(run.environment([task], 1)) as env:
-        ((trajectory,),) = play(Asker(), env, episodes_of([task.id], 1), 0, "test")
-    assert trajectory.messages[0]["content"] == task.description
-    return len(trajectory.turns)
+        ((episode,),) = play(Asker(), env, episodes_of([task.id], 1), 0, "test")
+    assert episode.messages[0]["content"] == task.description
+    return len(episode.turns)
 
 
 @pytest.mark.parametrize(("given", "turns"), [([], 30), (["--max_turns", "3"], 18)])

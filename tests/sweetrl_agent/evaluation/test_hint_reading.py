@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sweetrl_agent.core.episode import Trajectory, Turn
+from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.evaluation import credit_accuracy
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
@@ -34,7 +34,7 @@ def run(make_run):
         useful, useless = _questions(task)
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": useless[0]}]
         trajectories.append(
-            Trajectory(task.id, 0, messages, [Turn(useless[0])], {"outcome": "answered"}, 0.0, task.hidden.reference).to_row()
+            Episode(task.id, 0, messages, [Turn(useless[0])], {"outcome": "answered"}, 0.0, task.hidden.reference).to_row()
         )
         texts = [*useful, *useless, useless[0], f"I WANT TO ANSWER:\n{task.hidden.reference}"]
         candidates.append({"task_id": task.id, "episode": 0, "turn": 1, "texts": texts, "num_tokens": [1] * len(texts)})

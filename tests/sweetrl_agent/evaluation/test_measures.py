@@ -12,7 +12,8 @@ from sweetrl_agent.evaluation.best_of_n import RememberingPolicy
 from sweetrl_agent.evaluation.credit_accuracy import KINDS, Turn, pair_accuracy, rank_correlation
 from sweetrl_agent.evaluation.simulators import variance_shares
 from sweetrl_agent.evaluation.statistics import score_of, task_table
-from sweetrl_agent.rollouts.play import BestOf, _Best
+from sweetrl_agent.rollouts.play import _Best
+from sweetrl_agent.rollouts.scheduler import BestOf
 
 
 def test_rank_correlation_is_spearmans_and_knows_its_limits():

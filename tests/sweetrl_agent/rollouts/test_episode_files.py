@@ -16,12 +16,13 @@ from colbench_gym.simulators import Simulator
 from colbench_gym.simulators.scripted import ScriptedHuman
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.config.job import RunArguments
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.rollouts import play as rollouts
 from sweetrl_agent.rollouts.episode_files import LEAST_EPISODES, EpisodeFile
-from sweetrl_agent.rollouts.play import MOST_FAILED, Episode, WorldDownError, episodes_of
+from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.scheduler import MOST_FAILED, WorldDownError
 
 TASKS = load_tasks("embedded:train[:12]")
 EPISODES = episodes_of([task.id for task in TASKS], 4)
@@ -80,7 +81,7 @@ def play(sandbox, tmp_path):
             yield lambda shard: next(rollouts.play(Asker(), env, shard, 0, "collect", **given))
 
     def run(simulator="scripted", name="trajectories.jsonl", label=None, episodes=EPISODES, **settings):
-        file = EpisodeFile(tmp_path / name, Trajectory.to_row, label or {})
+        file = EpisodeFile(tmp_path / name, Episode.to_row, label or {})
         file.play(episodes, NUM_ENVS, partial(player, simulator), RunArguments(**settings), "collect")
         return read_rows(file.path)
 
@@ -119,9 +120,9 @@ def test_an_error_that_is_made_in_another_process_keeps_its_episodes():
     import pickle
 
     error = pickle.loads(
-        pickle.dumps(WorldDownError("down", {Episode("a"): Trajectory("a", 0, [], [], {"outcome": "passed"}, 1.0)}))
+        pickle.dumps(WorldDownError("down", {EpisodeKey("a"): Episode("a", 0, [], [], {"outcome": "passed"}, 1.0)}))
     )
-    assert str(error) == "down" and list(error.played) == [Episode("a")]
+    assert str(error) == "down" and list(error.played) == [EpisodeKey("a")]
 
 
 def test_too_many_void_episodes_end_the_stage_and_can_be_played_again(play):

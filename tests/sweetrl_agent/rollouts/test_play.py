@@ -12,14 +12,14 @@ from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import load_tasks
-from sweetrl_agent.core.episode import Trajectory
+from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.chat import HINT
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.envs.colbench_backend import BackendRecord
 from sweetrl_agent.evaluation.evaluate import _row, summarize
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
-from sweetrl_agent.rollouts.play import Episode, episodes_of, play
+from sweetrl_agent.rollouts.play import episodes_of, play
 
 TASKS = load_tasks("embedded:train[:4]")
 MAX_TURNS = 4
@@ -80,7 +80,7 @@ EPISODES = episodes_of([task.id for task in TASKS], 2)
 
 
 def test_episodes_stand_in_the_order_of_the_tasks():
-    assert episodes_of(["a", "b"], 2) == [Episode("a", 0), Episode("a", 1), Episode("b", 0), Episode("b", 1)]
+    assert episodes_of(["a", "b"], 2) == [EpisodeKey("a", 0), EpisodeKey("a", 1), EpisodeKey("b", 0), EpisodeKey("b", 1)]
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 20])
@@ -92,23 +92,23 @@ def test_an_episode_does_not_depend_on_its_neighbours(num_envs, run):
 
 
 def test_trajectories_hold_what_was_said(run):
-    for trajectory, episode in zip(run(EPISODES, 4), EPISODES, strict=True):
-        assert (trajectory.task_id, trajectory.episode) == (episode.task_id, episode.number)
-        assert 1 <= len(trajectory.turns) <= 4
-        said = [message["content"] for message in trajectory.messages if message["role"] == "assistant"]
-        assert len(said) == len(trajectory.turns)
-        assert len(trajectory.prefix(1)) == 1
-        assert trajectory.prefix(1)[0]["role"] == "user"
-        assert [m["role"] for m in trajectory.prefix(len(said))][-1] == "user"
-        assert trajectory.reward == trajectory.metrics["success"] or trajectory.reward == 0.0
+    for episode, episode in zip(run(EPISODES, 4), EPISODES, strict=True):
+        assert (episode.task_id, episode.index) == (episode.task_id, episode.number)
+        assert 1 <= len(episode.turns) <= 4
+        said = [message["content"] for message in episode.messages if message["role"] == "assistant"]
+        assert len(said) == len(episode.turns)
+        assert len(episode.prefix(1)) == 1
+        assert episode.prefix(1)[0]["role"] == "user"
+        assert [m["role"] for m in episode.prefix(len(said))][-1] == "user"
+        assert episode.reward == episode.metrics["success"] or episode.reward == 0.0
 
 
 def test_a_trajectory_survives_its_row(run):
-    for trajectory in run(EPISODES[:2], 2):
-        row = trajectory.to_row()
-        assert Trajectory.from_row(row).to_row() == row
+    for episode in run(EPISODES[:2], 2):
+        row = episode.to_row()
+        assert Episode.from_row(row).to_row() == row
     with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 2, got 0; collect it anew\.$"):
-        Trajectory.from_row({**row, "schema": 0})
+        Episode.from_row({**row, "schema": 0})
 
 
 def test_void_episodes_enter_neither_pairs_nor_means(run):

@@ -1,9 +1,9 @@
-"""Agents over acts against chance and hill climbing with the same number of steps, over several seeds, with their learning curves.
+"""Agents over actions against chance and hill climbing with the same number of steps, over several seeds, with their learning curves.
 
-    PYTHONPATH=. python benchmarks/acts.py --env ColBench-Frontend-v0 --seeds 5 --output runs/acts
+    PYTHONPATH=. python benchmarks/discrete_actions.py --env ColBench-Frontend-v0 --seeds 5 --output runs/actions
 
-For every seed PPO and DQN of Stable-Baselines3 learn on the training tasks. Then they, random acts and hill climbing play each test task once. *Hill
-climbing* tries a random act at each of its steps and goes back to where it was unless the score got better: it is told the score, which the
+For every seed PPO and DQN of Stable-Baselines3 learn on the training tasks. Then they, random actions and hill climbing play each test task once. *Hill
+climbing* tries a random action at each of its steps and goes back to where it was unless the score got better: it is told the score, which the
 agents never see (pages only; a function's score is known when it is handed in). All have as many steps as a dialogue has turns. What was
 measured is not measured again; the results stand in OUTPUT/results.json.
 """
@@ -19,19 +19,19 @@ from typing import Any
 import numpy as np
 
 from colbench_gym.tasks import Task
-from colbench_gym.wrappers.acts import DiscreteActs
+from colbench_gym.wrappers.discrete_actions import DiscreteActions
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.compare import parse
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.files import read_rows, write_json
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.statistics import algorithm_interval, score_interval
-from sweetrl_agent.policies.discrete import ActsPolicy
+from sweetrl_agent.policies.discrete import DiscretePolicy
 
 LEARNERS = ("ppo", "dqn")
 
 
-def play(policy: ActsPolicy, env: DiscreteActs, task: Task, seed: int) -> float:
+def play(policy: DiscretePolicy, env: DiscreteActions, task: Task, seed: int) -> float:
     """Grade of one episode."""
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
@@ -43,17 +43,17 @@ def play(policy: ActsPolicy, env: DiscreteActs, task: Task, seed: int) -> float:
     raise AssertionError("An episode ends after its last turn.")
 
 
-def climb(env: DiscreteActs, task: Task, seed: int) -> float:
+def climb(env: DiscreteActions, task: Task, seed: int) -> float:
     """Grade of hill climbing: the best page of ten steps."""
     rng = np.random.default_rng(seed)
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
-    best = env.acts.potential(world)
+    best = env.actions.potential(world)
     assert best is not None
     for _ in range(world.turn_limit):
         before = world.get_state()
         env.step(rng.choice(np.flatnonzero(env.action_masks())))
-        after = env.acts.potential(world)
+        after = env.actions.potential(world)
         assert after is not None
         if after > best:
             best = after
@@ -71,13 +71,13 @@ def grade(info: dict[str, Any]) -> float:
 def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
     """Every agent's grades on the test tasks."""
     record: Any = run.record
-    with record.acts_environments(run.config, run.test, 1) as (env,):
-        agents: dict[str, Any] = {name: ALGORITHMS[name].load(run) for name in ("random_acts", *LEARNERS)}
+    with record.action_environments(run.config, run.test, 1) as (env,):
+        agents: dict[str, Any] = {name: ALGORITHMS[name].load(run) for name in ("random_actions", *LEARNERS)}
         for name, policy in agents.items():
-            yield name, [play(policy, env, task, derive_seed(run.seed, "acts", task.id)) for task in run.test]
+            yield name, [play(policy, env, task, derive_seed(run.seed, "actions", task.id)) for task in run.test]
         env.reset(seed=0)
-        if env.acts.potential(env.unwrapped) is not None:  # type: ignore[arg-type]
-            yield "hill_climbing", [climb(env, task, derive_seed(run.seed, "acts", task.id)) for task in run.test]
+        if env.actions.potential(env.unwrapped) is not None:  # type: ignore[arg-type]
+            yield "hill_climbing", [climb(env, task, derive_seed(run.seed, "actions", task.id)) for task in run.test]
 
 
 def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:

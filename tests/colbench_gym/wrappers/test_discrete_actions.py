@@ -1,4 +1,4 @@
-"""Episodes as acts."""
+"""Episodes as actions."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from colbench_gym.tasks.designs.design import SLOTS
 from colbench_gym.tasks.designs.embedded import design_of
 from colbench_gym.tasks.dial import PRESETS, parse_dial
 from colbench_gym.tasks.embedded import family_of
-from colbench_gym.wrappers import DiscreteActs, QuestionActs
-from colbench_gym.wrappers.acts import hashed_words
-from colbench_gym.wrappers.slot_acts import SlotActs, design_so_far, page_of
+from colbench_gym.wrappers import DiscreteActions, QuestionActions
+from colbench_gym.wrappers.discrete_actions import hashed_words
+from colbench_gym.wrappers.slot_actions import SlotActions, design_so_far, page_of
 
-QUESTIONS, SLOT_ACTS = QuestionActs(), SlotActs()
+QUESTIONS, SLOT_ACTIONS = QuestionActions(), SlotActions()
 EASY = PRESETS["easy"]
 PAGE_TASK = load_tasks("embedded:train[:1]", kind="page")[0]
 
 
 @pytest.fixture
 def asking(sandbox):
-    env = DiscreteActs(BackendEnv("embedded:train[:20]", sandbox=sandbox, max_turns=QUESTIONS.topics + 1), QUESTIONS)
+    env = DiscreteActions(BackendEnv("embedded:train[:20]", sandbox=sandbox, max_turns=QUESTIONS.topics + 1), QUESTIONS)
     yield env
     env.close()
 
 
 def _design_env(browser=None, **arguments):
     pytest.importorskip("playwright")
-    return DiscreteActs(
-        gym.make("ColBench-Frontend-v0", tasks=[PAGE_TASK], disable_env_checker=True, sandbox=browser, **arguments), SLOT_ACTS
+    return DiscreteActions(
+        gym.make("ColBench-Frontend-v0", tasks=[PAGE_TASK], disable_env_checker=True, sandbox=browser, **arguments),
+        SLOT_ACTIONS,
     )
 
 
@@ -58,30 +59,30 @@ def test_asking_about_every_topic_and_answering_succeeds_on_every_task(asking):
 
 @pytest.mark.parametrize("query", ["preset=easy", "preset=standard", "preset=hard", "topics=8&relevant=4&wishes=1-4"])
 def test_asking_about_what_can_matter_succeeds_within_the_tasks_own_turns(sandbox, query):
-    acts = QuestionActs(parse_dial(query))
-    env = DiscreteActs(BackendEnv(f"embedded:train?{query}[:20]", sandbox=sandbox), acts)
+    actions = QuestionActions(parse_dial(query))
+    env = DiscreteActions(BackendEnv(f"embedded:train?{query}[:20]", sandbox=sandbox), actions)
     for task in env.unwrapped.tasks:
         env.reset(options={"task_id": task.id})
         for topic in family_of(task)[0].relevant:
             env.step(topic)
-        assert env.step(acts.topics)[1] == 1.0, task.id
+        assert env.step(actions.topics)[1] == 1.0, task.id
     env.close()
 
 
 def test_the_list_is_longer_than_the_dialogue(sandbox):
-    env = DiscreteActs(BackendEnv("embedded:train[:20]", sandbox=sandbox), QUESTIONS)
+    env = DiscreteActions(BackendEnv("embedded:train[:20]", sandbox=sandbox), QUESTIONS)
     env.reset(seed=3)
     assert [env.step(topic)[2] for topic in range(6)] == [False] * 5 + [True] and QUESTIONS.topics == 12
     env.close()
 
 
 def test_the_acts_are_those_of_their_dial():
-    assert (QUESTIONS.count, QuestionActs(EASY).count, QuestionActs(PRESETS["hard"]).count) == (13, 6, 17)
+    assert (QUESTIONS.count, QuestionActions(EASY).count, QuestionActions(PRESETS["hard"]).count) == (13, 6, 17)
     task = load_tasks("embedded:test?preset=easy[:1]")[0]
     messages = Dialogue().add("user", task.description).to_dicts()
-    assert QuestionActs(EASY).allowed(messages).tolist() == [True] * 6
+    assert QuestionActions(EASY).allowed(messages).tolist() == [True] * 6
     with pytest.raises(
-        ValueError, match="at the dial 'standard', whose topics are known; give `QuestionActs` the dial of your"
+        ValueError, match="at the dial 'standard', whose topics are known; give `QuestionActions` the dial of your"
     ):
         QUESTIONS.say(0, messages)
 
@@ -122,33 +123,37 @@ def test_the_second_time_a_question_is_put_in_other_words(asking):
 
 def test_acts_are_for_embedded_tasks():
     messages = Dialogue().add("user", "Please write me something.").to_dicts()
-    for acts in (QUESTIONS, SLOT_ACTS):
+    for actions in (QUESTIONS, SLOT_ACTIONS):
         with pytest.raises(ValueError, match="embedded"):
-            acts.say(0, messages)
+            actions.say(0, messages)
     with pytest.raises(TypeError, match="ColBench"):
-        DiscreteActs(gym.make("CartPole-v1"), QUESTIONS)
+        DiscreteActions(gym.make("CartPole-v1"), QUESTIONS)
 
 
 def test_a_slot_is_set_by_its_act_and_stays_set():
     messages = Dialogue().add("user", PAGE_TASK.description).to_dicts()
     choices = [(slot, option) for slot, options in SLOTS.items() for option in options]
     for slot, option in (("tone", "green"), ("layout", "form"), ("tone", "pink")):
-        act = choices.index((slot, option))
-        messages = [*messages, {"role": "assistant", "content": SLOT_ACTS.say(act, messages)}, {"role": "user", "content": "?"}]
+        action = choices.index((slot, option))
+        messages = [
+            *messages,
+            {"role": "assistant", "content": SLOT_ACTIONS.say(action, messages)},
+            {"role": "user", "content": "?"},
+        ]
         assert design_so_far(messages)[slot] == option
-        assert not SLOT_ACTS.allowed(messages)[act]
+        assert not SLOT_ACTIONS.allowed(messages)[action]
     assert design_so_far(messages)["layout"] == "form"
-    assert len(choices) == SLOT_ACTS.count
+    assert len(choices) == SLOT_ACTIONS.count
 
 
 def test_the_agent_sees_what_the_person_quotes_and_never_the_page_in_mind():
     design = design_of(PAGE_TASK)
     first = Dialogue().add("user", PAGE_TASK.description).to_dicts()
-    shown = [*first, {"role": "assistant", "content": SLOT_ACTS.say(0, first)}]
+    shown = [*first, {"role": "assistant", "content": SLOT_ACTIONS.say(0, first)}]
     heard = [*shown, {"role": "user", "content": f'It should say "{design.topic.headlines[1]}" where it says something else.'}]
-    quoted = SLOT_ACTS.observe(heard)[sum(map(len, SLOTS.values())) :][:5]
+    quoted = SLOT_ACTIONS.observe(heard)[sum(map(len, SLOTS.values())) :][:5]
     assert quoted.tolist() == [0, 1, 0, 0, 0]
-    assert SLOT_ACTS.observe(heard).shape == (SLOT_ACTS.observation_size,)
+    assert SLOT_ACTIONS.observe(heard).shape == (SLOT_ACTIONS.observation_size,)
 
 
 def test_words_are_hashed_alike_everywhere():
@@ -162,7 +167,7 @@ def test_rewards_of_a_design_are_the_changes_of_its_similarity(layouts):
     wanted = design_of(PAGE_TASK)
     choices = [(slot, option) for slot, options in SLOTS.items() for option in options]
     env.reset(seed=0)
-    before = SLOT_ACTS.potential(env.unwrapped)
+    before = SLOT_ACTIONS.potential(env.unwrapped)
     slots = ("layout", "tone", "shade", "ground", "links", "headline", "photo", "footer", "cards", "card")
     total, ends = 0.0, []
     for slot in slots:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
-from sweetrl_agent.data.chat import Messages
-from sweetrl_agent.envs.backend_exact_credit import task_advantages
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 
 Advantages = Callable[[Task, Messages, Sequence[str], UnitTests, int], list[float]]
+ADVANTAGES: Mapping[str, Advantages] = {"exact": task_advantages, "marginal": marginal_advantages}
+
+
+@contextmanager
+def open_oracle(name: str, tasks: Sequence[Task], sandbox: str, max_turns: int) -> Iterator[Oracle]:
+    """An oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
+    with sandboxes.make(sandbox) as opened:
+        yield Oracle(tasks, UnitTests(opened), ADVANTAGES[name], max_turns)
 
 
 class Oracle:

@@ -1,10 +1,10 @@
-"""Episodes as acts: numbers in, a choice out, for agents that are no language models (Stable-Baselines3's and the like).
+"""Discrete dialogue actions: numbers in, a choice out, for agents that are no language models (Stable-Baselines3's and the like).
 
-    env = DiscreteActs(gym.make("ColBench-Backend-v0"), QuestionActs())
-    observation, info = env.reset(seed=0)      # float32, shape (acts.observation_size,)
+    env = DiscreteActions(gym.make("ColBench-Backend-v0"), QuestionActions())
+    observation, info = env.reset(seed=0)      # float32, shape (actions.observation_size,)
     env.step(0)                                # asks about the first topic
 
-A list of acts says what an agent may choose, what each choice says in words, and what the agent sees. All of it follows from the dialogue
+A list of actions says what an agent may choose, what each choice says in words, and what the agent sees. All of it follows from the dialogue
 as an actor sees it, so the same agent can also speak as any other does: messages in, an utterance out.
 """
 
@@ -28,13 +28,13 @@ Messages = Sequence[dict[str, str]]
 Observation = NDArray[np.float32]
 
 
-class Acts(ABC):
-    """A numbered list of acts, and the dialogue as numbers. Without state: everything follows from the messages.
+class DialogueActions(ABC):
+    """A numbered list of actions, and the dialogue as numbers. Without state: everything follows from the messages.
 
     Attributes:
-        count: Number of acts.
+        count: Number of actions.
         observation_size: Numbers of an observation.
-        discount: Of later rewards, as suits learners: near 0 where every act is rewarded for what it changed, near 1 where only the end counts.
+        discount: Of later rewards, as suits learners: near 0 where every action is rewarded for what it changed, near 1 where only the end counts.
     """
 
     count: int
@@ -46,72 +46,72 @@ class Acts(ABC):
         """What the agent knows, shape (observation_size,), all in [0, 1]."""
 
     @abstractmethod
-    def say(self, act: int, messages: Messages) -> str:
-        """The utterance that an act stands for in this dialogue.
+    def say(self, action: int, messages: Messages) -> str:
+        """The utterance that an action stands for in this dialogue.
 
         Raises:
-            ValueError: If the dialogue is not of a kind that these acts were made for.
+            ValueError: If the dialogue is not of a kind that these actions were made for.
         """
 
     @abstractmethod
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """Which acts make sense now, shape (count,); at least one does."""
+        """Which actions make sense now, shape (count,); at least one does."""
 
     def potential(self, env: ColBenchEnv) -> float | None:
         """How good the dialogue of an environment is so far; None where only its end can be graded.
 
-        An act then earns the change that it makes, and an episode's rewards sum to that of the end less that of the beginning. It is
+        An action then earns the change that it makes, and an episode's rewards sum to that of the end less that of the beginning. It is
         for learning only: the agent never sees it.
         """
         return None
 
 
-class DiscreteActs(gym.Wrapper[Observation, np.int64, str, str], RecordConstructorArgs):
-    """A ColBench environment whose actions are numbers of acts, and whose observations are arrays.
+class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstructorArgs):
+    """A ColBench environment whose actions are numbers, and whose observations are arrays.
 
     ## Observation
-    float32 in [0, 1], shape (acts.observation_size,).
+    float32 in [0, 1], shape (actions.observation_size,).
 
     ## Action
-    0 .. acts.count - 1. `action_masks()` tells which make sense; others are said all the same.
+    0 .. actions.count - 1. `action_masks()` tells which make sense; others are said all the same.
 
     ## Reward
-    The environment's own at the end; or, where the acts have a potential, what the act changed of it.
+    The environment's own at the end; or, where the actions have a potential, what the action changed of it.
 
     Args:
         env: A ColBench environment.
-        acts: What may be chosen.
+        actions: What may be chosen.
     """
 
-    def __init__(self, env: gym.Env[str, str], acts: Acts) -> None:
-        RecordConstructorArgs.__init__(self, acts=acts)
+    def __init__(self, env: gym.Env[str, str], actions: DialogueActions) -> None:
+        RecordConstructorArgs.__init__(self, actions=actions)
         gym.Wrapper.__init__(self, env)  # type: ignore[misc]  # its types cannot tell inner from outer observations here
         if not isinstance(env.unwrapped, ColBenchEnv):
             raise TypeError(f"`env` must be a ColBench environment, got {type(env.unwrapped).__name__}.")
-        self.acts, self._env = acts, env.unwrapped
-        self.action_space = spaces.Discrete(acts.count)
-        self.observation_space = spaces.Box(0.0, 1.0, (acts.observation_size,), np.float32)
+        self.actions, self._env = actions, env.unwrapped
+        self.action_space = spaces.Discrete(actions.count)
+        self.observation_space = spaces.Box(0.0, 1.0, (actions.observation_size,), np.float32)
         self._before: float | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """Start an episode."""
         _, info = self.env.reset(seed=seed, options=options)
-        self._before = self.acts.potential(self._env)
-        return self.acts.observe(info["messages"]), info
+        self._before = self.actions.potential(self._env)
+        return self.actions.observe(info["messages"]), info
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Say what an act stands for."""
+        """Say what an action stands for."""
         inner: Any = self.env
-        _, reward, terminated, truncated, info = inner.step(self.acts.say(int(action), self._env.messages))
+        _, reward, terminated, truncated, info = inner.step(self.actions.say(int(action), self._env.messages))
         if self._before is not None and not truncated:
-            after = self.acts.potential(self._env)
+            after = self.actions.potential(self._env)
             assert after is not None
             reward, self._before = after - self._before, after
-        return self.acts.observe(info["messages"]), float(reward), terminated, truncated, info
+        return self.actions.observe(info["messages"]), float(reward), terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Acts that make sense now, shape (acts.count,): what sb3-contrib's MaskablePPO asks for."""
-        return self.acts.allowed(self._env.messages)
+        """Actions that make sense now, shape (actions.count,): what sb3-contrib's MaskablePPO asks for."""
+        return self.actions.allowed(self._env.messages)
 
 
 def turns_gone(messages: Messages, max_turns: int) -> Observation:

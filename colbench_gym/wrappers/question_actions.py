@@ -10,20 +10,20 @@ from colbench_gym.tasks.dial import STANDARD, Dial
 from colbench_gym.tasks.embedded import all_families, description
 from colbench_gym.tasks.families.family import Family
 from colbench_gym.tasks.task import BUDGET
-from colbench_gym.wrappers.acts import Acts, Messages, Observation, hashed_words, turns_gone
+from colbench_gym.wrappers.discrete_actions import DialogueActions, Messages, Observation, hashed_words, turns_gone
 
 _WORDS = 64
 _BEFORE_BUDGET = BUDGET.partition("{}")[0]
 
 
-class QuestionActs(Acts):
+class QuestionActions(DialogueActions):
     """Ask about one of the topics on the list of an embedded request's family, or answer.
 
     What such an agent is given, and a language model is not: the list, ready-made questions, and a programmer who writes what was heard
     without an error (the plain choice where nothing was). What is left to it is *what to ask and when to stop*; its success says what
     asking well is worth, not how well it writes.
 
-    Acts: 0 .. topics - 1 ask, the last answers. Observation: for every topic, whether it was asked and whether a wish was heard; the
+    Actions: 0 .. topics - 1 ask, the last answers. Observation: for every topic, whether it was asked and whether a wish was heard; the
     turn; the words of the request, hashed.
 
     Args:
@@ -38,7 +38,7 @@ class QuestionActs(Acts):
         self.observation_size = 2 * self.topics + 1 + _WORDS
 
     def observe(self, messages: Messages) -> Observation:
-        """See `Acts.observe`."""
+        """See `DialogueActions.observe`."""
         family, said = self._family_of(messages), _said(messages)
         asked, heard = np.zeros(self.topics, np.float32), np.zeros(self.topics, np.float32)
         for i, topic in enumerate(family.topics):
@@ -47,11 +47,11 @@ class QuestionActs(Acts):
         request = hashed_words(messages[0]["content"], _WORDS)
         return np.concatenate([asked, heard, turns_gone(messages, self.dial.turns), request])
 
-    def say(self, act: int, messages: Messages) -> str:
+    def say(self, action: int, messages: Messages) -> str:
         """A question, each time in other words while there are any; or the function."""
         family = self._family_of(messages)
-        if act < len(family.topics):
-            asks = family.topics[act].asks
+        if action < len(family.topics):
+            asks = family.topics[action].asks
             return asks[sum(message["content"] in asks for message in messages) % len(asks)]
         said = _said(messages)
         choice = (next((i for i, option in enumerate(topic.options) if option.says in said), 0) for topic in family.topics)
@@ -68,7 +68,7 @@ class QuestionActs(Acts):
         if family is None:
             raise ValueError(
                 f"These actions are about embedded tasks of ColBench-Backend-v0 at the dial {self.dial.name!r}, whose topics are known; "
-                "give `QuestionActs` the dial of your tasks."
+                "give `QuestionActions` the dial of your tasks."
             )
         return family
 

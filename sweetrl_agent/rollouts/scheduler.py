@@ -1,0 +1,250 @@
+"""Which dialogues speak together: the schedule of `play`, for the episodes of one shard.
+
+A live episode is in one of three places: the queue, the agent's (`speaking`), or the world's (`waiting`, for a human's reply or a grade).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from colbench_gym.errors import ColBenchError, ScoringError
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
+from sweetrl_agent.core.policy import ContinuousPolicy, Utterance
+from sweetrl_agent.core.seeds import derive_seed
+
+#: Episodes in a row that the world fails before it counts as down, and of how many tasks they must be (or of all that are played together): a
+#: server that fails here and there, or refuses to talk about one task, does not get there.
+MOST_FAILED, FAILED_TASKS = 10, 3
+#: Episodes that are over, by their keys.
+Played = dict[EpisodeKey, Episode]
+
+
+class WorldDownError(ColBenchError):
+    """The human or the sandbox has failed many times in a row.
+
+    Attributes:
+        played: The episodes that ended well before.
+    """
+
+    def __init__(self, message: str, played: Played) -> None:
+        super().__init__(message)
+        self.played = played
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.played)
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """Every turn is the best of several candidates by a critic's credit (arXiv:2503.15478, Figure 3a).
+
+    A critic that sees the hidden information makes this an analysis of the critic and no agent that could be deployed.
+
+    Attributes:
+        num_candidates: N.
+        credit: Credit of candidates, from the dialogue, the hidden information and the candidates.
+    """
+
+    num_candidates: int
+    credit: Callable[[Messages, str, Sequence[str]], list[float]]
+
+
+class _Speaker(Protocol):
+    """What the agent says next in a dialogue, among dialogues that have a number each."""
+
+    def ask(self, number: int, env: Any, seed: int) -> None:
+        """Begin to speak in a dialogue."""
+        ...
+
+    def step(self) -> list[tuple[int, Utterance]]:
+        """What is said by now, with the numbers of the dialogues."""
+        ...
+
+    def end(self, number: int) -> None:
+        """A dialogue is over."""
+        ...
+
+
+class Alone:
+    """The agent's own words."""
+
+    def __init__(self, policy: ContinuousPolicy) -> None:
+        self.policy = policy
+
+    def ask(self, number: int, env: Any, seed: int) -> None:
+        """See `_Speaker`."""
+        self.policy.add(number, env.messages, seed)
+
+    def step(self) -> list[tuple[Any, Utterance]]:
+        """See `_Speaker`."""
+        return self.policy.step()
+
+    def end(self, number: int) -> None:
+        """See `_Speaker`."""
+        self.policy.forget(number)
+
+
+@dataclass
+class _Choice:
+    """Candidates for a turn, as far as they are said."""
+
+    messages: Messages
+    hidden: str
+    candidates: dict[int, Utterance] = field(default_factory=dict)
+
+
+class Best:
+    """A critic's choice among several candidates, which are sampled side by side; only the critic sees the hidden information."""
+
+    def __init__(self, policy: ContinuousPolicy, best_of: BestOf) -> None:
+        self.policy, self.best_of = policy, best_of
+        self._choices: dict[int, _Choice] = {}
+
+    def ask(self, number: int, env: Any, seed: int) -> None:
+        """The first candidates of a seed are the same for every N."""
+        self._choices[number] = _Choice(env.messages, env.hidden_information)
+        for i in range(self.best_of.num_candidates):
+            self.policy.add((number, i), env.messages, derive_seed(seed, "candidate", i))
+
+    def step(self) -> list[tuple[int, Utterance]]:
+        """See `_Speaker`."""
+        chosen = []
+        name: Any
+        for name, utterance in self.policy.step():
+            self.policy.forget(name)
+            number, i = name
+            choice = self._choices[number]
+            choice.candidates[i] = utterance
+            if len(choice.candidates) == self.best_of.num_candidates:
+                chosen.append((number, self._chosen(self._choices.pop(number))))
+        return chosen
+
+    def _chosen(self, choice: _Choice) -> Utterance:
+        own = [choice.candidates[i] for i in range(len(choice.candidates))]
+        credit = self.best_of.credit(choice.messages, choice.hidden, [utterance.text for utterance in own])
+        return own[max(range(len(own)), key=credit.__getitem__)]
+
+    def end(self, number: int) -> None:
+        """Nothing is kept: candidates are forgotten when they are said."""
+
+
+@dataclass
+class _Live:
+    """An episode under way in a sub-environment."""
+
+    number: int
+    key: EpisodeKey
+    place: int
+    seed: int
+    turns: list[Turn] = field(default_factory=list)
+
+
+class Shard:
+    """Episodes that are played together."""
+
+    def __init__(
+        self,
+        speaker: _Speaker,
+        env: DialogueEnvs,
+        keys: Sequence[EpisodeKey],
+        seed: int,
+        stage: str,
+        reply_steps: int,
+        on_end: Callable[[], object] | None,
+        known: Mapping[EpisodeKey, Episode],
+    ) -> None:
+        self.speaker, self.env, self.seed, self.stage = speaker, env, seed, stage
+        self.reply_steps, self.on_end = reply_steps, on_end
+        self.queue = deque((number, key) for number, key in enumerate(keys) if key not in known)
+        self.free = deque(range(env.num_envs))
+        self.speaking: dict[int, _Live] = {}
+        self.waiting: deque[tuple[int, _Live, Future[Any]]] = deque()  # the step at which the reply is taken up, ascending
+        self.played: dict[int, Episode] = {number: known[key] for number, key in enumerate(keys) if key in known}
+        self.num_tasks = len({key.task_id for key in keys})
+        self.failed: list[str] = []  # tasks of the episodes in a row in which the world failed
+
+    def play(self) -> list[Episode]:
+        """All episodes, in their order."""
+        self.env.envs[0].prepare()
+        step = 0
+        try:
+            while self.queue or self.speaking or self.waiting:
+                if not self.speaking and self.waiting:
+                    step = max(step, self.waiting[0][0])
+                self._take_up_replies(step)
+                self._begin_episodes()
+                if self.speaking:
+                    for number, utterance in self.speaker.step():
+                        self._say(self.speaking.pop(number), utterance, step)
+                    step += 1
+        finally:
+            for _, _, reply in self.waiting:  # where something failed: none may still be at work afterwards
+                if not reply.cancel():
+                    reply.exception()
+        return [self.played[number] for number in sorted(self.played)]
+
+    def _begin_episodes(self) -> None:
+        while self.queue and self.free:
+            number, key = self.queue.popleft()
+            seed = derive_seed(self.seed, self.stage, key.task_id, key.index)
+            live = _Live(number, key, self.free.popleft(), seed)
+            self.env.envs[live.place].reset(seed=seed, options={"task_id": key.task_id})
+            self._ask(live)
+
+    def _ask(self, live: _Live) -> None:
+        self.speaking[live.number] = live
+        self.speaker.ask(live.number, self.env.envs[live.place], derive_seed(live.seed, "turn", len(live.turns) + 1))
+
+    def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
+        live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
+        due = (
+            -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
+        )  # together, for prompts are best read together
+        self.waiting.append((due, live, self.env.submit(live.place, utterance.text)))
+
+    def _take_up_replies(self, step: int) -> None:
+        while self.waiting and self.waiting[0][0] <= step:
+            _, live, reply = self.waiting.popleft()
+            _, reward, terminated, truncated, _ = reply.result()
+            live.turns[-1] = replace(live.turns[-1], reward=float(reward))
+            if terminated or truncated:
+                self._end(live)
+            else:
+                self._ask(live)
+
+    def _end(self, live: _Live) -> None:
+        env = self.env.envs[live.place]
+        self.played[live.number] = Episode(
+            task_id=live.key.task_id,
+            index=live.key.index,
+            messages=env.messages,
+            turns=live.turns,
+            metrics=env.metrics,
+            reward=sum((turn.reward for turn in live.turns), 0.0),
+            hidden=env.hidden_information,
+            error=str(env.world_error) if env.metrics["outcome"] == VOID else "",
+        )
+        self.speaker.end(live.number)
+        self.free.append(live.place)
+        if self.on_end is not None:
+            self.on_end()
+        self._stop_where_the_world_is_down(env, live.key.task_id)
+
+    def _stop_where_the_world_is_down(self, env: Any, task_id: str) -> None:
+        if env.metrics["outcome"] != VOID:
+            self.failed.clear()
+        elif not isinstance(env.world_error, ScoringError):  # that one is the task's
+            self.failed.append(task_id)
+        if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
+            well = {t.key: t for t in self.played.values() if not t.is_void}
+            raise WorldDownError(
+                f"{len(self.failed)} episodes in a row are void, the last for this: {str(env.world_error).rstrip('.')}. The stage stops here, for the others would "
+                f"fail too; the {len(well)} that ended well since the last save are kept. Mend it, and give the same command to go on.",
+                well,
+            )
