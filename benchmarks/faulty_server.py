@@ -37,7 +37,7 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks import Task, load_tasks
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import append_rows, read_rows, write_json

@@ -24,7 +24,8 @@ from sweetrl_agent.evaluation.checks import check, own_settings
 from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config.job import CompareArguments, Config
+    from sweetrl_agent.config.evaluation import CompareArguments
+    from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
 
 Step = tuple[str, "Callable[[Run], None]"]
@@ -72,7 +73,9 @@ def run_compare(**settings: Any) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     """The command line and, with `--config`, a YAML file; the settings are those of the main job."""
-    from sweetrl_agent.config.job import CompareArguments, Config, RunArguments
+    from sweetrl_agent.config.evaluation import CompareArguments
+    from sweetrl_agent.config.job import Config
+    from sweetrl_agent.config.run import RunArguments
 
     given, *parts = parse_parts(
         (CompareArguments, *config_parts(arguments)), arguments, "python -m sweetrl_agent.compare", __doc__
@@ -100,10 +103,8 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.trainers.preflight import troubles
-    from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     check_output(Path(config.run.output))
-    validate_trainer_arguments(config, Path(config.run.output))
     steps = dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
     runs = [Run(one, is_dry=True) for one in _seeds(given, config)]
     left = [[name for name in steps if not run.is_done(name)] for run in runs]
@@ -128,7 +129,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.trainers.preflight import check_human, check_model
 
-    critic, used = run.config.critic, {*given.algorithms, *given.critics}
+    critic, used = run.config.algorithms, {*given.algorithms, *given.critics}
     for name, setting, path in (
         ("judge", "judge_model", critic.judge_model),
         ("vision_head", "vision_model", critic.vision_model),

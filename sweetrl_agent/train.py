@@ -162,7 +162,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
 def _read_settings(path: str | None) -> dict[str, Any]:
     import yaml
 
-    from sweetrl_agent.core.checks import LARGEST
+    from sweetrl_agent.core.settings import LARGEST
 
     if path is None:
         return {}
@@ -247,14 +247,12 @@ def dry_run(config: Any) -> int:
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.trainers.preflight import troubles
-    from sweetrl_agent.trainers.running import validate_trainer_arguments
 
     config.record.check(config)
     refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
     check_output(Path(config.run.output))
     run = Run(config, is_dry=True)
     check_order(run, config.run.stage)
-    validate_trainer_arguments(config, run.folder)
     print_plan(run)
     return conclude(troubles(run, left(run)))
 
@@ -277,13 +275,8 @@ def print_plan(run: Run) -> None:
     print(f"algorithm  {run.algorithm.title}: {', '.join(run.stages)}")
     if "collect" in run.stages:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
-    if "critic" in run.stages:
-        print(
-            f"critic     {config.critic.form} form, {config.critic.critic_epochs} epochs at {config.critic.critic_learning_rate}"
-        )
-    if "actor" in run.stages:
-        states, loss = config.actor.num_states or "all", config.actor.actor_loss
-        print(f"actor      {states} turns x {config.actor.num_candidates} candidates, {loss}")
+    for line in run.algorithm.plan(run):
+        print(line)
 
 
 def conclude(troubles: Sequence[str]) -> int:

@@ -18,8 +18,9 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArg
 
 from sandboxes.browser import Browser, make_browser
 from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.critics.advantage import AdvantageCritic
-from sweetrl_agent.critics.credit import SUM
+from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
@@ -37,6 +38,45 @@ SWEET = "sweet"
 #: Critics that know the exact advantage, where the environment's record does.
 ORACLES = ("exact", "marginal")
 Opened = AbstractContextManager[Critic]
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """Stage 1: the turn-wise advantage, for all critics alike."""
+
+    form: str = setting(
+        "paper",
+        f"Training form, one of {FORMS}: the sum over turns of the mean log-ratio of each, or one mean over all tokens.",
+    )
+    reference_hidden: bool = setting(
+        False,
+        "The reference that candidates are ranked against sees the hidden information; true in the paper, false in the released code.",
+    )
+    critic_hidden: bool = setting(True, "Tell the critic the hidden information.")
+    judge_model: str = setting(
+        "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
+    )
+    vision_model: str = setting(
+        "", "Vision-language model of the critic 'vision_head', a folder or hub name. Used by `compare` on pages only."
+    )
+    critic_learning_rate: float = setting(1e-4, "2e-7 in the paper (8B model).")
+    critic_beta: float = setting(0.1, "Beta of equation 2; 0.1 in the paper.")
+    critic_nll: float = setting(0.01, "Weight of the NLL term; 0.01 in the paper.")
+    critic_batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
+    critic_micro_batch: int = setting(8, "Pairs in a forward pass.", least=1)
+    critic_epochs: float = setting(1.0, "4 in the paper.")
+    critic_max_length: int = setting(2048, "Longer pairs are left out; 8192 in the released code.", least=1)
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown form, and a batch that is not made of whole forward passes."""
+        require("form", self.form, FORMS)
+        require_whole("critic", self.critic_batch, self.critic_micro_batch)
+
+
+def require_whole(stage: str, batch: int, micro_batch: int) -> None:
+    """Refuse a batch that is not made of whole forward passes."""
+    if batch % micro_batch:
+        raise ValueError(f"`{stage}_batch` must be a multiple of `{stage}_micro_batch`, got {batch} and {micro_batch}.")
 
 
 @dataclass(frozen=True)
@@ -59,12 +99,12 @@ class CriticKind:
 
     def told(self, run: Run, reference: str) -> str:
         """What it is told before a dialogue: the task's reference solution, or "" for nothing."""
-        return reference if self.is_told and run.config.critic.critic_hidden else ""
+        return reference if self.is_told and run.config.algorithms.critic_hidden else ""
 
 
 def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -> None:
     """outcome_pairs.jsonl -> a critic of equations 2 and 3; `form` is the configured one unless given."""
-    config = run.config.critic
+    config = run.config.algorithms
     set_seed(run.seed)
     is_told = is_told and config.critic_hidden
     pairs = (
@@ -72,7 +112,7 @@ def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -
         for row in iter_rows(run.path("outcome_pairs.jsonl"))
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, pairs, critic_folder(run, name), _arguments(run, name), form=form or config.form,
+        run.start_model, run.config.model, pairs, critic_folder(run, name), critic_arguments(run, name), form=form or config.form,
         beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
     )  # fmt: skip
     _train(run, name, trainer, trainer.processing_class)
@@ -80,7 +120,7 @@ def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -
 
 def train_head(run: Run, name: str, loss: Loss) -> None:
     """The same evidence -> a critic with a head: outcome pairs for "regression", all trajectories for "value"."""
-    config, model = run.config.critic, run.config.model
+    config, model = run.config.algorithms, run.config.model
     set_seed(run.seed)
     tokenizer, instructions = load_tokenizer(run.start_model, model), system_prompt(model)
     if loss == "regression":
@@ -101,7 +141,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
         loss=loss,
         beta=config.critic_beta,
         model=TurnHead(adapted(load_model(run.start_model, run.start_model, model), model)),
-        args=TrainingArguments(**_arguments(run, name), remove_unused_columns=False),
+        args=TrainingArguments(**critic_arguments(run, name), remove_unused_columns=False),
         train_dataset=dataset,
     )
     _train(run, name, trainer, tokenizer)
@@ -109,7 +149,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
 
 def train_vision(run: Run, name: str) -> None:
     """outcome_pairs.jsonl -> a head on a vision-language model that sees the pages."""
-    config, base = run.config.critic, run.config.critic.vision_model
+    config, base = run.config.algorithms, run.config.algorithms.vision_model
     set_seed(run.seed)
     rows = [{**row, "hidden": CRITICS[name].told(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))]
     with make_browser(run.config.task.sandbox) as browser:
@@ -119,14 +159,15 @@ def train_vision(run: Run, name: str) -> None:
             beta=config.critic_beta,
             views=views,
             model=VisionHead(adapted(model, run.config.model)),
-            args=TrainingArguments(**_arguments(run, name), remove_unused_columns=False),
+            args=TrainingArguments(**critic_arguments(run, name), remove_unused_columns=False),
             train_dataset=vision_rows(rows),
         )
         _train(run, name, trainer, views.processor)
 
 
-def _arguments(run: Run, name: str) -> dict[str, Any]:
-    config = run.config.critic
+def critic_arguments(run: Run, name: str) -> dict[str, Any]:
+    """Arguments of the configuration of a critic's trainer."""
+    config = run.config.algorithms
     return trainer_arguments(
         critic_folder(run, name), run.seed, run.config.model, config.critic_batch, config.critic_micro_batch,
         config.critic_learning_rate, config.critic_epochs,
@@ -146,7 +187,7 @@ def open_advantage(
     model, start = run.config.model, run.start_model
     own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
-    sees = run.config.critic.reference_hidden if reference_hidden is None else reference_hidden
+    sees = run.config.algorithms.reference_hidden if reference_hidden is None else reference_hidden
     yield AdvantageCritic(own, reference, load_tokenizer(start, model), is_normalised, sees, system_prompt(model))
 
 
@@ -161,21 +202,21 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
 @contextmanager
 def open_vision(run: Run, name: str) -> Iterator[Critic]:
     """A trained head on its vision-language model, with a browser to see the pages in."""
-    base, folder = run.config.critic.vision_model, critic_folder(run, name)
+    base, folder = run.config.algorithms.vision_model, critic_folder(run, name)
     scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
     with make_browser(run.config.task.sandbox) as browser:
         yield VisionCritic(scorer, _views(run, browser))
 
 
 def _views(run: Run, browser: Browser) -> Views:
-    processor = AutoProcessor.from_pretrained(run.config.critic.vision_model, revision=run.config.model.revision)
+    processor = AutoProcessor.from_pretrained(run.config.algorithms.vision_model, revision=run.config.model.revision)
     return Views(processor, browser, run.record)
 
 
 @contextmanager
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """The judge's model, which is the start unless `judge_model` names another."""
-    judge = run.config.critic.judge_model or run.start_model
+    judge = run.config.algorithms.judge_model or run.start_model
     yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
 
 

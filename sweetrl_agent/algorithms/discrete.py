@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweetrl_agent.core.algorithm import Algorithm, setting
+from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
 

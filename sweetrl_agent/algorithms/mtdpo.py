@@ -14,7 +14,8 @@ from pathlib import Path
 
 from transformers import set_seed
 
-from sweetrl_agent.core.algorithm import Algorithm, setting
+from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.data.files import iter_rows
 from sweetrl_agent.data.run import Run
@@ -31,6 +32,7 @@ class MultiTurnDPOConfig:
     nll: float = setting(1.0, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
     batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
     epochs: float = setting(4.0, "4 in the paper.")
+    max_length: int = setting(2048, "Longer pairs are left out.", least=1)
 
 
 class MultiTurnDPO(Algorithm):
@@ -60,6 +62,6 @@ def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
     )
     trainer = pair_trainer(
         run.start_model, run.config.model, pairs, folder, arguments,
-        form=SUM, beta=config.beta, nll_coef=config.nll, max_length=run.config.critic.critic_max_length,
+        form=SUM, beta=config.beta, nll_coef=config.nll, max_length=config.max_length,
     )  # fmt: skip
     run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, field, fields, make_dataclass
+from dataclasses import Field, asdict, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
@@ -91,13 +91,14 @@ def settings_class() -> type:
 def _settings_class(names: tuple[str, ...]) -> type:
     return make_dataclass(
         "AlgorithmArguments",
-        [
-            (f"{name}_{one.name}", one.type, field(default=one.default, metadata={"help": one.metadata["help"]}))
-            for name in names
-            for one in fields(ALGORITHMS[name].Config)
-        ],
+        [(name, one.type, field(default=one.default, metadata=one.metadata)) for name, one in _flat(names).items()],
         namespace={"__doc__": "Settings of single algorithms.", "__reduce__": _reduced},
     )
+
+
+def _flat(names: Iterable[str]) -> dict[str, Field[Any]]:
+    """Settings of some algorithms, by their names on the command line; algorithms of one prefix share theirs."""
+    return {f"{ALGORITHMS[name].setting_prefix}{one.name}": one for name in names for one in fields(ALGORITHMS[name].Config)}
 
 
 def _reduced(settings: Any) -> tuple[Any, ...]:
@@ -135,8 +136,8 @@ def refuse_missing(names: Iterable[str], capabilities: Collection[str], env: str
 
 
 def setting_owners() -> dict[str, str]:
-    """Settings of single algorithms, by their flat names -> the algorithm."""
-    return {f"{name}_{one.name}": name for name, algorithm in ALGORITHMS.items() for one in fields(algorithm.Config)}
+    """Settings that shape the one stage of a single algorithm, by their flat names -> the algorithm."""
+    return {setting: name for name in ALGORITHMS if ALGORITHMS[name].setting_prefix for setting in _flat([name])}
 
 
 def refuse_engine(names: Iterable[str], engine: str) -> None:
@@ -152,14 +153,10 @@ def refuse_engine(names: Iterable[str], engine: str) -> None:
 
 
 def check_settings(flat: Any) -> None:
-    """Refuse settings of algorithms below their least values, or that their dataclass refuses.
+    """Refuse settings that the dataclass of their algorithm refuses.
 
     Raises:
-        ValueError: Names the setting and its bound.
+        ValueError: As the dataclass.
     """
-    for name, algorithm in ALGORITHMS.items():
-        for one in fields(algorithm.Config):
-            value, least = getattr(flat, f"{name}_{one.name}"), one.metadata["least"]
-            if value < least:
-                raise ValueError(f"`{name}_{one.name}` must be at least {least}, got {value}.")
+    for algorithm in ALGORITHMS.values():
         algorithm.settings_in(flat)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweetrl_agent.core.algorithm import setting
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
 from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 

@@ -16,8 +16,9 @@ from typing import Any
 from transformers import set_seed
 from trl import SFTConfig, SFTTrainer
 
-from sweetrl_agent.core.algorithm import Algorithm, setting
+from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.data.chat import system_message
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,11 +27,20 @@ from transformers import set_seed
 from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic, stage_name
+from sweetrl_agent.algorithms.critics import (
+    CRITICS,
+    SWEET,
+    CriticConfig,
+    critic_arguments,
+    open_critic,
+    require_whole,
+    stage_name,
+)
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.data.chat import system_message
 from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
@@ -38,6 +48,7 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_policy, load_tokenizer, start_model, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.rollouts.workers import Opens, in_order
+from sweetrl_agent.trainers.critic import SweetCriticConfig
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
@@ -49,14 +60,47 @@ Candidates = tuple[Episode, int, list[str]]
 STATES_PER_BATCH = 32
 
 
+@dataclass(frozen=True)
+class SweetConfig(CriticConfig):
+    """Stage 1, and stage 2: candidates, ranking and turn-wise DPO. Shared by SWEET-RL with any critic, hence without a prefix."""
+
+    num_states: int = setting(
+        800, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper."
+    )
+    num_candidates: int = setting(16, "Candidates of a turn; 16 in the paper.", least=2)
+    pairs_per_turn: int = setting(2, "Pairs drawn from them; 4 in the released code.", least=1)
+    pair_quantile: float = setting(
+        0.2,
+        "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper.",
+        above=0,
+        most=0.5,
+    )
+    actor_loss: str = setting(
+        "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
+    )
+    actor_learning_rate: float = setting(2e-4, "2e-7 in the paper (8B model).")
+    actor_beta: float = setting(1.0, "0.1 in the paper, of the sum over a turn's tokens.")
+    actor_nll: float = setting(1.0, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
+    actor_batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
+    actor_micro_batch: int = setting(8, "Pairs in a forward pass.", least=1)
+    actor_epochs: float = setting(2.0, "1 in the paper.")
+    actor_max_length: int = setting(2048, "Longer prompts are left out; 16384 in the released code.", least=1)
+
+    def __post_init__(self) -> None:
+        """Refuse what either stage cannot work with."""
+        super().__post_init__()
+        require("actor_loss", self.actor_loss, ("sigmoid", "sigmoid_norm"))
+        require_whole("actor", self.actor_batch, self.actor_micro_batch)
+
+
 class Sweet(Algorithm):
     """SWEET-RL with a critic; the stages that do not depend on the critic are shared among all of them.
-
-    Its settings are those of the main job's stages (`config.CriticArguments`, `config.ActorArguments`).
 
     Args:
         critic: One of `critics.CRITICS`.
     """
+
+    Config, prefix = SweetConfig, ""
 
     def __init__(self, critic: str = SWEET) -> None:
         kind = CRITICS[critic]
@@ -82,6 +126,16 @@ class Sweet(Algorithm):
         }
         return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
 
+    def plan(self, run: Run) -> list[str]:
+        """See `Algorithm`; TRL checks the values of both its configurations."""
+        config = self.settings(run)
+        SweetCriticConfig(**critic_arguments(run, self.critic), form=config.form, nll_coef=config.critic_nll)
+        _dpo(run, run.own(self.critic, "policy"))
+        return [
+            f"critic     {config.form} form, {config.critic_epochs} epochs at {config.critic_learning_rate}",
+            f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
+        ]
+
 
 def train_critic(run: Run, critic: str = SWEET) -> None:
     """outcome_pairs.jsonl (or trajectories.jsonl) -> the critic's folder."""
@@ -103,7 +157,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
     policy = load_policy(run.start_model, run.start_model, run.config.model)
 
     def sample(states: list[State]) -> list[Row]:
-        count = run.config.actor.num_candidates
+        count = run.config.algorithms.num_candidates
         seeds = [[derive_seed(run.seed, "candidates", t.task_id, t.index, turn, i) for i in range(count)] for t, turn in states]
         said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         return [
@@ -144,7 +198,7 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
 
 def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
-    config = run.config.actor
+    config = run.config.algorithms
     scores = iter_rows(run.own(critic, "scores.jsonl"))
     for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
         address = _address(episode, turn)
@@ -161,7 +215,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     Raises:
         NothingToLearnError: If there is no pair, for the critic gives different candidates of a turn the same credit.
     """
-    config, folder = run.config.actor, run.own(critic, "policy")
+    folder = run.own(critic, "policy")
     if not count_rows(run.own(critic, "turn_pairs.jsonl")):
         raise NothingToLearnError(
             f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
@@ -170,24 +224,30 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     stage = stage_name("actor", critic)
     set_seed(run.seed)
     tokenizer = load_tokenizer(run.start_model, run.config.model)
-    arguments = trainer_arguments(
-        folder, run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
-        config.actor_learning_rate, config.actor_epochs,
-    )  # fmt: skip
     trainer = PrecomputingDPOTrainer(
         **start_model(run.start_model, run.config.model),
-        args=DPOConfig(
-            **arguments,
-            beta=config.actor_beta,
-            loss_type=[config.actor_loss, "sft"],
-            loss_weights=[1.0, config.actor_nll],
-            max_length=config.actor_max_length,
-            precompute_ref_log_probs=True,
-        ),
+        args=_dpo(run, folder),
         train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.own(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,
     )
     run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage))
+
+
+def _dpo(run: Run, folder: Path) -> DPOConfig:
+    """TRL's settings of equation 4; it checks their values."""
+    config = run.config.algorithms
+    arguments = trainer_arguments(
+        folder, run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
+        config.actor_learning_rate, config.actor_epochs,
+    )  # fmt: skip
+    return DPOConfig(
+        **arguments,
+        beta=config.actor_beta,
+        loss_type=[config.actor_loss, "sft"],
+        loss_weights=[1.0, config.actor_nll],
+        max_length=config.actor_max_length,
+        precompute_ref_log_probs=True,
+    )
 
 
 def _sampled_turns(run: Run) -> Any:
@@ -195,7 +255,7 @@ def _sampled_turns(run: Run) -> Any:
     count = sum(map(_num_turns, iter_trajectories(run)))
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(count)
     is_sampled = np.zeros(count, dtype=bool)
-    is_sampled[order[: run.config.actor.num_states or None]] = True
+    is_sampled[order[: run.config.algorithms.num_states or None]] = True
     return is_sampled
 
 

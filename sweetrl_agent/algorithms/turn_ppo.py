@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.algorithms.grpo import standardized
-from sweetrl_agent.core.algorithm import setting
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 
 

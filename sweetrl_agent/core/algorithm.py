@@ -7,7 +7,7 @@ algorithm `mine` is `--mine_rate` on the command line and in YAML files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
-
-
-def setting(default: Any, text: str, least: float = 0) -> Any:
-    """A field of an algorithm's settings.
-
-    Args:
-        default: Its default.
-        text: What it is, with the paper's value where that is another.
-        least: The least value that makes sense.
-    """
-    return field(default=default, metadata={"help": text, "least": least})
 
 
 @dataclass(frozen=True)
@@ -41,10 +30,11 @@ class Algorithm:
     Attributes:
         name: Of its stage, its folder and its settings: letters, digits and underscores.
         title: Its name for people.
-        Config: Dataclass of its settings, each made by `setting`.
+        Config: Dataclass of its settings, each made by `core.settings.setting`.
         requires: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
         critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
+        prefix: What the names of its settings begin with on the command line; None for its name and "_".
         engines: What may sample from its agent, of `ModelArguments.engine`.
         is_discrete: Its agent is no language model and chooses discrete dialogue actions.
     """
@@ -55,6 +45,7 @@ class Algorithm:
     requires: frozenset[str] = frozenset()
     shared: tuple[str, ...] = COLLECTED
     critic: str = ""
+    prefix: str | None = None
     engines: tuple[str, ...] = ("transformers", "vllm", "server")
     is_discrete: bool = False
 
@@ -81,8 +72,21 @@ class Algorithm:
         return self.settings_in(run.config.algorithms)
 
     def settings_in(self, flat: Any) -> Any:
-        """Its own among the settings of all algorithms, each of which stands there after its algorithm's name."""
-        return self.Config(**{one.name: getattr(flat, f"{self.name}_{one.name}") for one in fields(self.Config)})
+        """Its own among the settings of all algorithms, each of which stands there after its algorithm's prefix."""
+        return self.Config(**{one.name: getattr(flat, f"{self.setting_prefix}{one.name}") for one in fields(self.Config)})
+
+    @property
+    def setting_prefix(self) -> str:
+        """What the names of its settings begin with."""
+        return f"{self.name}_" if self.prefix is None else self.prefix
+
+    def plan(self, run: Run) -> list[str]:
+        """What `--dry_run` says of its stages, a line each.
+
+        Raises:
+            ValueError: If its trainers refuse a setting.
+        """
+        return []
 
     def response_prefix(self, run: Run) -> str:
         """What its agent's every message begins with; "" for nothing."""

@@ -21,8 +21,8 @@ from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
-from sweetrl_agent.core.checks import require_file
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
+from sweetrl_agent.core.settings import require_file
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode, Messages

@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweetrl_agent.config.job import CompareArguments, Config
+    from sweetrl_agent.config.evaluation import CompareArguments
+    from sweetrl_agent.config.job import Config
 
 MOST_SEEDS = 10_000
 
@@ -17,12 +18,12 @@ def check(given: CompareArguments, config: Config) -> None:
     Raises:
         ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
     """
-    from sweetrl_agent.core.checks import check_types, refuse_secrets
+    from sweetrl_agent.core.settings import check_settings, refuse_secrets
     from sweetrl_agent.evaluation.dials import read_results
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.evaluation.win_rate import recorded
 
-    check_types(given)
+    check_settings(given)
     _check_names(given, config)
     _check_numbers(given, config)
     if config.run.stage != "all":
@@ -52,7 +53,8 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
     import json
 
     from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.config.job import ActorArguments, CriticArguments, first_stage
+    from sweetrl_agent.algorithms.sweet import SweetConfig
+    from sweetrl_agent.config.job import first_stage
 
     try:
         found = json.loads(given.own_settings or "{}")
@@ -60,7 +62,7 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
         raise ValueError(f"`own_settings` must be JSON, got {given.own_settings[:200]!r}: {error}.") from None
     if not isinstance(found, dict) or not all(isinstance(own, dict) for own in found.values()):
         raise ValueError(f"`own_settings` must map algorithms to settings, got {given.own_settings!r}.")
-    known = {setting.name: type(setting.default) for part in (CriticArguments, ActorArguments) for setting in fields(part)}
+    known = {setting.name: type(setting.default) for setting in fields(SweetConfig)}
     allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
     for name, own in found.items():
         if name not in given.algorithms:
@@ -80,7 +82,7 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
     from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_engine, refuse_missing, register
-    from sweetrl_agent.config.job import CompareArguments
+    from sweetrl_agent.config.evaluation import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
     if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
@@ -94,7 +96,7 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
     refuse_engine(used, config.model.engine)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
-    if "vision_head" in used and not config.critic.vision_model:
+    if "vision_head" in used and not config.algorithms.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
     if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
         config.record.check_actions(config)

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
-from sweetrl_agent.config.job import CompareArguments
+from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.run import Run, versions
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate

@@ -44,7 +44,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
         with closing(run.environment(tasks, min(len(tasks), run.config.model.generation_batch))) as env:
             played = [t for batch in play(policy, env, episodes_of(list(by_id), 1), run.seed, f"credit {split}") for t in batch]
         states = [(t, turn) for t in played if not t.is_void for turn in range(1, len(t.turns) + 1)]
-        count = run.config.actor.num_candidates
+        count = run.config.algorithms.num_candidates
         seeds = [[derive_seed(run.seed, "credit candidates", t.task_id, turn, i) for i in range(count)] for t, turn in states]
         said = sample_each(policy, [t.prefix(turn) for t, turn in states], seeds)
         rows += [

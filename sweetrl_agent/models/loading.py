@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sweetrl_agent.config.job import ModelArguments
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import Policy
 
 #: Instructions for pretrained chat models, by name: to write functions, and to design pages. Our own words; the markers are the benchmark's.

@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.data.files import Row, append_rows, iter_rows, whole_batches, write_rows

@@ -21,7 +21,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.rollouts.processes import WAITING
 
 Shard = TypeVar("Shard")

@@ -27,7 +27,7 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
-from sweetrl_agent.config.job import ModelArguments
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.data.chat import encode_dialogue, hint_message
 from sweetrl_agent.data.files import Row

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from sweetrl_agent.core.algorithm import START, Algorithm, setting
+from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.core.settings import setting
 from sweetrl_agent.critics.heads import ModelWithHead
 from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled, system_message
 from sweetrl_agent.data.padding import is_token, right_padded

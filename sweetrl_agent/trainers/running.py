@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from sweetrl_agent.config.job import Config, ModelArguments
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.data.distributed import is_first, num_processes, own_share, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -92,27 +92,6 @@ def trainer_arguments(
         "dataloader_pin_memory": on_gpu,
         "include_num_input_tokens_seen": "non_padding",
     }
-
-
-def validate_trainer_arguments(config: Config, folder: Path) -> None:
-    """Build every TRL configuration of a run, which checks all of its values.
-
-    Raises:
-        ValueError: If TRL or we refuse a value.
-    """
-    from trl import DPOConfig
-
-    from sweetrl_agent.trainers.critic import SweetCriticConfig
-
-    critic, actor, model = config.critic, config.actor, config.model
-    each: tuple[tuple[int, int, float, float, type[DPOConfig], dict[str, Any]], ...] = (
-        (critic.critic_batch, critic.critic_micro_batch, critic.critic_learning_rate, critic.critic_epochs, SweetCriticConfig,
-         {"form": critic.form, "nll_coef": critic.critic_nll}),
-        (actor.actor_batch, actor.actor_micro_batch, actor.actor_learning_rate, actor.actor_epochs, DPOConfig,
-         {"loss_type": [actor.actor_loss, "sft"], "loss_weights": [1.0, actor.actor_nll]}),
-    )  # fmt: skip
-    for batch, micro, rate, epochs, kind, extra in each:
-        kind(**trainer_arguments(folder, config.run.seed, model, batch, micro, rate, epochs), **extra)
 
 
 def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[Row]:

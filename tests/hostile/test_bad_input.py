@@ -18,7 +18,8 @@ import pytest
 
 from colbench_gym import grade, play
 from sweetrl_agent import compare, report, train
-from sweetrl_agent.config.job import CompareArguments, Config
+from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.job import Config
 
 WORDS = (
     "", "abc", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 30, "true", "null", "{", "[]", "{}", "[" * 2_000, '{"name": []}', '{"name": {}}', '{"a": 1}',

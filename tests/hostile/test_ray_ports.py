@@ -18,7 +18,7 @@ BEFORE = "import ray"
 PROGRAM = """
 import contextlib, json, os, psutil
 {before}
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.rollouts.workers import in_order
 
 @contextlib.contextmanager

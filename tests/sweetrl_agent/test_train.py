@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sweetrl_agent.config.job import RunArguments
 from sweetrl_agent.config.pipeline import STAGES
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.data.chat import HINT
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main, parse

@@ -14,7 +14,8 @@ from sweetrl_agent.algorithms import registry
 from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import STAGES, stages_of
-from sweetrl_agent.core.algorithm import START, setting
+from sweetrl_agent.core.algorithm import START
+from sweetrl_agent.core.settings import setting
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from transformers import TrainingArguments
 
-from sweetrl_agent.config.job import ModelArguments
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.data.chat import encode_dialogue, hint_message
 from sweetrl_agent.models.loading import adapted, load_model

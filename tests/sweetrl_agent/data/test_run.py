@@ -10,7 +10,11 @@ import pytest
 import torch
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config.job import CollectArguments, Config, ImitationArguments, RunArguments, TaskArguments
+from sweetrl_agent.config.evaluation import CollectArguments
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.model import ImitationArguments
+from sweetrl_agent.config.run import RunArguments
+from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.data import run as run_module
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs import backend_demonstrations

@@ -11,7 +11,7 @@ def test_the_reference_may_change_until_candidates_are_ranked(make_run):
     run = make_run(reference_hidden=False)
     run.path("critic").mkdir()  # what stage "critic" leaves
     run.path("candidates.jsonl").touch()
-    assert make_run(reference_hidden=True).config.critic.reference_hidden
+    assert make_run(reference_hidden=True).config.algorithms.reference_hidden
     with pytest.raises(ValueError, match=r"\(form: 'paper' there, 'released' here\)"):
         make_run(reference_hidden=True, form="released")
     run.path("scores.jsonl").touch()
@@ -35,8 +35,8 @@ def test_the_ranking_of_another_critic_fixes_the_reference_too(make_run):
 def test_a_run_with_other_settings_has_the_same_files_and_records(make_run):
     run = make_run()
     other = run.with_settings({"critic_epochs": 4.0, "pair_quantile": 0.5})
-    assert (other.config.critic.critic_epochs, other.config.actor.pair_quantile) == (4.0, 0.5)
-    assert (run.config.critic.critic_epochs, run.config.actor.pair_quantile) == (1.0, 0.2)
+    assert (other.config.algorithms.critic_epochs, other.config.algorithms.pair_quantile) == (4.0, 0.5)
+    assert (run.config.algorithms.critic_epochs, run.config.algorithms.pair_quantile) == (1.0, 0.2)
     changed = {name for name, value in other.config.settings().items() if run.config.settings()[name] != value}
     assert changed == {"critic_epochs", "pair_quantile"}
     assert other.folder == run.folder and other.tasks == run.tasks

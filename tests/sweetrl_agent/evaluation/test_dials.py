@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from sweetrl_agent.compare import check
-from sweetrl_agent.config.job import CompareArguments, Config
+from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.job import Config
 from sweetrl_agent.evaluation import comparison
 from sweetrl_agent.evaluation.dials import read_results, summarize
 from sweetrl_agent.reporting.comparison_parts import parts

@@ -11,13 +11,13 @@ import pytest
 
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.config.job import ActorArguments, CompareArguments, Config, CriticArguments
+from sweetrl_agent.algorithms.sweet import SweetConfig
+from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, outcome
 
-ALLOWED = sorted(
-    {setting.name for part in (CriticArguments, ActorArguments) for setting in fields(part)} - {"num_states", "num_candidates"}
-)
+ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "num_candidates"})
 COMPARED = ["rft", "sweet", "no_hidden"]
 
 
@@ -72,7 +72,7 @@ def seen(monkeypatch):
     monkeypatch.setattr("sweetrl_agent.data.run.forget_peak_memory", lambda: None)  # of what is not done
 
     def saw(name, run, **_):
-        rows.append((name, run.config.critic.critic_epochs))
+        rows.append((name, run.config.algorithms.critic_epochs))
 
     for name in ALGORITHMS:
         recorded = {stage: partial(saw, stage) for stage in ALGORITHMS[name].stages}
@@ -114,7 +114,7 @@ def test_own_settings_reach_the_stages_and_measures_of_their_critic_alone(algori
     assert {name for name, epochs in by_step.items() if epochs == 1} == {
         "shared", "rft", "credit states", "credit untrained", "best of n by untrained", *(f"evaluate {name}" for name in COMPARED),
     }  # fmt: skip
-    assert run.config.critic.critic_epochs == 1
+    assert run.config.algorithms.critic_epochs == 1
 
 
 def test_a_plan_with_own_settings_is_that_without(tmp_path, capsys):

@@ -19,7 +19,8 @@ import torch
 from transformers import LogitsProcessorList
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config.job import Config, ModelArguments
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import ContinuousPolicy
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy

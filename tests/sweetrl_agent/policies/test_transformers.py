@@ -107,7 +107,7 @@ def test_misuse_is_refused(make_policy, tiny_tokenizer):
 
 
 def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_tokenizer):
-    from sweetrl_agent.config.job import ModelArguments
+    from sweetrl_agent.config.model import ModelArguments
     from sweetrl_agent.models.loading import load_policy
 
     arguments = ModelArguments(model=str(tiny_model_folder), max_new_tokens=8, temperature=1.0, dtype="float32")

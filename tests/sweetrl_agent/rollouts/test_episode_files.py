@@ -15,7 +15,7 @@ from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators.scripted import ScriptedHuman
 from colbench_gym.tasks import load_tasks
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import read_rows

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.config.job import RunArguments
+from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.rollouts.workers import in_order, prepare_local_ray
 
 

@@ -1,11 +1,14 @@
-"""What single settings must be: in their range, one of some names, a folder or file that is there, addresses of servers. Each raises ValueError."""
+"""A setting: a field of a dataclass with its help text and its bounds; and what single settings must be.
+
+The check of a whole dataclass reads the bounds off its fields, so they stand where the setting does. Every check raises ValueError.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,63 +22,75 @@ _SECRET = re.compile(
 #: Whole numbers beyond this fit into no tensor, seed or thread count of the libraries below.
 LARGEST = 2**31 - 1
 
-#: Least values that make sense; 0 often stands for "all" or "automatic".
-_LEAST: dict[float, str] = {
-    0: "threads ray_workers max_void max_turns imitation_learning_rate imitation_muon_learning_rate num_tasks min_difference critic_learning_rate critic_beta critic_nll critic_epochs num_states "
-    "actor_learning_rate actor_beta actor_nll actor_epochs eval_tasks shown_dialogues",
-    0.01: "temperature",
-    1: "lora_r lora_alpha max_new_tokens generation_batch imitation_dialogues imitation_epochs imitation_batch tiny_layers "
-    "critic_batch critic_micro_batch critic_max_length pairs_per_turn actor_batch actor_micro_batch actor_max_length eval_episodes",
-    2: "trajectories_per_task num_candidates",
-    32: "tiny_hidden_size",
-    300: "tiny_vocab_size",
-}
+
+class Help(str):
+    """A setting's help text, which knows its bounds: what else is in a field's metadata, TRL's parser would hand to argparse.
+
+    Attributes:
+        least: The least value; None for any.
+        above: What the value must be above; None for nothing.
+        most: The largest value; None for any.
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
 
 
-def check_bounds(settings: Mapping[str, Any]) -> None:
-    """Refuse numbers out of range.
+def setting(default: Any, text: str, least: float | None = 0, above: float | None = None, most: float | None = None) -> Any:
+    """A field of a dataclass of settings; a list is a default of its own for every instance.
 
     Args:
-        settings: All settings by name.
-
-    Raises:
-        ValueError: If one is; names it and its bound.
+        default: Its default, which also says its type.
+        text: What it is, with the paper's value where that is another.
+        least: Of a number, the least value that makes sense; 0 often stands for "all" or "automatic". None for any.
+        above: What a number must be above.
+        most: The largest that makes sense.
     """
-    for least, names in _LEAST.items():
-        for name in names.split():
-            if settings[name] < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {settings[name]}.")
-    if settings["seed"] < 0:
-        raise ValueError(f"`seed` must be at least 0, got {settings['seed']}.")
-    if not 0 < settings["pair_quantile"] <= 0.5:
-        raise ValueError(f"`pair_quantile` must be above 0 and at most 0.5, got {settings['pair_quantile']}.")
-    if settings["max_void"] > 1:
-        raise ValueError(f"`max_void` is a share of the episodes, at most 1, got {settings['max_void']}.")
-    if settings["min_best"] > 1:
-        raise ValueError(f"`min_best` is a fraction of the tests, at most 1, got {settings['min_best']}.")
+    described = Help(text)
+    described.least, described.above, described.most = least, above, most
+    metadata = {"help": described}
+    if isinstance(default, list | tuple):
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-def check_types(part: Any) -> None:
-    """Refuse settings of another type than their defaults', which a YAML file may hold, and numbers that are not finite or too large.
+def check_settings(part: Any) -> None:
+    """Refuse settings of another type than their defaults', which a YAML file may hold, and numbers out of their bounds.
 
     Args:
         part: A dataclass of settings, each with a default.
+
+    Raises:
+        ValueError: Names the setting, and its bound or type.
     """
     empty = type(part)()
-    for setting in fields(part):
-        name, value, kind = setting.name, getattr(part, setting.name), type(getattr(empty, setting.name))
+    for one in fields(part):
+        value, kind = getattr(part, one.name), type(getattr(empty, one.name))
         values = value if isinstance(value, list) else [value]
-        kinds = ((int,) if str(setting.type) == "list[int]" else (str,)) if kind is list else (kind,)
+        kinds = ((int,) if str(one.type) == "list[int]" else (str,)) if kind is list else (kind,)
         allowed = (float, int) if kinds == (float,) else kinds
-        if isinstance(value, list) != (kind is list) or not all(type(one) in allowed for one in values):
+        if isinstance(value, list) != (kind is list) or not all(type(item) in allowed for item in values):
             raise ValueError(
-                f"`{name}` must be of type {'list of ' if kind is list else ''}{kinds[0].__name__}, got {value!r}."
+                f"`{one.name}` must be of type {'list of ' if kind is list else ''}{kinds[0].__name__}, got {value!r}."
             )
-        for one in values:
-            if isinstance(one, float) and not math.isfinite(one):
-                raise ValueError(f"`{name}` must be a finite number, got {one}.")
-            if isinstance(one, int) and abs(one) > LARGEST:
-                raise ValueError(f"`{name}` must be at most {LARGEST}, got {one}.")
+        for item in values:
+            if isinstance(item, float) and not math.isfinite(item):
+                raise ValueError(f"`{one.name}` must be a finite number, got {item}.")
+            if isinstance(item, int) and abs(item) > LARGEST:
+                raise ValueError(f"`{one.name}` must be at most {LARGEST}, got {item}.")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_bounds(one.name, value, one.metadata["help"])
+
+
+def _check_bounds(name: str, value: float, given: Help) -> None:
+    is_low = value <= given.above if given.above is not None else given.least is not None and value < given.least
+    if not is_low and (given.most is None or value <= given.most):
+        return
+    lower = None if given.least is None else f"at least {given.least}"
+    lower = lower if given.above is None else f"above {given.above}"
+    upper = None if given.most is None else f"at most {given.most}"
+    raise ValueError(f"`{name}` must be {' and '.join(filter(None, (lower, upper)))}, got {value}.")
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
