@@ -109,10 +109,10 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
     from sweetrl_agent import compare
+    from sweetrl_agent.config.command_line import prepare_process
     from sweetrl_agent.data.files import read_rows
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.evaluate import summarize
-    from sweetrl_agent.train import prepare_process
 
     prepare_process()
     import torch

@@ -35,7 +35,8 @@ from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.data.chat import encode_prompt, system_message
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.data.chat import encode_prompt
 from sweetrl_agent.data.files import Row, append_rows, write_json
 from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.models.loading import PROMPTS

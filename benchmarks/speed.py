@@ -40,9 +40,9 @@ from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.simulators import Simulator, make
 from colbench_gym.tasks import Task, load_tasks
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.critics.advantage import candidate_log_probs
-from sweetrl_agent.data.chat import hint_message
 from sweetrl_agent.data.files import write_json
 from sweetrl_agent.data.run import peak_memory_mib, versions
 from sweetrl_agent.envs.backend_demonstrations import demonstrations

@@ -68,8 +68,8 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; the exit status."""
+    from sweetrl_agent.config.command_line import as_words
     from sweetrl_agent.data.files import write_rows
-    from sweetrl_agent.train import as_words
     from sweetrl_agent.train import main as train
 
     file = Path("runs/lake.jsonl")

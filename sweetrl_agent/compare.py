@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
+from sweetrl_agent.config.command_line import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
 from sweetrl_agent.evaluation.checks import check, own_settings
-from sweetrl_agent.train import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_compare(**settings: Any) -> dict[str, Any]:
-    """The comparison from Python: what `results.json` holds in the end. As `train.run_train`, whose settings it takes and its own."""
+    """The comparison from Python: what `results.json` holds in the end. As `run_train`, whose settings it takes and its own."""
     return run_command(main, settings, "runs/compare")
 
 
@@ -239,7 +239,7 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
 
 
 def _run_in_process(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.rollouts.processes import die_with_parent
+    from sweetrl_agent.core.processes import die_with_parent
 
     die_with_parent()
     prepare_process()

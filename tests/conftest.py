@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from sweetrl_agent.rollouts.processes import yield_idle_threads
+from sweetrl_agent.core.processes import yield_idle_threads
 
 yield_idle_threads()  # before any test loads torch: two processes of tests share two cores
 

@@ -36,10 +36,12 @@ ALLOWED_RANDOM = {
 }
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
 SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
-STILL_KNOW_COLBENCH = {
-    "algorithms.critics", "algorithms.registry", "critics.judge", "critics.oracle", "critics.vision", "evaluation.evaluate", "evaluation.credit_accuracy",
-    "evaluation.dials", "evaluation.simulators", "evaluation.pictures", "policies.discrete", "trainers.preflight", "evaluation.statistics", "core.episode",
-}  # fmt: skip
+#: Folders of the trainer: a module imports from those before its own, the commands from all.
+FOLDERS = (
+    "core", "envs", "config", "data", "policies", "models", "rollouts", "critics", "trainers", "reporting", "algorithms", "evaluation",
+)  # fmt: skip
+#: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and two helpers that know no task.
+SHARED_WITH_COLBENCH = {"colbench_gym.errors", "colbench_gym.outside_text", "colbench_gym.scoring.intervals"}
 #: The modules that need the docker package, which is an extra.
 DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}
 
@@ -57,9 +59,12 @@ def _tree(name):
     return ast.parse(FILES[name].read_text("utf-8"))
 
 
-def _imports(name, top_level_only=False):
-    """Absolute names of the modules that a module imports; of `from package import module`, the module."""
-    nodes = _at_import(_tree(name)) if top_level_only else ast.walk(_tree(name))
+def _imports(name, top_level_only=False, at_run_time=False):
+    """Absolute names of the modules that a module imports; of `from package import module`, the module.
+
+    All of them, or those outside of functions, or all but those for type checkers alone.
+    """
+    nodes = _executed(_tree(name), not top_level_only) if top_level_only or at_run_time else ast.walk(_tree(name))
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -73,14 +78,15 @@ def _imports(name, top_level_only=False):
                 yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in FILES else base
 
 
-def _at_import(tree):
-    """Nodes that run at import: not inside functions, nor under `if TYPE_CHECKING`."""
+def _executed(tree, also_in_functions):
+    """Nodes that run: not under `if TYPE_CHECKING`, and inside functions only where asked for."""
     waiting = list(tree.body)
     while waiting:
         node = waiting.pop()
         yield node
         is_for_checkers = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if not is_for_checkers and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not is_for_checkers and (also_in_functions or not is_function):
             waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler)]
 
 
@@ -113,15 +119,31 @@ def test_the_docker_backend_is_imported_by_itself_and_on_demand_alone():
     assert importers <= DOCKER_BACKEND
 
 
-def test_no_more_modules_know_colbench():
-    """Only `sweetrl_agent.envs` should; the others that do (its errors left out) are listed, so that they become fewer and never more."""
-    knowing = {
-        name
+def test_only_the_records_of_environments_know_colbench():
+    wrong = [
+        f"{name} imports {target}"
         for name in FILES
         if name.startswith("sweetrl_agent.") and not name.startswith("sweetrl_agent.envs.")
-        if any(target.startswith("colbench_gym.") and target != "colbench_gym.errors" for target in _imports(name))
-    }
-    assert {name.removeprefix("sweetrl_agent.") for name in knowing} == STILL_KNOW_COLBENCH
+        for target in _imports(name)
+        if target.split(".")[0] == "colbench_gym" and target not in SHARED_WITH_COLBENCH
+    ]
+    assert not wrong
+
+
+def test_a_folder_of_the_trainer_imports_only_from_those_before_it():
+    def place(name):
+        folder = name.split(".")[1] if name.count(".") else ""
+        return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
+    assert {path.name for path in (ROOT / "sweetrl_agent").iterdir() if (path / "__init__.py").exists()} == {*FOLDERS}
+    wrong = [
+        f"{name} imports {target}"
+        for name in FILES
+        if name.startswith("sweetrl_agent")
+        for target in _imports(name, at_run_time=True)
+        if target.startswith("sweetrl_agent.") and place(target) > place(name)
+    ]
+    assert not wrong
 
 
 def test_modules_import_each_other_in_no_circle():
@@ -188,5 +210,7 @@ def test_the_checks_see_what_they_look_for():
     code = "import numpy as np\nimport random as r\nfrom numpy import random as q\nnp.random.seed(0)"
     assert _aliases(ast.parse(code)) == {"np.random": "numpy.random", "r": "random", "q": "numpy.random"}
     tree = ast.parse("try:\n    import a\nexcept E:\n    import b\ndef f():\n    import c\nif TYPE_CHECKING:\n    import d")
-    assert sorted(ast.unparse(node) for node in _at_import(tree) if isinstance(node, ast.Import)) == ["import a", "import b"]
+    assert sorted(ast.unparse(node) for node in _executed(tree, False) if isinstance(node, ast.Import)) == ["import a", "import b"]
+    every = sorted(ast.unparse(node) for node in _executed(tree, True) if isinstance(node, ast.Import))
+    assert every == ["import a", "import b", "import c"]
     assert "colbench_gym.tasks.rows" in _imports("colbench_gym.grade")

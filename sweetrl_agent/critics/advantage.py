@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import hint_message, system_message
 from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.credit import turn_advantages
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, encode_turns, hint_message, system_message
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, encode_turns
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.slots import body, can_use_slots
 

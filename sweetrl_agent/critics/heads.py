@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.core.messages import hint_message
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 from sweetrl_agent.data.padding import is_token, right_padded
 
 HEAD = "head.safetensors"

@@ -27,8 +27,8 @@ from colbench_gym.simulators import Simulator
 from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.families.family import Topic
 from colbench_gym.tasks.task import Task
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.chat import hint_message
 from sweetrl_agent.envs.backend_exact_credit import has_fixed_length
 
 #: Plain wishes that a writing exercise says beside special ones, at most.

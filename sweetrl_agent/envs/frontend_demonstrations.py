@@ -21,8 +21,8 @@ from colbench_gym.tasks.task import Task
 from sandboxes.browser import LayoutBrowser
 from sandboxes.pages import Page, Rendering
 from sandboxes.pages.cache import RenderingCache
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.chat import hint_message
 
 #: Pages whose boxes are kept, some kilobytes each.
 CACHED = 50_000

@@ -11,8 +11,8 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
 from sweetrl_agent.evaluation.pictures import keep_pictures
-from sweetrl_agent.report import write_report
 from sweetrl_agent.reporting.figures import measure
+from sweetrl_agent.reporting.run_report import write_report
 
 AGENTS = ("start", "result")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import system_message
 
 #: Seconds that an utterance may take with all its waiting for others, and tries after the first.
 TIMEOUT_S, RETRIES = 1200.0, 5

@@ -12,8 +12,9 @@ from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import encode_prompt, system_message
+from sweetrl_agent.data.chat import encode_prompt
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:

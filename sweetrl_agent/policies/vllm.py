@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import encode_prompt, system_message
+from sweetrl_agent.data.chat import encode_prompt
 
 
 class VLLMPolicy:

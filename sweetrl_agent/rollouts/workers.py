@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.rollouts.processes import WAITING
+from sweetrl_agent.core.processes import WAITING
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")

@@ -28,8 +28,9 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.models.loading import load_tokenizer, start_model, system_prompt
 from sweetrl_agent.trainers.trl.on_disk import on_disk

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import Trainer
 
-from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.core.messages import hint_message
+from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.padding import is_token, right_padded
 

@@ -19,9 +19,10 @@ from tqdm import tqdm
 
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.critics.heads import ModelWithHead
-from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled, system_message
+from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt

@@ -19,7 +19,7 @@ from colbench_gym.tasks.rows import RowError, task_from_row
 from colbench_gym.tasks.task import HiddenTask
 from sandboxes.runner.encode import to_json
 from sandboxes.values import decode, equal
-from sweetrl_agent.report import write_report
+from sweetrl_agent.reporting.run_report import write_report
 
 ROW = {"problem_description": "A sum", "ground_truth": "def f(x):\n    return x", "test_cases": {"test1": "f(1)"}}
 HUGE = "0x" + "9" * 6000

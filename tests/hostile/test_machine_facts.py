@@ -26,7 +26,7 @@ def test_a_run_has_as_many_threads_as_cores_that_it_may_use(tmp_path):
              "--stage", "report", "--output", str(tmp_path / "run")]  # fmt: skip
     program = (
         ALONE + "import json, torch; from sweetrl_agent import train; torch.set_num_threads(3)\n"
-        f"config = train.parse({asked!r}); from sweetrl_agent.data.run import Run; train.run_stages(Run(config), 'report')\n"
+        f"config = train.parse({asked!r}); from sweetrl_agent.data.run import Run; from sweetrl_agent.trainers.stage_runner import run_stages; run_stages(Run(config), 'report')\n"
         "print(json.dumps(torch.get_num_threads()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

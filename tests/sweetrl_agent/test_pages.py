@@ -12,7 +12,7 @@ from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.embedded import design_of
-from sweetrl_agent.data.chat import hint_message
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.envs.frontend_demonstrations import Demonstrator, demonstrations
 from sweetrl_agent.train import main, parse

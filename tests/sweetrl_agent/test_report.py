@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from sweetrl_agent.report import main, write_report
+from sweetrl_agent.report import main
 from sweetrl_agent.reporting.curves import curves_data
 from sweetrl_agent.reporting.dialogues import MAX_BYTES, MAX_DIALOGUES, dialogues_data
 from sweetrl_agent.reporting.figures import difference_interval, duration, interval, number, percent, plain, points
 from sweetrl_agent.reporting.markup import Html, embedded_json, tag
 from sweetrl_agent.reporting.run_folder import RunFolder
+from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.reporting.scores import agent_colours, read_scores
 
 ATTACK = "</script><img src=x onerror=alert(1)>"

@@ -15,7 +15,7 @@ import pytest
 
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.data.chat import HINT
+from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main, parse
 

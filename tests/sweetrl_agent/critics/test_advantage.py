@@ -7,8 +7,9 @@ import re
 import pytest
 import torch
 
+from sweetrl_agent.core.messages import HINT, hint_message
 from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
-from sweetrl_agent.data.chat import HINT, encode_dialogue, encode_prompt, hint_message
+from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 
 HIDDEN = "def total(prices):\n    return round(sum(prices), 2)"
 PROMPT = [

@@ -10,8 +10,9 @@ from datasets import Dataset
 from transformers import TrainingArguments
 
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
-from sweetrl_agent.data.chat import encode_dialogue, hint_message
+from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.models.loading import adapted, load_model
 from sweetrl_agent.trainers.heads import HeadTrainer, encoded_rows, head_loss, pair_rows
 

@@ -7,15 +7,8 @@ import re
 
 import pytest
 
-from sweetrl_agent.data.chat import (
-    HINT,
-    encode_as_sampled,
-    encode_dialogue,
-    encode_prompt,
-    encode_turns,
-    hint_message,
-    system_message,
-)
+from sweetrl_agent.core.messages import HINT, hint_message, system_message
+from sweetrl_agent.data.chat import encode_as_sampled, encode_dialogue, encode_prompt, encode_turns
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},

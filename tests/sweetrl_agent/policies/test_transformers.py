@@ -9,7 +9,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from sweetrl_agent.data.chat import encode_prompt, system_message
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.data.chat import encode_prompt
 from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
 

@@ -13,8 +13,8 @@ from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import HINT
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.envs.colbench_backend import BackendRecord
 from sweetrl_agent.evaluation.evaluate import _row, summarize

@@ -10,8 +10,8 @@ import pytest
 import torch
 from datasets import Dataset
 
+from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.critics.credit import FORMS, SUM, bradley_terry_loss, trajectory_score, turn_advantages
-from sweetrl_agent.data.chat import HINT
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from sweetrl_agent.rollouts.processes import PATIENCE, yield_idle_threads
+from sweetrl_agent.core.processes import PATIENCE, yield_idle_threads
 
 NAMES = ("OMP_WAIT_POLICY", *PATIENCE)
-LOOKS = "import os, sys; from sweetrl_agent.train import prepare_process; before = 'torch' in sys.modules; prepare_process(); print(before, *(os.environ.get(n) for n in {}))"
+LOOKS = "import os, sys; from sweetrl_agent.config.command_line import prepare_process; before = 'torch' in sys.modules; prepare_process(); print(before, *(os.environ.get(n) for n in {}))"
 
 
 @pytest.fixture

@@ -1,0 +1,157 @@
+"""What the commands share: settings from the command line and YAML files, errors in one line, and how the process is prepared."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sweetrl_agent.core.processes import yield_idle_threads
+
+
+def prepare_process() -> None:
+    """Settings of libraries that must stand before they are loaded, and silence of what they say on every run."""
+    yield_idle_threads()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
+        os.environ.setdefault("TQDM_MININTERVAL", "10")
+    _quieten()
+
+
+def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
+    """`Config.parts`, with the settings of an algorithm that is named on the command line or in the file and is not ours.
+
+    Raises:
+        ValueError: If there is no such algorithm.
+    """
+    from sweetrl_agent.config.job import Config
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--algorithm")
+    parser.add_argument("--algorithms", nargs="+", default=[])
+    parser.add_argument("--config")
+    named = parser.parse_known_args(list(sys.argv[1:] if arguments is None else arguments))[0]
+    written = _read_settings(named.config)
+    others = named.algorithms or written.get("algorithms") or []
+    for name in (named.algorithm or written.get("algorithm"), *(others if isinstance(others, list) else [])):
+        if isinstance(name, str) and ":" in name:
+            import_module("sweetrl_agent.algorithms.registry").register(name)
+    return Config.parts()
+
+
+def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
+    """Instances of dataclasses, one for each, from the command line and, with `--config`, a YAML file.
+
+    Raises:
+        ValueError: If a setting is unknown, or the file is missing or no YAML.
+    """
+    from trl import TrlParser
+
+    from sweetrl_agent.envs.registry import find_record
+
+    parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
+    )
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
+    asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
+    settings = _read_settings(parser.parse_known_args(asked)[0].config)
+    unknown = parser.set_defaults_with_config(**settings)
+    known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
+    named = parser.parse_known_args(asked)[0]
+    own_defaults = find_record(str(named.env), str(named.env_record)).all_defaults()
+    parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
+    *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
+    if unknown := [*unknown, *left]:
+        raise ValueError(_unknown_settings(unknown, parts))
+    return found
+
+
+def _read_settings(path: str | None) -> dict[str, Any]:
+    import yaml
+
+    from sweetrl_agent.core.settings import LARGEST
+
+    if path is None:
+        return {}
+    try:
+        settings = yaml.safe_load(Path(path).read_text())
+    except FileNotFoundError:
+        raise ValueError(f"`config` names no file: {path!r}.") from None
+    except OSError as error:
+        raise ValueError(f"`config` names no file that can be read: {path!r} ({error.strerror}).") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"`config` is not YAML: {error}") from None
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+        raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
+    for name, value in settings.items():
+        if (
+            isinstance(value, int) and abs(value) > LARGEST
+        ):  # before argparse writes it out, which Python refuses of very long ones
+            raise ValueError(f"`{name}` must be at most {LARGEST}.")
+        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, list | dict) for item in value)):
+            raise ValueError(f"`{name}` must be a setting or a list of settings, got a nested {type(value).__name__}.")
+    return settings
+
+
+def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
+    """What to say of words on the command line or keys of the configuration that are no settings."""
+    names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
+    known = [setting.name for part in parts for setting in fields(part)]
+    near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
+    return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
+
+
+def as_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as words of a command line; see `run_train`."""
+    words: list[str] = []
+    for name, value in settings.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [
+            f"--{name}",
+            *(f"{one.__module__}:{one.__qualname__}" if isinstance(one, type) else str(one) for one in values),
+        ]
+    return words
+
+
+def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
+    if status := command(as_words(settings)):
+        raise ValueError(f"The command ended with status {status}; it has printed why.")
+    found: dict[str, Any] = json.loads((Path(settings.get("output", output)) / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def conclude(troubles: Sequence[str]) -> int:
+    """Say how a dry run went; the exit status."""
+    for trouble in troubles:
+        print(f"error: {trouble}", file=sys.stderr)
+    print("Nothing was run, and the run would fail." if troubles else "The settings are valid; nothing was run.")
+    return 2 if troubles else 0
+
+
+def refuse(error: Exception) -> int:
+    """Say what is wrong in one line; the exit status."""
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
+
+
+def _quieten() -> None:
+    """Silence what libraries say on every run and no user can act on; errors and our own lines stay."""
+    import datasets
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*", category=FutureWarning)

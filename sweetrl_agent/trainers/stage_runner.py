@@ -1,0 +1,74 @@
+"""Runs the stages of a run in their order, each once, and says what would be done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sandboxes
+from sandboxes.cpus import usable_cpus
+
+if TYPE_CHECKING:
+    from sweetrl_agent.data.run import Run
+
+
+def check_order(run: Run, wanted: str) -> None:
+    """Refuse a stage asked for by name whose input is not there yet.
+
+    Raises:
+        ValueError: If a stage before it is not done.
+    """
+    names = [name for name in run.stages if name != "imitate" or run.config.is_tiny or name == wanted]
+    if wanted not in ("all", *names):
+        raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
+    missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
+    if missing:
+        raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
+
+
+def left(run: Run) -> list[str]:
+    """Stages that are asked for and not done."""
+    return [name for name in run.stages if run.config.run.stage in ("all", name) and not run.is_done(name)]
+
+
+def run_stages(run: Run, wanted: str) -> None:
+    """Run the wanted stages that are not done; the report is made anew each time."""
+    import torch
+
+    from sweetrl_agent.data.distributed import is_first, num_processes
+
+    say = print if is_first() else (lambda _: None)
+    if run.record.has_sandbox:
+        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+    if run.note:
+        say(run.note)
+    torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
+    for name, stage in run.stages.items():
+        if wanted not in ("all", name):
+            continue
+        if run.is_done(name) and name != "report":
+            say(f"{name}: done before, {run.seconds[name]:.0f} s")
+        elif is_first() or stage.is_distributed:
+            with run.stage(name):
+                stage.run(run)
+        if not is_first() and name != "report":  # the last one, which nobody waits for
+            run.wait_for(name)
+
+
+def print_plan(run: Run) -> None:
+    """What the run would do."""
+    config, sources = run.config, run.sources
+    num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
+    limits = [run.record.turn_limit(task, config.task) for task in run.tasks]
+    turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
+    print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
+    measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
+    print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
+    if run.note:
+        print(run.note)
+    if run.record.has_sandbox:
+        print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox)))
+    print(f"algorithm  {run.algorithm.title}: {', '.join(run.stages)}")
+    if "collect" in run.stages:
+        print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
+    for line in run.algorithm.plan(run):
+        print(line)
