@@ -15,15 +15,26 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.algorithm import Algorithm
     from sweetrl_agent.core.critic import Critic
     from sweetrl_agent.core.environment import EnvironmentRecord
+    from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
     from sweetrl_agent.core.policy import Policy
+    from sweetrl_agent.core.settings import setting
     from sweetrl_agent.rollouts.play import play
     from sweetrl_agent.train import run_train
-    from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm
 
-__all__ = ["Algorithm", "Critic", "EnvironmentRecord", "OnPolicyAlgorithm", "Policy", "play", "run_compare", "run_train"]
+__all__ = [
+    "Algorithm",
+    "Critic",
+    "EnvironmentRecord",
+    "OnPolicyAlgorithm",
+    "Policy",
+    "play",
+    "run_compare",
+    "run_train",
+    "setting",
+]
 _WHERE = {
-    "Algorithm": "core.algorithm", "Critic": "critics.critic", "EnvironmentRecord": "core.environment",
-    "OnPolicyAlgorithm": "trainers.on_policy", "Policy": "policies.policy", "play": "rollouts", "run_compare": "compare", "run_train": "train",
+    "Algorithm": "core.algorithm", "Critic": "core.critic", "EnvironmentRecord": "core.environment",
+    "OnPolicyAlgorithm": "core.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_train": "train", "setting": "core.settings",
 }  # fmt: skip
 
 

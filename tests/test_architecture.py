@@ -210,7 +210,10 @@ def test_the_checks_see_what_they_look_for():
     code = "import numpy as np\nimport random as r\nfrom numpy import random as q\nnp.random.seed(0)"
     assert _aliases(ast.parse(code)) == {"np.random": "numpy.random", "r": "random", "q": "numpy.random"}
     tree = ast.parse("try:\n    import a\nexcept E:\n    import b\ndef f():\n    import c\nif TYPE_CHECKING:\n    import d")
-    assert sorted(ast.unparse(node) for node in _executed(tree, False) if isinstance(node, ast.Import)) == ["import a", "import b"]
+    assert sorted(ast.unparse(node) for node in _executed(tree, False) if isinstance(node, ast.Import)) == [
+        "import a",
+        "import b",
+    ]
     every = sorted(ast.unparse(node) for node in _executed(tree, True) if isinstance(node, ast.Import))
     assert every == ["import a", "import b", "import c"]
     assert "colbench_gym.tasks.rows" in _imports("colbench_gym.grade")

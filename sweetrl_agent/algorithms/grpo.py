@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
-from sweetrl_agent.trainers.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 
 
 def standardized(returns: Sequence[float]) -> list[float]:

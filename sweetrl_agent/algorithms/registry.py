@@ -140,18 +140,6 @@ def setting_owners() -> dict[str, str]:
     return {setting: name for name in ALGORITHMS if ALGORITHMS[name].setting_prefix for setting in _flat([name])}
 
 
-def refuse_engine(names: Iterable[str], engine: str) -> None:
-    """Refuse algorithms whose agent cannot be sampled by an engine.
-
-    Raises:
-        ValueError: Names both.
-    """
-    for name in names:
-        if engine not in ALGORITHMS[name].engines:
-            allowed = " or ".join(f"`--engine {one}`" for one in ALGORITHMS[name].engines)
-            raise ValueError(f"{name!r} takes {allowed}, got {engine!r}.")
-
-
 def check_settings(flat: Any) -> None:
     """Refuse settings that the dataclass of their algorithm refuses.
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.trainers.groups import in_groups
-from sweetrl_agent.trainers.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 
 
 def leave_one_out(returns: Sequence[float]) -> list[float]:
@@ -29,6 +31,9 @@ class ReinforceConfig(OnPolicyConfig):
     """One step on the episodes of an iteration, as in the paper."""
 
     group: int = setting(4, "Episodes of each task.", least=2)
+    truncation: float = setting(
+        2.0, "Largest importance weight of a token whose policy is older than that in training.", above=0
+    )
 
 
 class Reinforce(OnPolicyAlgorithm):
@@ -39,3 +44,7 @@ class Reinforce(OnPolicyAlgorithm):
     def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
         """Episodes of a task are a group."""
         return in_groups(episodes, leave_one_out)
+
+    def policy_loss(self, tokens: ActionTokens) -> Tensor:
+        """The policy gradient, negated; weights near 1 unless the tokens are stale, as from the second epoch on."""
+        return -(tokens.advantages * tokens.staleness_weights(self.config.truncation) * tokens.log_probs).mean()

@@ -1,6 +1,6 @@
 """Turn-PPO (Li et al., arXiv:2512.17008), on-policy: PPO in a Markov decision process whose steps are turns, not tokens.
 
-A state o_t is the dialogue up to the agent's turn t, an action a_t that turn as a whole, and the reward comes with the last turn.
+A state o_t is the dialogue up to the agent's turn t, an action a_t that turn as a whole, and every turn has its own reward.
 
 1. In every iteration the current agent plays G episodes of each of P training tasks. A critic replaces the group, so G may be 1.
 2. V(o_t) is read off the last token before turn t by a linear head on the policy's body. Advantages are GAE(gamma, lambda) over turns
@@ -24,13 +24,8 @@ from torch import Tensor
 
 from sweetrl_agent.algorithms.grpo import standardized
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.trainers.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
-
-
-def turn_rewards(episode: Episode) -> list[float]:
-    """Reward of every turn: the episode's in the last one, for turns have none of their own."""
-    return [0.0] * (len(episode.turns) - 1) + [episode.reward]
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, lam: float) -> list[float]:
@@ -96,7 +91,7 @@ class TurnPPO(OnPolicyAlgorithm):
     def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and the targets of their values."""
         estimated = [
-            turn_gae(turn_rewards(episode), before, self.config.gamma, self.config.lam)
+            turn_gae([turn.reward for turn in episode.turns], before, self.config.gamma, self.config.lam)
             for episode, before in zip(episodes, values, strict=True)
         ]
         returns = [[a + v for a, v in zip(*both, strict=True)] for both in zip(estimated, values, strict=True)]

@@ -62,7 +62,7 @@ class Config:
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
         algorithm = _registry().find_algorithm(self.run.algorithm)
-        _registry().refuse_engine([algorithm.name], self.model.engine)
+        algorithm.refuse_engine(self.model)
         require("stage", self.run.stage, ("all", *dict.fromkeys([*STAGES, *algorithm.stages])))
         refuse_secrets("env_kwargs", self.task.env_kwargs)
         self.task.keyword_arguments()

@@ -80,6 +80,19 @@ class Algorithm:
         """What the names of its settings begin with."""
         return f"{self.name}_" if self.prefix is None else self.prefix
 
+    def refuse_engine(self, model: Any) -> None:
+        """Refuse what cannot sample from its agent.
+
+        Args:
+            model: The settings of the model.
+
+        Raises:
+            ValueError: Names both.
+        """
+        if model.engine not in self.engines:
+            allowed = " or ".join(f"`--engine {one}`" for one in self.engines)
+            raise ValueError(f"{self.name!r} takes {allowed}, got {model.engine!r}.")
+
     def plan(self, run: Run) -> list[str]:
         """What `--dry_run` says of its stages, a line each.
 

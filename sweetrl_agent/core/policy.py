@@ -37,6 +37,18 @@ class Policy(Protocol):
         ...
 
 
+class RenewablePolicy(Policy, Protocol):
+    """An agent on an engine with weights of its own, which can be replaced by those of a model in training."""
+
+    def load_weights(self, path: str) -> None:
+        """Sample from the weights in a folder from now on: a whole model, or an adapter on the same base.
+
+        Args:
+            path: The folder; it may have been written anew since it was read last.
+        """
+        ...
+
+
 @runtime_checkable
 class ContinuousPolicy(Policy, Protocol):
     """An agent that need not be waited for: dialogues are given to it at any time, and what it says in each comes when it is said."""

@@ -81,7 +81,7 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
 def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_engine, refuse_missing, register
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
     from sweetrl_agent.config.evaluation import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
@@ -94,7 +94,8 @@ def _check_names(given: CompareArguments, config: Config) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must name each once, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
-    refuse_engine(used, config.model.engine)
+    for name in used:
+        ALGORITHMS[name].refuse_engine(config.model)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
     if "vision_head" in used and not config.algorithms.vision_model:
         raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -58,10 +59,23 @@ class ServerPolicy:
             ImportError: If the openai package is missing.
         """
         self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
+        self.urls = urls
         self.instructions, self.response_prefix = system_message(system_prompt), response_prefix
-        self._servers = cycle(_holding(path, self.name, [_Server(url) for url in urls]))
+        self._holding = _holding(path, self.name, [_Server(url) for url in urls])
+        self._servers = cycle(self._holding)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._asked: dict[Future[Utterance], Hashable] = {}
+
+    def load_weights(self, path: str) -> None:
+        """See `RenewablePolicy`: the servers are given the adapter under a new name, and drop the one before."""
+        before, dropped = self.name, self._holding
+        self.name = _name(path)
+        if self.name == before:
+            return
+        self._holding = _holding(path, self.name, [_Server(url) for url in self.urls])
+        self._servers = cycle(self._holding)
+        for server in dropped:
+            server.drop(before)
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
@@ -136,6 +150,11 @@ class _Server:
                 "and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment."
             ) from None
         return True
+
+    def drop(self, name: str) -> None:
+        """Let it forget an adapter; one that cannot keeps it."""
+        with contextlib.suppress(self._openai.OpenAIError):
+            self._client.with_options(max_retries=0).post("/unload_lora_adapter", cast_to=str, body={"lora_name": name})
 
     def complete(self, name: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
         """What comes after a prompt: a choice of OpenAI's completions."""

@@ -48,13 +48,27 @@ class VLLMPolicy:
             ) from error
         is_adapter = (Path(path) / "adapter_config.json").exists()
         self.llm = LLM(model=base if is_adapter else path, enable_prefix_caching=True, enable_lora=is_adapter, **engine)
-        self.lora = LoRARequest("actor", 1, path) if is_adapter else None
+        self.lora = LoRARequest("actor-1", 1, path) if is_adapter else None
         self.tokenizer = self.llm.get_tokenizer()
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
         self.response_prefix = response_prefix
         self.prefix_ids: list[int] = (
             self.tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
         )
+
+    def load_weights(self, path: str) -> None:
+        """See `RenewablePolicy`."""
+        from safetensors.torch import load_file
+        from vllm.lora.request import LoRARequest
+
+        if self.lora is not None:  # under a new number: an adapter is read once
+            number = self.lora.lora_int_id + 1
+            self.lora = LoRARequest(f"actor-{number}", number, path)
+        else:
+            worker = self.llm.llm_engine.model_executor.driver_worker
+            for file in sorted(Path(path).glob("*.safetensors")):
+                worker.model_runner.model.load_weights(load_file(file).items())
+        self.llm.reset_prefix_cache()
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""

@@ -195,7 +195,7 @@ def test_what_is_done_is_not_done_again(finished, capsys):
         (["--algorithms", "rft", "rft"], "`algorithms` must name each once"),
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
         (["--critics", "oracle"], "`critics` must be of ('sweet', "),
-        (["--simulators", "shy"], "`simulators` takes levels ('terse', "),
+        (["--simulators", "shy"], "`simulators` takes ('terse', "),
         (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),
         (["--scaling", "9"], "`scaling` takes counts from 2 to 8 trajectories, got [9]."),
         (["--credit_tasks", "-1"], "`credit_tasks` must be at least 0, got -1."),

@@ -22,14 +22,14 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
             for episode in episodes:
                 messages, turns = [{"role": "user", "content": "I need it."}], []
                 for number in range(num_turns):
-                    (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.number, number)])
+                    (said,) = policy.generate([messages], [derive_seed(seed, stage, episode.task_id, episode.index, number)])
                     turns.append(Turn(said.text, said.token_ids, said.log_probs))
                     messages = [*messages, {"role": "assistant", "content": said.text}]
                     if number < num_turns - 1:
                         messages.append({"role": "user", "content": "And then?"})
                 *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
                 reward = last if all(earlier) else 0.0
-                yield [Episode(episode.task_id, episode.number, messages, turns, {"outcome": "wrong"}, reward)]
+                yield [Episode(episode.task_id, episode.index, messages, turns, {"outcome": "wrong"}, reward)]
 
         monkeypatch.setattr(on_policy, "play", play)
         given = {

@@ -36,7 +36,7 @@ def test_agents_discrete_stand_in_the_comparison_and_learn(tmp_path, capsys):
     assert "no language models" in (tmp_path / "report.md").read_text()
 
 
-def test_agents_discrete_are_refused_where_their_acts_mean_nothing(tmp_path, capsys):
+def test_discrete_actions_are_refused_on_tasks_that_they_are_not_made_for(tmp_path, capsys):
     (tmp_path / "rows.jsonl").write_text("{}")
     settings = {
         "seeds": 1,
@@ -46,4 +46,4 @@ def test_agents_discrete_are_refused_where_their_acts_mean_nothing(tmp_path, cap
         "model": "org/model",
     }
     assert main(["--algorithms", "ppo", *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]) == 2
-    assert "'ppo' chooses actions" in capsys.readouterr().err
+    assert "Discrete actions are made for the embedded tasks of ColBench-Backend-v0, got " in capsys.readouterr().err

@@ -11,8 +11,8 @@ import torch
 
 from sweetrl_agent.algorithms.grpo import GRPO, GRPOConfig, standardized
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.data.files import read_rows
-from sweetrl_agent.trainers.on_policy import ActionTokens
 
 CONFIG = GRPOConfig(learning_rate=0.0)
 

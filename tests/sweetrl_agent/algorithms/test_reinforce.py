@@ -9,12 +9,13 @@ import torch
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.on_policy import ActionTokens, action_log_probs
+from sweetrl_agent.trainers.learner import Learner, action_log_probs
 
 DIALOGUES = [
     [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": "Round it?"},
@@ -64,11 +65,11 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
     def play(policy, env, episodes, seed, stage, **_):
         for episode in episodes:
             opening = [{"role": "user", "content": "I need it."}]
-            (said,) = policy.generate([opening], [derive_seed(seed, stage, episode.task_id, episode.number)])
+            (said,) = policy.generate([opening], [derive_seed(seed, stage, episode.task_id, episode.index)])
             reward = float(np.mean([not letter.isascii() for letter in said.text or "."]))
             messages = [*opening, {"role": "assistant", "content": said.text}]
             turn = Turn(said.text, said.token_ids, said.log_probs)
-            yield [Episode(episode.task_id, episode.number, messages, [turn], {"outcome": "wrong"}, reward)]
+            yield [Episode(episode.task_id, episode.index, messages, [turn], {"outcome": "wrong"}, reward)]
 
     monkeypatch.setattr(on_policy, "play", play)
 
@@ -108,11 +109,11 @@ def test_a_run_that_was_killed_ends_with_the_same_agent(make_run, monkeypatch):
         steps.append(1)
         return original(*arguments)
 
-    original = on_policy._Learner.update
-    monkeypatch.setattr(on_policy._Learner, "update", step)
+    original = Learner.update
+    monkeypatch.setattr(Learner, "update", step)
     with pytest.raises(Killed):
         Reinforce().train(cut)
-    monkeypatch.setattr(on_policy._Learner, "update", original)
+    monkeypatch.setattr(Learner, "update", original)
     Reinforce().train(cut)
     weights = [(run.path("reinforce/agent") / "model.safetensors").read_bytes() for run in (whole, cut)]
     assert weights[0] == weights[1]

@@ -11,11 +11,12 @@ import torch
 from sweetrl_agent import compare
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae, turn_rewards
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.trainers import on_policy
-from sweetrl_agent.trainers.on_policy import ActionTokens, log_probs_and_values
+from sweetrl_agent.trainers.learner import Learner, log_probs_and_values
 
 GAME = {"turn_ppo_tasks": 24, "turn_ppo_learning_rate": 1e-2, "turn_ppo_critic_learning_rate": 1e-1, "turn_ppo_micro_batch": 24}
 
@@ -102,7 +103,7 @@ def test_a_value_is_read_off_the_last_token_of_the_turns_prompt(make_tiny_model,
 
 def test_gradients_reach_the_policy_and_the_value_head(make_game):
     run = make_game(3, turn_ppo_tasks=4)
-    learner = on_policy._Learner(run, _algorithm())
+    learner = Learner(run, _algorithm())
     tasks = [task.id for task in run.tasks[:4]]
     episodes = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
     assert (
@@ -131,7 +132,7 @@ def test_a_heavy_kl_term_keeps_the_initial_policy(make_game):
 
 def test_the_critic_learns_the_discounted_reward(make_game):
     """The policy stands still and every episode is given the reward 1, so V(o_t) is gamma to the number of turns that follow t."""
-    learner = on_policy._Learner(
+    learner = Learner(
         make_game(3),
         TurnPPO(
             TurnPPOConfig(learning_rate=0.0, tasks=4, micro_batch=4, epochs=150, critic_learning_rate=3e-2, gamma=0.5, lam=1.0)
@@ -151,7 +152,7 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make_game, monkeypatch):
     class Killed(Exception):
         """Stands for the kill."""
 
-    original, steps = on_policy._Learner.update, []
+    original, steps = Learner.update, []
 
     def step(*arguments):
         if len(steps) == 2:
@@ -160,7 +161,7 @@ def test_a_run_that_was_killed_ends_with_the_same_files(make_game, monkeypatch):
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(on_policy._Learner, "update", step)
+        patch.setattr(Learner, "update", step)
         with pytest.raises(Killed):
             TurnPPO().train(cut)
     saved = torch.load(cut.path("turn_ppo/checkpoint.pt"), weights_only=True)

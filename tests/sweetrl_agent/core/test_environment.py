@@ -186,7 +186,7 @@ def test_capabilities_are_found_by_attribute():
     assert EnvironmentRecord().capabilities(config()) == frozenset()
     assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
     for env in RECORDS:
-        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "actions"}
+        assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "discrete_actions"}
 
 
 def test_the_tiny_model_needs_dialogues():

@@ -16,6 +16,7 @@ from sandboxes.browser import Browser
 from sweetrl_agent.compare import main
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead, turns_of
 from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.envs.colbench_frontend import FrontendRecord
 from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
@@ -55,7 +56,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def views(folder, needs_browser):
     with Browser(workers=1) as browser:
-        yield Views(AutoProcessor.from_pretrained(folder), browser)
+        yield Views(AutoProcessor.from_pretrained(folder), browser, FrontendRecord())
 
 
 def _head(folder):

@@ -47,7 +47,7 @@ def _results(dial, success, algorithms=("zero_shot", "sweet")):
         "paired": [{**pair, "split": split, "tasks_for_80": None} for split in splits],
         "ledger": {},
         "tasks": {"train": f"embedded:train?{QUERIES[dial]}", "test": f"embedded:test?{QUERIES[dial]}[:4]"},
-        "settings": {"seed": 0},
+        "settings": {"seed": 0, "env": "ColBench-Backend-v0"},
         "versions": {},
         "notes": [],
     }  # fmt: skip

@@ -12,8 +12,7 @@ from sweetrl_agent.evaluation.best_of_n import RememberingPolicy
 from sweetrl_agent.evaluation.credit_accuracy import KINDS, Turn, pair_accuracy, rank_correlation
 from sweetrl_agent.evaluation.simulators import variance_shares
 from sweetrl_agent.evaluation.statistics import score_of, task_table
-from sweetrl_agent.rollouts.play import _Best
-from sweetrl_agent.rollouts.scheduler import BestOf
+from sweetrl_agent.rollouts.scheduler import Best, BestOf
 
 
 def test_rank_correlation_is_spearmans_and_knows_its_limits():
@@ -99,7 +98,7 @@ def test_the_best_of_n_by_credit_is_said_and_candidates_are_nested():
         return [-float(text) for text in texts]
 
     def say(count):
-        speaker = _Best(InRounds(remembering), BestOf(count, credit))
+        speaker = Best(InRounds(remembering), BestOf(count, credit))
         for number, (dialogue, hidden) in enumerate(zip(dialogues, ("c1", "c2"), strict=True)):
             speaker.ask(number, SimpleNamespace(messages=dialogue, hidden_information=hidden), 7 + number)
         return [utterance for _, utterance in sorted(speaker.step())]

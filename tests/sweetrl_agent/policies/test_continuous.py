@@ -65,7 +65,7 @@ def _equal(own, expected):
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 64])
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "begins": "I WANT"}], ids=["plain", "begun"])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.6, "response_prefix": "I WANT"}], ids=["plain", "begun"])
 def test_any_number_of_slots_says_the_same(slots, settings, make_policy, make_tiny_model, tiny_tokenizer):
     dialogues, seeds = DIALOGUES * 3, list(range(12))
     plain = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12, **settings)

@@ -92,8 +92,8 @@ def test_an_episode_does_not_depend_on_its_neighbours(num_envs, run):
 
 
 def test_trajectories_hold_what_was_said(run):
-    for episode, episode in zip(run(EPISODES, 4), EPISODES, strict=True):
-        assert (episode.task_id, episode.index) == (episode.task_id, episode.number)
+    for episode, key in zip(run(EPISODES, 4), EPISODES, strict=True):
+        assert episode.key == key
         assert 1 <= len(episode.turns) <= 4
         said = [message["content"] for message in episode.messages if message["role"] == "assistant"]
         assert len(said) == len(episode.turns)
@@ -101,13 +101,14 @@ def test_trajectories_hold_what_was_said(run):
         assert episode.prefix(1)[0]["role"] == "user"
         assert [m["role"] for m in episode.prefix(len(said))][-1] == "user"
         assert episode.reward == episode.metrics["success"] or episode.reward == 0.0
+        assert [turn.reward for turn in episode.turns] == [*[0.0] * (len(said) - 1), episode.reward]
 
 
 def test_a_trajectory_survives_its_row(run):
     for episode in run(EPISODES[:2], 2):
         row = episode.to_row()
         assert Episode.from_row(row).to_row() == row
-    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 2, got 0; collect it anew\.$"):
+    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 3, got 0; collect it anew\.$"):
         Episode.from_row({**row, "schema": 0})
 
 

@@ -1,0 +1,231 @@
+"""A model in training on dialogues as they were sampled: token in, token out, and nothing is tokenized a second time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
+from sweetrl_agent.critics.heads import ModelWithHead
+from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled
+from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
+from sweetrl_agent.trainers.running import save_model
+
+
+@dataclass(frozen=True)
+class _Played:
+    """A dialogue to learn from.
+
+    Attributes:
+        encoded: Its tokens, of which the agent's are as they were sampled.
+        sampled: Log-probability of each of these, in order.
+        advantages: One number per agent turn.
+        returns: One number per agent turn; empty without a critic.
+    """
+
+    encoded: EncodedDialogue
+    sampled: list[float]
+    advantages: Sequence[float]
+    returns: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What the optimizer steps of an iteration did, means over them where nothing else is said.
+
+    Attributes:
+        tokens: Tokens that went through the model in all of them.
+        loss: What the algorithm lowers.
+        grad_norm: Norm of the gradient before it was clipped.
+        policy_kl: Estimate of D_KL[pi_old || pi] at the tokens as sampled, in nats, by the last step: how far the steps have gone.
+        reference_kl: Estimate of D_KL[pi || pi_ref]; None where the loss asks for no reference.
+    """
+
+    tokens: int = 0
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    policy_kl: float = 0.0
+    reference_kl: float | None = None
+
+
+class Learner:
+    """A model and its optimizer.
+
+    Attributes:
+        trained: All that is trained, for the checkpoint: the model, and the value head where there is one.
+        policy: The agent on this model, which samples from it as it is.
+    """
+
+    def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
+        """Load the initial policy, with a new adapter where the settings ask for one."""
+        arguments, config = run.config.model, algorithm.config
+        self.algorithm = algorithm
+        self.tokenizer = load_tokenizer(run.start_model, arguments)
+        self.model = adapted(load_model(run.start_model, run.start_model, arguments), arguments)
+        self.reference = self.model if algorithm.uses_reference and arguments.lora else None  # its adapter switched off
+        if algorithm.uses_reference and not arguments.lora:
+            self.reference = load_model(run.start_model, run.start_model, arguments)
+        self.trained, self.head = self.model, None
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
+        if algorithm.critic_learning_rate is not None:
+            self.trained = ModelWithHead(self.model)
+            self.head = self.trained.head
+            groups += [{"params": list(self.head.parameters()), "lr": algorithm.critic_learning_rate}]
+        self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+        self.policy = policy_on(self.model, self.tokenizer, arguments)
+        self.instructions = system_message(system_prompt(arguments))
+        self.temperature = arguments.temperature
+
+    def save(self, folder: Path) -> None:
+        """Put the model, or its adapter, and the tokenizer into a folder, whole or not at all."""
+        save_model(self.model, self.tokenizer, folder)
+
+    def update(self, episodes: Sequence[Episode]) -> Update:
+        """The optimizer steps of an iteration.
+
+        Without a critic, episodes whose advantages are all zero teach nothing and are left out.
+
+        Raises:
+            ColBenchError: If the engine gave no tokens of what it said.
+        """
+        encoded = [self._encoded(episode) for episode in episodes]
+        credit = self.algorithm.credit(episodes, self._values(encoded))
+        returns = credit.returns or [[]] * len(episodes)
+        rows = [
+            _Played(dialogue, [value for turn in episode.turns for value in turn.log_probs], advantages, targets)
+            for episode, dialogue, advantages, targets in zip(episodes, encoded, credit.advantages, returns, strict=True)
+            if any(advantages) or self.head is not None
+        ]
+        steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
+        if not steps:
+            return Update()
+        return Update(
+            tokens=len(steps) * sum(len(row.encoded.token_ids) for row in rows),
+            loss=sum(step.loss for step in steps) / len(steps),
+            grad_norm=sum(step.grad_norm for step in steps) / len(steps),
+            policy_kl=steps[-1].policy_kl,
+            reference_kl=steps[-1].reference_kl,
+        )
+
+    def _encoded(self, episode: Episode) -> EncodedDialogue:
+        turns = [turn.token_ids for turn in episode.turns]
+        if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in episode.turns):
+            raise ColBenchError(
+                f"{self.algorithm.name!r} learns from tokens as they were sampled, and the engine gave no tokens with log-probabilities; use vLLM's "
+                "servers, or `--engine transformers`."
+            )
+        return encode_as_sampled([*self.instructions, *episode.messages], turns, self.tokenizer)
+
+    @torch.no_grad()
+    def _values(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
+        """The critic's value of every turn of every dialogue; empty without a critic."""
+        if self.head is None:
+            return []
+        self.model.eval()
+        found: list[list[float]] = []
+        size = self.algorithm.config.micro_batch
+        for start in range(0, len(dialogues), size):
+            part = dialogues[start : start + size]
+            _, values = log_probs_and_values(self.model, part, self.temperature, self.head)
+            found += [of_dialogue.tolist() for of_dialogue in values.split([max(dialogue.turn_ids) for dialogue in part])]
+        return found
+
+    def _step(self, rows: Sequence[_Played]) -> Update:
+        size = self.algorithm.config.micro_batch
+        self.model.train()
+        loss_sum, policy_kl, reference_kl = 0.0, 0.0, 0.0
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            tokens = self._action_tokens(part)
+            share = len(part) / len(rows)
+            loss = self.algorithm.loss(tokens) * share
+            loss.backward()
+            loss_sum += float(loss.detach())
+            policy_kl += share * float(_divergence(tokens.log_probs.detach() - tokens.sampled))
+            reference_kl += share * float(tokens.reference_divergence().detach().mean())
+        norms = [torch.nn.utils.clip_grad_norm_(group["params"], 1.0) for group in self.optimizer.param_groups]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return Update(0, loss_sum, float(norms[0]), policy_kl, None if self.reference is None else reference_kl)
+
+    def _action_tokens(self, rows: Sequence[_Played]) -> ActionTokens:
+        device = self.model.device
+        dialogues = [row.encoded for row in rows]
+        turns = right_padded([dialogue.turn_ids for dialogue in dialogues], device)
+        is_action = turns[:, 1:] > 0
+        by_turn = torch.zeros(len(rows), int(turns.max()) + 1, device=device)
+        for i, row in enumerate(rows):
+            by_turn[i, 1 : len(row.advantages) + 1] = torch.tensor(list(row.advantages), device=device)
+        sampled = torch.tensor([value for row in rows for value in row.sampled], device=device)
+        reference = sampled
+        if self.reference is not None:
+            with torch.no_grad(), self.model.disable_adapter() if self.reference is self.model else nullcontext():
+                reference = action_log_probs(self.reference, dialogues, self.temperature)
+        log_probs, values = log_probs_and_values(self.model, dialogues, self.temperature, self.head)
+        return ActionTokens(
+            log_probs,
+            sampled,
+            reference,
+            by_turn.gather(1, turns[:, 1:])[is_action],
+            is_action.nonzero()[:, 0],
+            (_begins_turn(turns).flatten().cumsum(0) - 1)[is_action.flatten()],
+            values,
+            torch.tensor([value for row in rows for value in row.returns], device=device),
+        )
+
+
+def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0) -> Tensor:
+    """Log-probabilities of the agent's tokens, dialogue after dialogue, in nats. Shape (N,).
+
+    Args:
+        model: A causal language model.
+        dialogues: B of them, a leading system message included where the agent has one.
+        temperature: At which the turns were sampled; the probabilities are those of the policy that played.
+    """
+    return log_probs_and_values(model, dialogues, temperature)[0]
+
+
+def log_probs_and_values(
+    model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0, head: torch.nn.Module | None = None
+) -> tuple[Tensor, Tensor]:
+    """`action_log_probs`, and V(o_t) of every turn in the same pass: read off the token before the turn, the last of its prompt.
+
+    Args:
+        model: As there, like the next two.
+        dialogues: As there.
+        temperature: As there.
+        head: From hidden states of the model's last layer to values; None gives no values.
+
+    Returns:
+        Shapes (N,) and (K,); K is 0 without a head.
+    """
+    device, rows = model.device, [dialogue.token_ids for dialogue in dialogues]
+    ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)
+    output = model(ids, attention_mask=is_token(rows, device), use_cache=False, output_hidden_states=head is not None)
+    is_action = turns[:, 1:] > 0
+    chosen = ids[:, 1:][is_action][:, None]
+    log_probs = torch.log_softmax(output.logits[:, :-1][is_action].float() / temperature, dim=-1).gather(1, chosen)[:, 0]
+    if head is None:
+        return log_probs, log_probs.new_empty(0)
+    return log_probs, head(output.hidden_states[-1][:, :-1][_begins_turn(turns)].float())[:, 0]
+
+
+def _begins_turn(turns: Tensor) -> Tensor:
+    """True at the token before each turn, of turn numbers of shape (B, L). Shape (B, L - 1)."""
+    return (turns[:, 1:] > 0) & (turns[:, 1:] != turns[:, :-1])
+
+
+def _divergence(log_ratios: Tensor) -> Tensor:
+    """Mean of exp(x) - x - 1 of x = log pi - log pi_old at tokens of pi_old: D_KL[pi_old || pi], never negative."""
+    return (torch.exp(log_ratios) - log_ratios - 1).mean()
