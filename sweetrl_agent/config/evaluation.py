@@ -39,20 +39,20 @@ class CompareArguments:
     algorithms: list[str] = setting(
         ("zero_shot", "rft", "mtdpo", "sweet"), "Names of algorithms; worse ones first makes the differences positive."
     )
-    seeds: int = setting(5, "Runs of each algorithm, with seeds from `seed` on.")
-    workers: int = setting(1, "Seeds that run side by side, each with its share of the CPU's cores.")
+    seeds: int = setting(5, "Runs of each algorithm, with seeds from `seed` on.", least=1, most=10_000)
+    workers: int = setting(1, "Seeds that run side by side, each with its share of the CPU's cores.", least=1)
     critics: list[str] = setting(
         ("sweet", "untrained"),
         "Critics for credit accuracy and best-of-N: sweet, or a name of an algorithm that is SWEET-RL with another critic.",
     )
     credit_tasks: int = setting(40, "Tasks of each split for credit accuracy (embedded tasks only); 0 leaves it out.")
     best_of: list[int] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; none leaves it out.")
-    best_of_tasks: int = setting(50, "Test tasks that it is played on.")
+    best_of_tasks: int = setting(50, "Test tasks that it is played on.", least=1)
     scaling: list[int] = setting((), "Numbers of trajectories for data scaling, such as 450 900; none leaves it out.")
     simulators: list[str] = setting(
         (), "Other humans for the audit: terse, normal, chatty, names or JSON as in `simulator`; none leaves it out."
     )
-    simulator_tasks: int = setting(100, "Test tasks that they are talked with on.")
+    simulator_tasks: int = setting(100, "Test tasks that they are talked with on.", least=1)
     baseline: str = setting(
         "", "evaluation.jsonl of a recorded run (FILE, or FILE:AGENT) for win rates against it; empty leaves it out."
     )
@@ -64,5 +64,5 @@ class CompareArguments:
         (),
         "Folders of comparisons on tasks of other dials, the easiest first; this one is shown in their midst by `dial_place`. None leaves it out.",
     )
-    dial_place: int = setting(1, "How many of `dials` are shown before this one.")
+    dial_place: int = setting(1, "How many of `dials` are shown before this one.", least=None)
     against: str = setting("", "'PAPER' puts the paper's tables beside ours in the report.")

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
 
-MOST_SEEDS = 10_000
-
 
 def check(given: CompareArguments, config: Config) -> None:
     """Refuse what cannot work, before anything runs.
@@ -111,11 +109,6 @@ def _check_names(given: CompareArguments, config: Config) -> None:
 
 
 def _check_numbers(given: CompareArguments, config: Config) -> None:
-    if given.seeds > MOST_SEEDS:
-        raise ValueError(f"`seeds` must be at most {MOST_SEEDS}, got {given.seeds}.")
-    for setting, least in (("seeds", 1), ("workers", 1), ("best_of_tasks", 1), ("simulator_tasks", 1), ("credit_tasks", 0)):
-        if getattr(given, setting) < least:
-            raise ValueError(f"`{setting}` must be at least {least}, got {getattr(given, setting)}.")
     if min([1, *given.best_of]) < 1:
         raise ValueError(f"`best_of` takes positive numbers, got {given.best_of}.")
     if given.dials and not 0 <= given.dial_place <= len(given.dials):

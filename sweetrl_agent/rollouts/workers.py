@@ -60,8 +60,11 @@ def in_order(opens: Opens[Shard, Result], shards: Iterable[Shard], settings: Run
 class _Worker:
     """A process of Ray's. One thread of torch each, whatever their number: more would sum in another order."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Take the places where the first process finds modules: somebody's environment or algorithm may lie in one."""
         import torch
+
+        sys.path += [path for path in paths if path not in sys.path]
 
         torch.set_num_threads(1)
         self._opened: tuple[Any, Any, Callable[[Any], Any]] | None = None
@@ -131,7 +134,7 @@ def _workers(ray: Any, count: int) -> list[Any]:
     gpus = 1 if torch.cuda.is_available() else 0
     kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)(_Worker)
     while len(started) < min(count, max(room, 1)):
-        started.append(kind.remote())
+        started.append(kind.remote([os.path.abspath(path) for path in sys.path]))
     return started[:count]
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 import torch
+from transformers import LogitsProcessorList
 
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
+from sweetrl_agent.policies.transformers import SeededSampling
 
 TEXTS = [
     "I need the total of my prices. Round the total to two decimals?",
@@ -55,3 +61,82 @@ def make_run(tmp_path):
         "sandbox": "embedded", "threads": 1,
     }  # fmt: skip
     return lambda **settings: Run(Config().with_settings({**given, **settings}))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Speaks the documented protocol of vLLM's server, and samples as the policy of this process does."""
+
+    def do_GET(self):
+        names = [{"id": name, "object": "model", "created": 0, "owned_by": self.server.kind} for name in self.server.names]
+        self._say(200, {"object": "list", "data": names})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, asked))
+        if self.path == "/v1/unload_lora_adapter":
+            return self._say(200, "Success")
+        if self.path == "/v1/load_lora_adapter":
+            if self.server.is_beside_another:  # which has loaded it just now
+                self.server.names += (asked["lora_name"],)
+                return self._say(400, {"message": "already loaded"})
+            return self._say(200, "Success") if self.server.takes_adapters else self._say(404, {"message": "no such route"})
+        if asked["model"] not in self.server.names and not any(
+            path == "/v1/load_lora_adapter" for path, _ in self.server.asked
+        ):
+            return self._say(404, {"message": "no such model"})
+        return self._say(
+            200, {"object": "text_completion", "choices": [self._choice(asked)], "id": "", "created": 0, "model": ""}
+        )
+
+    def _choice(self, asked):
+        ids, is_vllm = asked["prompt"], self.server.kind == "vllm"
+        assert isinstance(ids, list) == is_vllm
+        ids = ids if is_vllm else self.server.tokenizer(ids, add_special_tokens=False)["input_ids"]
+        sampling = SeededSampling([asked["seed"]], asked["max_tokens"], asked["temperature"])
+        with self.server.lock:
+            out = self.server.model.generate(
+                torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), max_new_tokens=asked["max_tokens"],
+                do_sample=False, logits_processor=LogitsProcessorList([sampling]),
+            )  # fmt: skip
+        new = out[0, len(ids) :].tolist()
+        choice = {"index": 0, "finish_reason": "stop", "text": self.server.tokenizer.decode(new, skip_special_tokens=True)}
+        if is_vllm:
+            assert asked["return_token_ids"] is True
+            assert (asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (1, -1, 1)
+            choice |= {"token_ids": new, "logprobs": {"token_logprobs": [float(value) for value in sampling.log_probs]}}
+        return choice
+
+    def _say(self, status, body):
+        encoded = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
+    """Function: names of models, kind of server -> a running server with `url` and what it was `asked`."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    running = []
+
+    def start(*names, kind="vllm", takes_adapters=True, is_beside_another=False):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        server.names, server.kind, server.takes_adapters = names, kind, takes_adapters
+        server.asked, server.lock = [], threading.Lock()
+        server.model, server.tokenizer, server.is_beside_another = make_tiny_model(1), tiny_tokenizer, is_beside_another
+        server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        running.append((server, thread))
+        return server
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        server.server_close()
+        thread.join()

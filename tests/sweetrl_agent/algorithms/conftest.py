@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,7 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
                         messages.append({"role": "user", "content": "And then?"})
                 *earlier, last = (float(np.mean([not letter.isascii() for letter in turn.text or "."])) for turn in turns)
                 reward = last if all(earlier) else 0.0
+                turns[-1] = replace(turns[-1], reward=reward)
                 yield [Episode(episode.task_id, episode.index, messages, turns, {"outcome": "wrong"}, reward)]
 
         monkeypatch.setattr(on_policy, "play", play)

@@ -62,12 +62,12 @@ def make_run(make_game):
 def test_it_finds_the_optimum_of_two_turns(make_run):
     run = make_run(grpo_iterations=40)
     GRPO().train(run)
-    success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
+    success = [row["return"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert len(success) == 40 and np.mean(success[:3]) < 0.6 and np.mean(success[-5:]) > 0.9
 
 
 def test_a_heavy_kl_term_keeps_the_initial_policy(make_run):
     run = make_run(grpo_iterations=10, grpo_beta=100.0, grpo_learning_rate=1e-3)
     GRPO().train(run)
-    success = [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
+    success = [row["return"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "grpo"]
     assert np.mean(success[-3:]) < np.mean(success[:3]) + 0.2

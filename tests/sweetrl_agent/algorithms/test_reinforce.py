@@ -88,7 +88,7 @@ def test_it_learns_what_is_rewarded(make_run):
     run = make_run("learns", 40)
     Reinforce().train(run)
     rows = [row for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "reinforce"]
-    success = [row["success"] for row in rows]
+    success = [row["return"] for row in rows]
     assert len(rows) == 40 and np.mean(success[-5:]) > np.mean(success[:5]) + 0.1
     assert rows[-1]["episodes"] == 40 * 16 == rows[-1]["environment_turns"]
     assert not run.path("reinforce/checkpoint.pt").exists()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae, turn_rewards
+from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
@@ -26,11 +27,11 @@ def _algorithm(gamma=0.9, lam=0.8, clip=0.2, value_weight=0.5, beta=0.0):
 
 
 def _trajectory(task, reward, turns):
-    return Episode(task, 0, [], [Turn("x")] * turns, {"outcome": "wrong"}, reward)
+    return Episode(task, 0, [], [*[Turn("x")] * (turns - 1), Turn("x", reward=reward)], {"outcome": "wrong"}, reward)
 
 
 def _success(run):
-    return [row["success"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "turn_ppo"]
+    return [row["return"] for row in read_rows(run.path("metrics.jsonl")) if row["stage"] == "turn_ppo"]
 
 
 @pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.9), (0.5, 0.0), (1.0, 1.0)])
@@ -45,8 +46,9 @@ def test_the_advantage_is_the_sum_of_discounted_errors(gamma, lam):
 
 def test_advantages_are_normalized_over_the_batch_and_targets_are_not():
     episodes, values = [_trajectory("a", 1.0, 3), _trajectory("b", 0.0, 1)], [[0.1, 0.5, 0.3], [0.4]]
-    assert turn_rewards(episodes[0]) == [0.0, 0.0, 1.0]
-    raw = [turn_gae(turn_rewards(episode), row, 0.9, 0.8) for episode, row in zip(episodes, values, strict=True)]
+    raw = [
+        turn_gae([turn.reward for turn in episode.turns], row, 0.9, 0.8) for episode, row in zip(episodes, values, strict=True)
+    ]
     credit = _algorithm().credit(episodes, values)
     flat = np.array(sum(raw, []))
     assert sum(credit.advantages, []) == pytest.approx(((flat - flat.mean()) / flat.std()).tolist())
@@ -139,7 +141,8 @@ def test_the_critic_learns_the_discounted_reward(make_game):
         ),
     )
     played = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(["a", "b", "c", "d"], 1), 0, "x")]
-    episodes = [Episode(t.task_id, 0, t.messages, t.turns, t.metrics, 1.0) for t in played]
+    rewarded = [[*(replace(turn, reward=0.0) for turn in t.turns[:-1]), replace(t.turns[-1], reward=1.0)] for t in played]
+    episodes = [replace(t, turns=turns, reward=1.0) for t, turns in zip(played, rewarded, strict=True)]
     learner.update(episodes)
     values = np.array(learner._values([learner._encoded(episode) for episode in episodes]))
     assert values == pytest.approx(np.array([[0.25, 0.5, 1.0]] * 4), abs=0.1)

@@ -41,6 +41,10 @@ class Seer(Nothing):
     name, requires = "seer", frozenset({"hidden", "snapshot"})
 
 
+class Here(Nothing):
+    name, engines = "here", ("transformers",)
+
+
 class Impostor(Nothing):
     name = "grpo"
 
@@ -167,6 +171,10 @@ def test_the_stages_of_the_main_job_are_those_of_its_algorithm():
 def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):
     given = {"model": "hub/name", "engine": "server", "server_urls": "http://127.0.0.1:9/v1", "output": tmp_path / "run"}
     assert train.main(words(**given, algorithm="grpo")) == 2
-    assert capsys.readouterr().err == "error: 'grpo' takes `--engine transformers`, got 'server'.\n"
+    needs = "gives servers its new weights as adapters: add `--lora true`, or sample in this process by `--engine transformers` or `vllm`."
+    assert capsys.readouterr().err == f"error: 'grpo' {needs}\n"
     assert compare.main(words(**given, algorithms=["zero_shot", "turn_ppo"])) == 2
-    assert capsys.readouterr().err == "error: 'turn_ppo' takes `--engine transformers`, got 'server'.\n"
+    assert capsys.readouterr().err == f"error: 'turn_ppo' {needs}\n"
+    given = {"model": "hub/name", "engine": "vllm", "output": tmp_path / "run"}
+    assert train.main(words(**given, algorithm=f"{__name__}:Here")) == 2
+    assert capsys.readouterr().err == "error: 'here' takes `--engine transformers`, got 'vllm'.\n"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
-from transformers import LogitsProcessorList
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import Config
@@ -24,85 +20,10 @@ from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import ContinuousPolicy
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy
-from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
+from sweetrl_agent.policies.transformers import TransformersPolicy
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 SEEDS = [5, 6, 7]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        names = [{"id": name, "object": "model", "created": 0, "owned_by": self.server.kind} for name in self.server.names]
-        self._say(200, {"object": "list", "data": names})
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, asked))
-        if self.path == "/v1/load_lora_adapter":
-            if self.server.is_beside_another:  # which has loaded it just now
-                self.server.names += (asked["lora_name"],)
-                return self._say(400, {"message": "already loaded"})
-            return self._say(200, "Success") if self.server.takes_adapters else self._say(404, {"message": "no such route"})
-        if asked["model"] not in self.server.names and not any(
-            path == "/v1/load_lora_adapter" for path, _ in self.server.asked
-        ):
-            return self._say(404, {"message": "no such model"})
-        return self._say(
-            200, {"object": "text_completion", "choices": [self._choice(asked)], "id": "", "created": 0, "model": ""}
-        )
-
-    def _choice(self, asked):
-        ids, is_vllm = asked["prompt"], self.server.kind == "vllm"
-        assert isinstance(ids, list) == is_vllm
-        ids = ids if is_vllm else self.server.tokenizer(ids, add_special_tokens=False)["input_ids"]
-        sampling = SeededSampling([asked["seed"]], asked["max_tokens"], asked["temperature"])
-        with self.server.lock:
-            out = self.server.model.generate(
-                torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), max_new_tokens=asked["max_tokens"],
-                do_sample=False, logits_processor=LogitsProcessorList([sampling]),
-            )  # fmt: skip
-        new = out[0, len(ids) :].tolist()
-        choice = {"index": 0, "finish_reason": "stop", "text": self.server.tokenizer.decode(new, skip_special_tokens=True)}
-        if is_vllm:
-            assert asked["return_token_ids"] is True
-            assert (asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (1, -1, 1)
-            choice |= {"token_ids": new, "logprobs": {"token_logprobs": [float(value) for value in sampling.log_probs]}}
-        return choice
-
-    def _say(self, status, body):
-        encoded = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(encoded)))
-        self.end_headers()
-        self.wfile.write(encoded)
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.fixture
-def serve(make_tiny_model, tiny_tokenizer, monkeypatch):
-    """Function: names of models, kind of server -> a running server with `url` and what it was `asked`."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = []
-
-    def start(*names, kind="vllm", takes_adapters=True, is_beside_another=False):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        server.names, server.kind, server.takes_adapters = names, kind, takes_adapters
-        server.asked, server.lock = [], threading.Lock()
-        server.model, server.tokenizer, server.is_beside_another = make_tiny_model(1), tiny_tokenizer, is_beside_another
-        server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        running.append((server, thread))
-        return server
-
-    yield start
-    for server, thread in running:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture
@@ -159,6 +80,19 @@ def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_p
     make_policy(serve("base", is_beside_another=True), path=str(tmp_path)).generate(DIALOGUES[:1], SEEDS[:1])
     with pytest.raises(ColBenchError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
         make_policy(serve("base", takes_adapters=False), path=str(tmp_path))
+
+
+def test_new_weights_are_given_under_a_new_name_and_the_old_ones_dropped(serve, make_policy, tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    server = serve("base")
+    policy = make_policy(server, path=str(tmp_path))
+    policy.load_weights(str(tmp_path))  # nothing has changed
+    (tmp_path / "adapter_model.safetensors").write_text("trained on")
+    policy.load_weights(str(tmp_path))
+    policy.generate(DIALOGUES[:1], SEEDS[:1])
+    (_, before), (load, new), (drop, old), (_, asked) = server.asked
+    assert (load, drop) == ("/v1/load_lora_adapter", "/v1/unload_lora_adapter")
+    assert asked["model"] == new["lora_name"] != before["lora_name"] == old["lora_name"]
 
 
 def test_a_server_with_another_model_is_left_out_and_named(serve, make_policy):

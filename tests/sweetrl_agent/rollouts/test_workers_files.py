@@ -12,16 +12,19 @@ import psutil
 import pytest
 import torch
 
+from examples import own_environment
 from sweetrl_agent.algorithms import sweet
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH
 from sweetrl_agent.compare import parse
+from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.evaluate import evaluate_agent
 from sweetrl_agent.rollouts.collection import collect
 from sweetrl_agent.rollouts.workers import prepare_local_ray
 from sweetrl_agent.train import main
+from sweetrl_agent.trainers.on_policy import SAMPLING
 
 TINY = [
     "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
@@ -111,6 +114,23 @@ def _one_worker_killed():
 def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_here):
     cluster.shutdown()
     _assert_same_files(make_run(2, around=_one_worker_killed), made_here)
+
+
+@pytest.mark.timeout(600)
+def test_an_on_policy_algorithm_learns_the_same_from_any_number_of_workers(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = {"algorithm": "reinforce", "imitation_dialogues": 400, "imitation_epochs": 1, "threads": 1, "eval_tasks": 2,
+             "reinforce_iterations": 2, "reinforce_tasks": 8, "reinforce_group": 4}  # fmt: skip
+    agents = []
+    for workers in (1, 2):
+        cluster.shutdown()
+        folder = tmp_path / f"of_{workers}"
+        assert own_environment.main(as_words({**small, "ray_workers": workers, "output": folder})) == 0
+        rows = [row for row in read_rows(folder / "metrics.jsonl") if row["stage"] == "reinforce"]
+        agents.append(((folder / "reinforce/agent/model.safetensors").read_bytes(), rows))
+        assert not (folder / "reinforce" / SAMPLING).exists()
+    assert agents[0] == agents[1] and [row["grad_norm"] > 0 for row in agents[0][1]] == [True, True]
+    assert agents[0][0] != (tmp_path / "of_1/start/model.safetensors").read_bytes()
 
 
 def test_more_threads_change_the_last_decimals_of_log_probabilities_alone(make_run, made_here):

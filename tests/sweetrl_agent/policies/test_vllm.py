@@ -1,0 +1,67 @@
+"""The policy on vLLM, against a stand-in that answers as vLLM's documentation says: no GPU is here."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from sweetrl_agent.policies.vllm import VLLMPolicy
+
+
+class _LoRARequest:
+    def __init__(self, name, number, path):
+        self.lora_name, self.lora_int_id, self.lora_path = name, number, path
+
+
+class _LLM:
+    def __init__(self, model, **engine):
+        self.model, self.engine, self.asked, self.loaded, self.resets = model, engine, [], [], 0
+        runner = SimpleNamespace(model=SimpleNamespace(load_weights=lambda named: self.loaded.append(dict(named))))
+        self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner)))
+
+    def get_tokenizer(self):
+        return self.tokenizer
+
+    def reset_prefix_cache(self):
+        self.resets += 1
+
+    def generate(self, prompts, sampling, lora_request, use_tqdm):
+        self.asked.append(lora_request)
+        said = SimpleNamespace(
+            text="yes", token_ids=[7, 8], logprobs=[{7: SimpleNamespace(logprob=-0.5)}, {8: SimpleNamespace(logprob=-1.0)}]
+        )
+        return [SimpleNamespace(outputs=[said]) for _ in prompts]
+
+
+@pytest.fixture
+def vllm(monkeypatch, tiny_tokenizer):
+    """Stands for the package."""
+    package, lora, request = ModuleType("vllm"), ModuleType("vllm.lora"), ModuleType("vllm.lora.request")
+    _LLM.tokenizer = tiny_tokenizer
+    package.LLM, package.SamplingParams, request.LoRARequest = _LLM, SimpleNamespace, _LoRARequest
+    for name, module in (("vllm", package), ("vllm.lora", lora), ("vllm.lora.request", request)):
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_new_weights_of_a_whole_model_are_loaded_into_the_engine(vllm, tmp_path):
+    policy = VLLMPolicy(str(tmp_path), str(tmp_path), 8, 1.0)
+    for number in (1, 2):
+        save_file({f"layer.{number}": torch.full((2,), float(number))}, tmp_path / f"model-{number}.safetensors")
+    policy.load_weights(str(tmp_path))
+    assert [list(named) for named in policy.llm.loaded] == [["layer.1"], ["layer.2"]] and policy.llm.resets == 1
+    (said,) = policy.generate([[{"role": "user", "content": "Hi."}]], [3])
+    assert (said.text, said.token_ids, said.log_probs) == ("yes", [7, 8], [-0.5, -1.0]) and policy.llm.asked == [None]
+
+
+def test_a_new_adapter_has_a_new_number(vllm, tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    policy = VLLMPolicy(str(tmp_path), "base", 8, 1.0)
+    policy.generate([[{"role": "user", "content": "Hi."}]], [3])
+    policy.load_weights(str(tmp_path))
+    policy.generate([[{"role": "user", "content": "Hi."}]], [3])
+    assert [request.lora_int_id for request in policy.llm.asked] == [1, 2]
+    assert policy.llm.model == "base" and policy.llm.engine["enable_lora"] and policy.llm.resets == 1
