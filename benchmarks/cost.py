@@ -36,9 +36,9 @@ from sweetrl_agent.rollouts import collection
 SIZES = (100, 1_000, 10_000)
 STAGES = ("collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate")
 NARROW = [
-    "--imitation_dialogues",
+    "--sft_dialogues",
     "400",
-    "--imitation_epochs",
+    "--sft_epochs",
     "1",
     "--tiny_layers",
     "1",
@@ -81,7 +81,7 @@ def tasks_of_their_own(size: int) -> Iterator[Row]:
 def measure(size: int, folder: Path) -> dict[str, Any]:
     """All stages at one size, in this process, on the tasks that lie in the folder."""
     _, config = parse([
-        "--model", str(folder.parent / "start" / "start"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
+        "--model", str(folder.parent / "initial" / "initial"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
         "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
     ])  # fmt: skip
     run = Run(config)
@@ -121,7 +121,7 @@ def main() -> None:
     found: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        start = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "imitate", "--output", str(folder / "start"), *NARROW]
+        start = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "sft", "--output", str(folder / "initial"), *NARROW]
         subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
         for size in given.sizes:
             own = folder / str(size)

@@ -38,12 +38,12 @@ Plan = list[tuple[Topic, ...]]
 JOINED = "two points, one sentence"
 
 
-def in_order(task: Task, rng: random.Random) -> Plan:
+def ordered_map(task: Task, rng: random.Random) -> Plan:
     return [(topic,) for topic in family_of(task)[0].topics]
 
 
 def at_random(task: Task, rng: random.Random) -> Plan:
-    return rng.sample(in_order(task, rng), len(task.hidden.facts))
+    return rng.sample(ordered_map(task, rng), len(task.hidden.facts))
 
 
 def in_pairs(task: Task, rng: random.Random) -> Plan:
@@ -62,7 +62,7 @@ def nothing(task: Task, rng: random.Random) -> Plan:
 
 POLICIES: dict[str, Callable[[Task, random.Random], Plan]] = {
     "never asks": nothing,
-    "in order": in_order,
+    "in order": ordered_map,
     "at random": at_random,
     "two points, two sentences": in_pairs,
     JOINED: in_pairs,

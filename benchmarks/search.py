@@ -123,7 +123,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
         folder.mkdir(parents=True)
         for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "candidates.jsonl", "seconds.json"):
             shutil.copy(output / "shared" / name, folder / name)
-        os.symlink("../shared/start", folder / "start")
+        os.symlink("../shared/start", folder / "initial")
     _, config = compare.parse(arguments(folder, seed, settings))
     run = Run(config)
     compare.run_steps(run, compare.algorithm_steps([algorithm]))

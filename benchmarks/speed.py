@@ -128,17 +128,17 @@ class Late(Simulator):
         return self.scripted.reply(task, dialogue, seed)
 
 
-def start_model() -> str:
+def initial_model() -> str:
     """A tiny model that has learnt to converse for half a minute."""
     folder = Path(tempfile.mkdtemp(prefix="speed-")) / "run"
-    command = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "imitate", "--imitation_dialogues", "1500"]
-    subprocess.run([*command, "--imitation_epochs", "1", "--output", str(folder)], check=True, stdout=subprocess.DEVNULL)
-    return str(folder / "start")
+    command = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "sft", "--sft_dialogues", "1500"]
+    subprocess.run([*command, "--sft_epochs", "1", "--output", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return str(folder / "initial")
 
 
 def collection(repeats: int) -> Figures:
     """Agent's turns a second with 64 dialogues and a human of 50 ms; the ideal is the same agent with a human of 0 ms."""
-    start = start_model()
+    start = initial_model()
     tasks = load_tasks("embedded:train[:64]")
     policy = load_policy(start, start, ModelArguments(generation_batch=DIALOGUES))
     arguments = ModelArguments()

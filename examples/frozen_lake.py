@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
     write_rows(file, demonstrations(400))
     defaults = {
         "env": "examples.frozen_lake:FrozenLakeInWords-v0", "demonstrations": file, "output": "runs/lake", "algorithm": "grpo",
-        "imitation_dialogues": 400, "imitation_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
+        "sft_dialogues": 400, "sft_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 1e-3, "eval_tasks": 50,
     }  # fmt: skip
     return train([*as_words(defaults), *arguments])

@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
     write_rows(file, demonstrations(1_500))
     defaults = {
         "env": "examples.own_environment:Guess-v0", "demonstrations": file, "output": "runs/guess", "algorithm": "grpo",
-        "imitation_dialogues": 1_500, "imitation_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12,
+        "sft_dialogues": 1_500, "sft_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4, "eval_episodes": 2,
     }  # fmt: skip
     return train([*as_words(defaults), *arguments])

@@ -284,7 +284,7 @@ def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Map
     path = run.path("own_settings.json")
     before = read_object(path)
     for name in algorithms:
-        has_begun = run.own(name, "scores.jsonl").exists() or any(run.is_done(stage) for stage in ALGORITHMS[name].stages)
+        has_begun = run.artifact(name, "scores.jsonl").exists() or any(run.is_done(stage) for stage in ALGORITHMS[name].stages)
         if has_begun and before.get(name, {}) != own.get(name, {}):
             raise ValueError(
                 f"{name!r} has begun in {run.folder} with `own_settings` {before.get(name, {})}, not {own.get(name, {})}; give the same, or "
@@ -375,7 +375,7 @@ def experiment_steps(given: CompareArguments) -> list[Step]:
         steps.append((f"best of n ({_said(asked)})", partial(best_of_n.best_of_n, **asked, own=own)))
     if given.simulators:
         asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
-        steps.append((f"simulators ({_said(asked)})", partial(simulators.talk_with_others, **asked)))
+        steps.append((f"simulators ({_said(asked)})", partial(simulators.evaluate_with_simulators, **asked)))
     if "sweet" in given.algorithms:
         steps.append((f"advantages ({', '.join(given.algorithms)})", _with_settings(score_dialogues, own.get("sweet"))))
     return steps

@@ -10,7 +10,7 @@ or more blocks of this form, each of which replaces the first occurrence of its 
     >>>>>>> REPLACE
 
 An utterance is read once from its beginning to its end. Of its edits the first `MAX_EDITS` count. A page that edits have made longer than a
-browser opens (`sandboxes.pages.page.MAX_CHARS`) is edited no further: it is too large until the agent shows a whole new one.
+browser make_worker (`sandboxes.pages.page.MAX_CHARS`) is edited no further: it is too large until the agent shows a whole new one.
 """
 
 from __future__ import annotations

@@ -87,32 +87,32 @@ class CriticKind:
         title: Its name for people, as it stands in a table of ablations.
         open: Loads the critic, by its name, from its folder.
         train: Writes that folder from the collected trajectories; None where nothing is trained.
-        is_told: True where it is told the hidden information (unless `critic_hidden` is off).
+        uses_hidden: True where it is told the hidden information (unless `critic_hidden` is off).
         needs: Capabilities of the environment that it needs beyond what it is told, of `registry.CAPABILITIES`.
     """
 
     title: str
     open: Callable[[Run, str], Opened]
     train: Callable[[Run, str], None] | None = None
-    is_told: bool = True
+    uses_hidden: bool = True
     needs: frozenset[str] = frozenset()
 
-    def told(self, run: Run, reference: str) -> str:
-        """What it is told before a dialogue: the task's reference solution, or "" for nothing."""
-        return reference if self.is_told and run.config.algorithms.critic_hidden else ""
+    def hidden_for(self, run: Run, hidden: str) -> str:
+        """The hidden information that it sees before a dialogue; "" where it sees none."""
+        return hidden if self.uses_hidden and run.config.algorithms.critic_hidden else ""
 
 
-def train_advantage(run: Run, name: str, form: str = "", is_told: bool = True) -> None:
+def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = True) -> None:
     """outcome_pairs.jsonl -> a critic of equations 2 and 3; `form` is the configured one unless given."""
     config = run.config.algorithms
     set_seed(run.seed)
-    is_told = is_told and config.critic_hidden
+    uses_hidden = uses_hidden and config.critic_hidden
     pairs = (
-        {"hidden": row["hidden"] if is_told else "", "chosen": row["chosen"], "rejected": row["rejected"]}
+        {"hidden": row["hidden"] if uses_hidden else "", "chosen": row["chosen"], "rejected": row["rejected"]}
         for row in iter_rows(run.path("outcome_pairs.jsonl"))
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, pairs, critic_folder(run, name), critic_arguments(run, name), form=form or config.form,
+        run.initial_model, run.config.model, pairs, critic_folder(run, name), critic_arguments(run, name), form=form or config.form,
         beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
     )  # fmt: skip
     _train(run, name, trainer, trainer.processing_class)
@@ -122,7 +122,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     """The same evidence -> a critic with a head: outcome pairs for "regression", all trajectories for "value"."""
     config, model = run.config.algorithms, run.config.model
     set_seed(run.seed)
-    tokenizer, instructions = load_tokenizer(run.start_model, model), system_prompt(model)
+    tokenizer, instructions = load_tokenizer(run.initial_model, model), system_prompt(model)
     if loss == "regression":
         groups = pair_rows(iter_rows(run.path("outcome_pairs.jsonl")))
     else:
@@ -140,7 +140,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
     trainer = HeadTrainer(
         loss=loss,
         beta=config.critic_beta,
-        model=TurnHead(adapted(load_model(run.start_model, run.start_model, model), model)),
+        model=TurnHead(adapted(load_model(run.initial_model, run.initial_model, model), model)),
         args=TrainingArguments(**critic_arguments(run, name), remove_unused_columns=False),
         train_dataset=dataset,
     )
@@ -151,7 +151,9 @@ def train_vision(run: Run, name: str) -> None:
     """outcome_pairs.jsonl -> a head on a vision-language model that sees the pages."""
     config, base = run.config.algorithms, run.config.algorithms.vision_model
     set_seed(run.seed)
-    rows = [{**row, "hidden": CRITICS[name].told(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))]
+    rows = [
+        {**row, "hidden": CRITICS[name].hidden_for(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))
+    ]
     with make_browser(run.config.task.sandbox) as browser:
         views = _views(run, browser)
         model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
@@ -184,7 +186,7 @@ def open_advantage(
     run: Run, name: str, reference_hidden: bool | None = None, is_normalised: bool = True, is_trained: bool = True
 ) -> Iterator[Critic]:
     """A critic of log-ratios; an untrained one is the initial policy itself. `reference_hidden` is the configured one unless given."""
-    model, start = run.config.model, run.start_model
+    model, start = run.config.model, run.initial_model
     own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
     sees = run.config.algorithms.reference_hidden if reference_hidden is None else reference_hidden
@@ -194,7 +196,7 @@ def open_advantage(
 @contextmanager
 def open_head(run: Run, name: str) -> Iterator[Critic]:
     """A trained head on its body."""
-    model, start, folder = run.config.model, run.start_model, critic_folder(run, name)
+    model, start, folder = run.config.model, run.initial_model, critic_folder(run, name)
     scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
     yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model))
 
@@ -216,7 +218,7 @@ def _views(run: Run, browser: Browser) -> Views:
 @contextmanager
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """The judge's model, which is the start unless `judge_model` names another."""
-    judge = run.config.algorithms.judge_model or run.start_model
+    judge = run.config.algorithms.judge_model or run.initial_model
     yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
 
 
@@ -229,7 +231,7 @@ CRITICS: dict[str, CriticKind] = {
     SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage),
     "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression")),
     "no_hidden": CriticKind(
-        "w/o train-time information", open_advantage, partial(train_advantage, is_told=False), is_told=False
+        "w/o train-time information", open_advantage, partial(train_advantage, uses_hidden=False), uses_hidden=False
     ),
     "no_normalisation": CriticKind(
         "w/o normalisation", partial(open_advantage, is_normalised=False), partial(train_advantage, form=SUM)
@@ -262,7 +264,7 @@ CRITICS: dict[str, CriticKind] = {
 
 def critic_folder(run: Run, name: str) -> Path:
     """Where a critic's model is."""
-    return run.own(name, "critic")
+    return run.artifact(name, "critic")
 
 
 def stage_name(stage: str, name: str) -> str:

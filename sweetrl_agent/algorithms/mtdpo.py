@@ -61,7 +61,7 @@ def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
         config.epochs,
     )
     trainer = pair_trainer(
-        run.start_model, run.config.model, pairs, folder, arguments,
+        run.initial_model, run.config.model, pairs, folder, arguments,
         form=SUM, beta=config.beta, nll_coef=config.nll, max_length=config.max_length,
     )  # fmt: skip
     run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))

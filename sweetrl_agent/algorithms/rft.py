@@ -24,7 +24,7 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trainers.sft import imitation_dataset
+from sweetrl_agent.trainers.sft import sft_dataset
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class RFTConfig:
     epochs: float = setting(6.0, "4 in the paper.")
 
 
-def best_of_each_task(trajectories: Iterable[Episode], grade: str, least: float) -> list[Episode]:
+def best_of_each_task(trajectories: Iterable[Episode], metric: str, least: float) -> list[Episode]:
     """Trajectories that are graded at least `least`, and none worse than another of their task."""
     valid = [t for t in trajectories if not t.is_void]
     best: dict[str, float] = {}
     for episode in valid:
-        best[episode.task_id] = max(best.get(episode.task_id, -math.inf), float(episode.metrics[grade]))
-    return [t for t in valid if float(t.metrics[grade]) >= max(least, best[t.task_id])]
+        best[episode.task_id] = max(best.get(episode.task_id, -math.inf), float(episode.metrics[metric]))
+    return [t for t in valid if float(t.metrics[metric]) >= max(least, best[t.task_id])]
 
 
 class RejectionFineTuning(Algorithm):
@@ -61,7 +61,7 @@ class RejectionFineTuning(Algorithm):
 
 def _train(run: Run, config: RFTConfig, folder: Path) -> None:
     set_seed(run.seed)
-    tokenizer = load_tokenizer(run.start_model, run.config.model)
+    tokenizer = load_tokenizer(run.initial_model, run.config.model)
     instructions = system_message(system_prompt(run.config.model))
     kept = best_of_each_task(iter_trajectories(run), run.record.metric, run.config.collect.min_best)
     if not kept:
@@ -73,9 +73,9 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
         folder, run.seed, run.config.model, config.batch, config.batch, config.learning_rate, config.epochs
     )
     trainer = SFTTrainer(
-        model=load_model(run.start_model, run.start_model, run.config.model),
+        model=load_model(run.initial_model, run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
-        train_dataset=imitation_dataset([[*instructions, *t.messages] for t in kept], tokenizer),
+        train_dataset=sft_dataset([[*instructions, *t.messages] for t in kept], tokenizer),
         processing_class=tokenizer,
         peft_config=lora_config(run.config.model),
     )

@@ -45,9 +45,9 @@ from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
 from sweetrl_agent.data.run import Run
-from sweetrl_agent.models.loading import load_policy, load_tokenizer, start_model, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_policy, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
-from sweetrl_agent.rollouts.workers import Opens, in_order
+from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 from sweetrl_agent.trainers.critic import SweetCriticConfig
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.trl.on_disk import on_disk
@@ -106,7 +106,7 @@ class Sweet(Algorithm):
         kind = CRITICS[critic]
         self.name = self.critic = critic
         self.title = kind.title if critic == SWEET else f"SWEET-RL, {kind.title}"
-        self.requires = frozenset({*kind.needs, *({"hidden"} if kind.is_told else ())})
+        self.requires = frozenset({*kind.needs, *({"hidden"} if kind.uses_hidden else ())})
 
     @property
     def policy(self) -> str:
@@ -130,7 +130,7 @@ class Sweet(Algorithm):
         """See `Algorithm`; TRL checks the values of both its configurations."""
         config = self.settings(run)
         SweetCriticConfig(**critic_arguments(run, self.critic), form=config.form, nll_coef=config.critic_nll)
-        _dpo(run, run.own(self.critic, "policy"))
+        _dpo(run, run.artifact(self.critic, "policy"))
         return [
             f"critic     {config.form} form, {config.critic_epochs} epochs at {config.critic_learning_rate}",
             f"actor      {config.num_states or 'all'} turns x {config.num_candidates} candidates, {config.actor_loss}",
@@ -154,7 +154,7 @@ def sample_candidates(run: Run) -> None:
 @contextmanager
 def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
     """What samples candidates for some turns."""
-    policy = load_policy(run.start_model, run.start_model, run.config.model)
+    policy = load_policy(run.initial_model, run.initial_model, run.config.model)
 
     def sample(states: list[State]) -> list[Row]:
         count = run.config.algorithms.num_candidates
@@ -175,20 +175,20 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 def rank(run: Run, critic: str = SWEET) -> None:
     """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
     total = count_rows(run.path("candidates.jsonl"))
-    _work_through(run, candidates_of(run), total, partial(_ranker, run, critic), run.own(critic, "scores.jsonl"), "rank")
-    write_rows(run.own(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
+    _work_through(run, candidates_of(run), total, partial(_ranker, run, critic), run.artifact(critic, "scores.jsonl"), "rank")
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
 
 
 @contextmanager
 def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
     """What credits the candidates of some turns."""
-    with open_critic(run, critic) as judged_by:
+    with open_critic(run, critic) as critic_:
 
         def credit(batch: list[Candidates]) -> list[Row]:
             return [
                 {
                     **_address(t, turn),
-                    "advantages": judged_by.rank(t.prefix(turn), CRITICS[critic].told(run, t.hidden), texts),
+                    "advantages": critic_.rank(t.prefix(turn), CRITICS[critic].hidden_for(run, t.hidden), texts),
                 }
                 for t, turn, texts in batch
             ]
@@ -199,7 +199,7 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
 def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = run.config.algorithms
-    scores = iter_rows(run.own(critic, "scores.jsonl"))
+    scores = iter_rows(run.artifact(critic, "scores.jsonl"))
     for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
         address = _address(episode, turn)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
@@ -215,19 +215,19 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
     Raises:
         NothingToLearnError: If there is no pair, for the critic gives different candidates of a turn the same credit.
     """
-    folder = run.own(critic, "policy")
-    if not count_rows(run.own(critic, "turn_pairs.jsonl")):
+    folder = run.artifact(critic, "policy")
+    if not count_rows(run.artifact(critic, "turn_pairs.jsonl")):
         raise NothingToLearnError(
             f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
             "Sample more turns by `--num_states`."
         )
     stage = stage_name("actor", critic)
     set_seed(run.seed)
-    tokenizer = load_tokenizer(run.start_model, run.config.model)
+    tokenizer = load_tokenizer(run.initial_model, run.config.model)
     trainer = PrecomputingDPOTrainer(
-        **start_model(run.start_model, run.config.model),
+        **initial_model(run.initial_model, run.config.model),
         args=_dpo(run, folder),
-        train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.own(critic, "turn_pairs.jsonl"))), folder),
+        train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,
     )
     run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage))
@@ -286,14 +286,14 @@ def _address(episode: Episode, turn: int) -> Row:
 
 
 def _work_through(
-    run: Run, turns: Iterator[Item], total: int, opens: Opens[list[Item], list[Row]], path: Path, stage: str
+    run: Run, turns: Iterator[Item], total: int, make_worker: WorkerFactory[list[Item], list[Row]], path: Path, stage: str
 ) -> None:
     """Append a row for each of the turns, those of a batch together; batches that stand in the file already are not done again."""
     done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
     left = islice(turns, done, None)
     batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])
     with tqdm(total=total, initial=done, desc=stage, unit="turn") as bar:
-        for rows in in_order(opens, batches, run.config.run):
+        for rows in ordered_map(make_worker, batches, run.config.run):
             append_rows(path, rows)
             bar.update(len(rows))
 

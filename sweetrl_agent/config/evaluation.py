@@ -28,7 +28,7 @@ class EvaluationArguments:
 
     eval_tasks: int = setting(300, "Tasks of each split at most; 0 for all. 1,000 in the paper.")
     eval_episodes: int = setting(1, "Episodes of each task.", least=1)
-    eval_start: bool = setting(True, "Measure the start too.")
+    eval_initial: bool = setting(True, "Measure the start too.")
     shown_dialogues: int = setting(24, "Tasks of the test split whose dialogues get advantages, for the report.")
 
 

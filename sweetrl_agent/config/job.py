@@ -14,7 +14,7 @@ from typing import Any
 import sandboxes
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
-from sweetrl_agent.config.model import ImitationArguments, ModelArguments
+from sweetrl_agent.config.model import ModelArguments, SFTArguments
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.config.task import TaskArguments
@@ -40,7 +40,7 @@ class Config:
     run: RunArguments = field(default_factory=RunArguments)
     task: TaskArguments = field(default_factory=TaskArguments)
     model: ModelArguments = field(default_factory=ModelArguments)
-    imitation: ImitationArguments = field(default_factory=ImitationArguments)
+    sft: SFTArguments = field(default_factory=SFTArguments)
     collect: CollectArguments = field(default_factory=CollectArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
     algorithms: Any = field(default_factory=lambda: _registry().settings_class()())
@@ -49,7 +49,7 @@ class Config:
     def parts() -> tuple[type, ...]:
         """The dataclasses that settings stand in, in the order of the fields; the last has those of all registered algorithms."""
         return (
-            RunArguments, TaskArguments, ModelArguments, ImitationArguments, CollectArguments, EvaluationArguments,
+            RunArguments, TaskArguments, ModelArguments, SFTArguments, CollectArguments, EvaluationArguments,
             _registry().settings_class(),
         )  # fmt: skip
 

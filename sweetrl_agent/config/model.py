@@ -31,14 +31,14 @@ class ModelArguments:
 
 
 @dataclass
-class ImitationArguments:
+class SFTArguments:
     """The start of the tiny model. Used only with `model: tiny`."""
 
-    imitation_dialogues: int = setting(6000, "Demonstrated dialogues.", least=1)
-    imitation_epochs: int = setting(2, "Passes over them.", least=1)
-    imitation_batch: int = setting(16, "Dialogues in an optimizer step.", least=1)
-    imitation_learning_rate: float = setting(5e-3, "AdamW's, of embeddings and norms.")
-    imitation_muon_learning_rate: float = setting(1.5e-2, "Muon's, of the matrices inside the layers.")
+    sft_dialogues: int = setting(6000, "Demonstrated dialogues.", least=1)
+    sft_epochs: int = setting(2, "Passes over them.", least=1)
+    sft_batch: int = setting(16, "Dialogues in an optimizer step.", least=1)
+    sft_learning_rate: float = setting(5e-3, "AdamW's, of embeddings and norms.")
+    sft_muon_learning_rate: float = setting(1.5e-2, "Muon's, of the matrices inside the layers.")
     tiny_vocab_size: int = setting(8192, "Tokens of the tiny model's vocabulary.", least=300)
     tiny_hidden_size: int = setting(192, "Width of the tiny Llama.", least=32)
     tiny_layers: int = setting(3, "Its layers.", least=1)

@@ -13,11 +13,11 @@ _TRAINS: frozenset[Need] = frozenset({"training"})
 
 MAIN_JOB = (
     Stage(
-        "imitate", "behaviour cloning of a tiny Llama; left out with a pretrained `--model`", (), ("start/",),
-        "sweetrl_agent.trainers.sft_stage:imitate",
+        "sft", "behaviour cloning of a tiny Llama; left out with a pretrained `--model`", (), ("initial/",),
+        "sweetrl_agent.trainers.sft_stage:train_initial",
     ),
     Stage(
-        "collect", "episodes of the initial policy, in ColBench's row format plus tokens", ("start/",), ("trajectories.jsonl",),
+        "collect", "episodes of the initial policy, in ColBench's row format plus tokens", ("initial/",), ("trajectories.jsonl",),
         "sweetrl_agent.rollouts.collection:collect", settings=("num_tasks", "trajectories_per_task"), needs=_PLAYS,
     ),
     Stage(
@@ -41,7 +41,7 @@ MAIN_JOB = (
         "sweetrl_agent.algorithms.sweet:train_actor", settings=("actor_*",), needs=_TRAINS, is_distributed=True,
     ),
     Stage(
-        "evaluate", "initial and trained policy on held-out tasks", ("start/", "policy/", "critic/"),
+        "evaluate", "initial and trained policy on held-out tasks", ("initial/", "policy/", "critic/"),
         ("evaluation.jsonl", "turn_advantages.jsonl", "hint_reading.json"),
         "sweetrl_agent.evaluation.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm"), needs=_PLAYS,
     ),
@@ -64,7 +64,7 @@ def stages_of(algorithm: Any) -> dict[str, Stage]:
         or Stage(
             name,
             algorithm.title,
-            ("start/",),
+            ("initial/",),
             (f"{algorithm.policy}/",),
             work,
             settings=(f"{algorithm.name}_*",),

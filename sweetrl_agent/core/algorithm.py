@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
 
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
-START, COLLECTED = ("imitate",), ("imitate", "collect", "pairs")
+START, COLLECTED = ("sft",), ("sft", "collect", "pairs")
 
 
 @dataclass(frozen=True)

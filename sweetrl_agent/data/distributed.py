@@ -53,7 +53,7 @@ def wait_until(is_there: Callable[[], bool]) -> None:
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def own_share(batch: int, micro_batch: int) -> int:
+def gradient_accumulation_steps(batch: int, micro_batch: int) -> int:
     """Forward passes of each process in an optimizer step.
 
     Raises:

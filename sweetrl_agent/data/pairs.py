@@ -12,7 +12,7 @@ from sweetrl_agent.core.episode import Episode
 
 
 def outcome_pairs(
-    trajectories: Sequence[Episode], min_best: float = 1.0, min_difference: float = 0.0, grade: str = "tests_passed"
+    trajectories: Sequence[Episode], min_best: float = 1.0, min_difference: float = 0.0, metric: str = "tests_passed"
 ) -> list[dict[str, Any]]:
     """Pair the best trajectory of each task with every strictly worse one.
 
@@ -20,7 +20,7 @@ def outcome_pairs(
         trajectories: Several of each task; void episodes are no evidence.
         min_best: Tasks whose best falls short of this are left out, as in the released code for functions.
         min_difference: Pairs that differ by less are left out, as in the released code for pages (0.1).
-        grade: The metric that tells better from worse.
+        metric: The metric that tells better from worse.
 
     Returns:
         Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and both scores.
@@ -33,12 +33,12 @@ def outcome_pairs(
             by_task[episode.task_id].append(episode)
     rows = []
     for task_id, group in by_task.items():
-        best = max(group, key=lambda t: float(t.metrics[grade]))
-        best_score = float(best.metrics[grade])
+        best = max(group, key=lambda t: float(t.metrics[metric]))
+        best_score = float(best.metrics[metric])
         if best_score < min_best:
             continue
         for worse in group:
-            score = float(worse.metrics[grade])
+            score = float(worse.metrics[metric])
             if score < best_score and best_score - score >= min_difference:
                 rows.append(
                     {

@@ -153,7 +153,7 @@ class Run:
         """A file or folder of the run."""
         return self.folder / name
 
-    def own(self, name: str, file: str) -> Path:
+    def artifact(self, name: str, file: str) -> Path:
         """A file or folder that each of several critics or algorithms has: SWEET-RL's own lies in the run folder itself."""
         return self.path(file) if name == "sweet" else self.path(name) / file
 
@@ -178,9 +178,9 @@ class Run:
         return self.train[: self.config.collect.num_tasks or None]
 
     @property
-    def start_model(self) -> str:
+    def initial_model(self) -> str:
         """Folder or hub name of the model that reinforcement learning starts from."""
-        return str(self.path("start")) if self.config.is_tiny else self.config.model.model
+        return str(self.path("initial")) if self.config.is_tiny else self.config.model.model
 
     def load_policy(self, folder: str = "", response_prefix: str = "") -> Policy:
         """An agent, with the engine of the settings.
@@ -191,7 +191,7 @@ class Run:
         """
         load: Any = import_module("sweetrl_agent.models.loading").load_policy
         policy: Policy = load(
-            str(self.path(folder)) if folder else self.start_model, self.start_model, self.config.model, response_prefix
+            str(self.path(folder)) if folder else self.initial_model, self.initial_model, self.config.model, response_prefix
         )
         return policy
 

@@ -56,15 +56,15 @@ def best_of_n(
     start = cache(lambda: RememberingPolicy(ALGORITHMS["zero_shot"].load(run)))
     for critic in critics:
         as_set = run.with_settings(own.get(critic, {}))
-        with open_critic(as_set, critic) as judged_by:
-            credit = partial(_credit, as_set, judged_by, CRITICS[critic])
+        with open_critic(as_set, critic) as critic_:
+            credit = partial(_credit, as_set, critic_, CRITICS[critic])
             for size in sizes:
                 label = {"agent": critic, "candidates": size}
                 record(run, run.path(ROWS), label, run.test[:num_tasks], start, "best of", best_of=BestOf(size, credit))
 
 
 def _credit(run: Run, critic: Critic, kind: CriticKind, dialogue: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
-    return critic.rank(dialogue, kind.told(run, hidden), texts)
+    return critic.rank(dialogue, kind.hidden_for(run, hidden), texts)
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int]) -> list[Row]:

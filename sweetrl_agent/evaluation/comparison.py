@@ -54,15 +54,15 @@ def tables(
     return {metric: {name: task_table(own, metric) for name, own in by_name.items() if kept} for metric in metrics}
 
 
-def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dict[str, Any]:
+def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> dict[str, Any]:
     """All numbers of a comparison but the ledger.
 
     Args:
         evaluations: Rows of episodes by seed.
-        grade: The metric beside success: "tests_passed", or "similarity" of pages.
+        metric: The metric beside success: "tests_passed", or "similarity" of pages.
 
     Returns:
-        "grade": its name. "algorithms": name -> split -> "success", the grade (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
+        "metric": its name. "algorithms": name -> split -> "success", the metric (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
         the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks); "links" says where dialogues fail.
         "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
@@ -72,27 +72,27 @@ def compare_scores(evaluations: Evaluations, grade: str = "tests_passed") -> dic
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
     paired: list[dict[str, Any]] = []
     for split in splits:
-        by_metric = tables(evaluations, split, ("success", grade))
+        by_metric = tables(evaluations, split, ("success", metric))
         for name, success in by_metric["success"].items():
-            graded = by_metric[grade][name]
+            graded = by_metric[metric][name]
             algorithms[name][split] = {
                 "success": _round(success.mean()),
-                grade: _round(graded.mean()),
+                metric: _round(graded.mean()),
                 "n": success.shape[1],
                 "seeds": success.shape[0],
                 "by_seed": [_round(x) for x in success.mean(axis=1)],
                 "ci95": {
                     "success": _interval(score_interval(success)),
-                    grade: _metric_interval(grade, score_interval(graded)),
+                    metric: _metric_interval(metric, score_interval(graded)),
                 },
                 "ci95_agents": {
                     "success": _interval(score_interval(success, agents_interval)),
-                    grade: _metric_interval(grade, score_interval(graded, agents_interval)),
+                    metric: _metric_interval(metric, score_interval(graded, agents_interval)),
                 },
                 "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
             }
         paired += _paired(by_metric["success"], split)
-    return {"grade": grade, "algorithms": dict(algorithms), "paired": paired}
+    return {"metric": metric, "algorithms": dict(algorithms), "paired": paired}
 
 
 def _is_of(row: Row, agent: str, split: str) -> bool:
@@ -125,15 +125,15 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
 
 def table(results: dict[str, Any], titles: dict[str, str]) -> str:
     """The numbers as lines for a terminal."""
-    grade = results["grade"]
-    head = f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {grade.replace('_', ' '):>13}"
+    metric = results["metric"]
+    head = f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {metric.replace('_', ' '):>13}"
     lines = [head]
     for name, splits in results["algorithms"].items():
         for split, score in splits.items():
             low, high = score["ci95"]["success"]
             lines.append(
                 f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
-                f"{f'{low:.1%} to {high:.1%}':>17} {measure(grade, score[grade]):>13}"
+                f"{f'{low:.1%} to {high:.1%}':>17} {measure(metric, score[metric]):>13}"
             )
     lines.append(
         f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"

@@ -40,7 +40,7 @@ def _costs(
 ) -> dict[str, float]:
     """`last` holds the last metrics of every stage; an algorithm that plays episodes of its own counts them there."""
     own = list(algorithm.stages)
-    shared = [stage for stage in algorithm.shared if stage != "imitate"]
+    shared = [stage for stage in algorithm.shared if stage != "sft"]
     stages = [*shared, *own]
     metrics = [last.get(stage, {}) for stage in stages]
     turns = [turn for row in collected for turn in row["turns"]] if "collect" in shared else []

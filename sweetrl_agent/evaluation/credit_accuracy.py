@@ -36,7 +36,7 @@ _SAME = 1e-9
 
 def sample_states(run: Run, num_tasks: int) -> None:
     """Turns of the start on the first held-out tasks of each split, with candidates and their exact advantages -> credit_states_N.jsonl."""
-    policy = load_policy(run.start_model, run.start_model, run.config.model)
+    policy = load_policy(run.initial_model, run.initial_model, run.config.model)
     rows: list[Row] = []
     for split, tasks in run.held_out.items():
         tasks = tasks[:num_tasks]
@@ -66,11 +66,11 @@ def sample_states(run: Run, num_tasks: int) -> None:
 
 def score(run: Run, critic: str, num_tasks: int) -> None:
     """A critic's credit of the same candidates -> the critic's credit_scores_N.jsonl."""
-    with open_critic(run, critic) as judged_by:
+    with open_critic(run, critic) as critic_:
         write_rows(
-            run.own(critic, SCORES.format(num_tasks)),
+            run.artifact(critic, SCORES.format(num_tasks)),
             [
-                {"credit": judged_by.rank(row["messages"], CRITICS[critic].told(run, row["reference"]), row["texts"])}
+                {"credit": critic_.rank(row["messages"], CRITICS[critic].hidden_for(run, row["reference"]), row["texts"])}
                 for row in tqdm(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
@@ -105,7 +105,7 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
 def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
     """Numbers of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None where there is nothing to be right about."""
     by_task: dict[tuple[str, str], list[Turn]] = {}
-    scores = read_rows(run.own(critic, SCORES.format(num_tasks)))
+    scores = read_rows(run.artifact(critic, SCORES.format(num_tasks)))
     for state, scored in zip(read_rows(run.path(STATES.format(num_tasks))), scores, strict=True):
         is_answer = [run.record.answer(text) is not None for text in state["texts"]]
         turn = Turn(np.array(state["exact"]), np.array(scored["credit"]), np.array(is_answer))

@@ -21,7 +21,7 @@ from sweetrl_agent.rollouts.episode_files import EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.scheduler import BestOf
 
-#: What a row has beside the grade that is summed up.
+#: What a row has beside the metric that is summed up.
 NUMBERS = ("success", "turns", "answered")
 
 
@@ -66,7 +66,7 @@ def record(
         file.play(episodes, size, player, settings, f"{stage}: {said}")
 
 
-def read_evaluation(path: Path, grade: str) -> list[Row]:
+def read_evaluation(path: Path, metric: str) -> list[Row]:
     """Rows of an `evaluation.jsonl`, of which every one that is not void has the numbers that are summed up.
 
     Raises:
@@ -74,7 +74,7 @@ def read_evaluation(path: Path, grade: str) -> list[Row]:
     """
     rows = read_rows(path, EVALUATION)
     for row in rows:
-        numbers = (*NUMBERS, grade, *(["leak"] if "leak" in row else ()))
+        numbers = (*NUMBERS, metric, *(["leak"] if "leak" in row else ()))
         strange = [name for name in numbers if not isinstance(row.get(name), int | float)]
         if strange and row["outcome"] != VOID:
             raise ColBenchError(
@@ -84,29 +84,29 @@ def read_evaluation(path: Path, grade: str) -> list[Row]:
     return rows
 
 
-def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any]:
+def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, Any]:
     """Means over the episodes that are not void.
 
     Args:
         rows: Of `evaluation.jsonl`.
-        grade: The metric that tells better answers from worse: "tests_passed", or "similarity" of pages.
+        metric: The metric that tells better answers from worse: "tests_passed", or "similarity" of pages.
 
     Returns:
-        "success" and the grade in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
+        "success" and the metric in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
         episodes, "turns" per dialogue, the share "answered" before the turn limit, "leak": how much of the reference's code the
         human gave away in a dialogue, and where tasks have wishes "links" (`links`).
     """
     valid = [row for row in rows if row["outcome"] != "void"]
     if not valid:
-        return {"success": None, grade: None, "n": 0, "void": len(rows), "ci95": {}}
+        return {"success": None, metric: None, "n": 0, "void": len(rows), "ci95": {}}
     success = _mean([row["success"] for row in valid])
-    grades = [float(row[grade]) for row in valid]
+    values = [float(row[metric]) for row in valid]
     tasks = [row["task_id"] for row in valid]
     repeats = len(set(tasks)) < len(tasks)
     interval = mean_interval([float(row["success"]) for row in valid], tasks) if repeats else wilson(success, len(valid))
     return {
         "success": round(success, 4),
-        grade: round(_mean(grades), 4),
+        metric: round(_mean(values), 4),
         "n": len(valid),
         "void": len(rows) - len(valid),
         "turns": round(_mean([row["turns"] for row in valid]), 2),
@@ -114,7 +114,7 @@ def summarize(rows: Sequence[Row], grade: str = "tests_passed") -> dict[str, Any
         **({"leak": round(_mean([row["leak"] for row in valid]), 4)} if all("leak" in row for row in valid) else {}),
         "ci95": {
             "success": [round(x, 4) for x in interval],
-            grade: [round(x, 4) for x in mean_interval(grades, tasks)],
+            metric: [round(x, 4) for x in mean_interval(values, tasks)],
         },
         **({"links": found} if (found := links(valid)) else {}),
     }

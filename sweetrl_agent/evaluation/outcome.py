@@ -14,14 +14,14 @@ from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_report import write_report
 
-AGENTS = ("start", "result")
+AGENTS = ("initial", "trained")
 
 
 def evaluate(run: Run) -> None:
     """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
-    if run.config.evaluation.eval_start:
-        evaluate_agent(run, "start", ALGORITHMS["zero_shot"].loader(run))
-    evaluate_agent(run, "result", run.algorithm.loader(run))
+    if run.config.evaluation.eval_initial:
+        evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run))
+    evaluate_agent(run, "trained", run.algorithm.loader(run))
     if run.algorithm.critic == SWEET:
         score_dialogues(run)
     if run.algorithm.critic == SWEET and run.record.has_exact_advantage(run.config):
@@ -37,7 +37,7 @@ def report(run: Run) -> None:
         if any(own.values()):
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
     results |= {
-        "grade": run.record.metric,
+        "metric": run.record.metric,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
         "algorithm": run.algorithm.name,
@@ -55,9 +55,9 @@ def report(run: Run) -> None:
 
 def table(results: dict[str, Any]) -> str:
     """Start and result, per split, with intervals; then the wall time of the stages."""
-    grade = results["grade"]
+    metric = results["metric"]
     lines = [
-        f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {grade.replace('_', ' '):>13} {'95% interval':>17} "
+        f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {metric.replace('_', ' '):>13} {'95% interval':>17} "
         f"{'turns':>6}"
     ]
     for agent in AGENTS:
@@ -66,11 +66,11 @@ def table(results: dict[str, Any]) -> str:
                 lines.append(f"{agent:8} {split:8} {0:5} {score['void']:5}   every episode was void")
                 continue
             success, graded = (
-                " to ".join(measure(name, bound) for bound in score["ci95"][name]) for name in ("success", grade)
+                " to ".join(measure(name, bound) for bound in score["ci95"][name]) for name in ("success", metric)
             )
             lines.append(
                 f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
-                f"{measure(grade, score[grade]):>13} {graded:>17} {score['turns']:6.1f}"
+                f"{measure(metric, score[metric]):>13} {graded:>17} {score['turns']:6.1f}"
             )
     if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
         low, high = reading["ci95"]
@@ -94,6 +94,6 @@ def score_dialogues(run: Run) -> None:
     with open_critic(run) as critic:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-                told = CRITICS["sweet"].told(run, row["hidden_information"])
+                told = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
                 append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])

@@ -29,9 +29,9 @@ def scaled_run(run: Run, trajectories: int) -> Run:
         replace(config, run=replace(config.run, output=str(folder)), collect=replace(config.collect, num_tasks=num_tasks))
     )
     if not small.is_done("collect"):
-        if config.is_tiny and not small.path("start").exists():
-            os.symlink(os.path.relpath(run.path("start"), folder), small.path("start"))
-        with small.stage("imitate"), small.stage("collect"):
+        if config.is_tiny and not small.path("initial").exists():
+            os.symlink(os.path.relpath(run.path("initial"), folder), small.path("initial"))
+        with small.stage("sft"), small.stage("collect"):
             write_rows(small.path("trajectories.jsonl"), rows[: num_tasks * per_task])
     return small
 

@@ -46,7 +46,7 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
     return spec
 
 
-def talk_with_others(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:
+def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:
     """Episodes of every agent on the first test tasks with every human -> simulators.jsonl. Seeds are those of the evaluation."""
     for simulator in simulators:
         for name in algorithms:

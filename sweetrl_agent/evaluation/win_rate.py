@@ -10,15 +10,15 @@ from sweetrl_agent.data.files import Row, read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.statistics import score_interval, task_table
 
-Grades = dict[tuple[str, str], float]
+Values = dict[tuple[str, str], float]
 
 
-def recorded(source: str, grade: str) -> Grades:
-    """Mean grade of every task that an agent of a recorded run has played, by split and task.
+def recorded(source: str, metric: str) -> Values:
+    """Mean metric of every task that an agent of a recorded run has played, by split and task.
 
     Args:
         source: An `evaluation.jsonl`, or FILE:AGENT where it holds several agents.
-        grade: Name of the metric.
+        metric: Name of the metric.
 
     Raises:
         ColBenchError: If a line is no JSON object.
@@ -28,34 +28,34 @@ def recorded(source: str, grade: str) -> Grades:
     if not Path(file).is_file():
         raise ValueError(f"`baseline` names no file: {source!r}; it is the evaluation.jsonl of a run, or FILE:AGENT.")
     every = read_rows(Path(file))
-    if not all({"agent", "split", "task_id", "outcome"} <= row.keys() and _is_grade(row.get(grade)) for row in every):
+    if not all({"agent", "split", "task_id", "outcome"} <= row.keys() and _is_number(row.get(metric)) for row in every):
         raise ValueError(f"`baseline` must be the evaluation.jsonl of a run; {file!r} holds other rows.")
-    rows = [row for row in every if row["outcome"] != "void" and row.get(grade) is not None]
+    rows = [row for row in every if row["outcome"] != "void" and row.get(metric) is not None]
     agents = dict.fromkeys(row["agent"] for row in rows)
     if (agent not in agents) if agent else (len(agents) != 1):
         raise ValueError(f"`baseline` must name one agent of {file} as FILE:AGENT, of {tuple(agents)}; got {source!r}.")
-    grades: dict[tuple[str, str], list[float]] = {}
+    values: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if not agent or row["agent"] == agent:
-            grades.setdefault((row["split"], row["task_id"]), []).append(float(row[grade]))
-    return {key: sum(values) / len(values) for key, values in grades.items()}
+            values.setdefault((row["split"], row["task_id"]), []).append(float(row[metric]))
+    return {key: sum(values) / len(values) for key, values in values.items()}
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
     """For every algorithm and split: "algorithm", "split", "win_rate" (a tie is half a win) with "ci95", "n" tasks, "seeds"."""
-    grade = runs[0].record.metric
-    grades = recorded(source, grade)
+    metric = runs[0].record.metric
+    values = recorded(source, metric)
     by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}
     found: list[Row] = []
     for name in algorithms:
-        for split in dict.fromkeys(split for split, _ in grades):
+        for split in dict.fromkeys(split for split, _ in values):
             own = {
                 seed: [
-                    {**row, "won": _won(float(row[grade]), grades[split, row["task_id"]])}
+                    {**row, "won": _won(float(row[metric]), values[split, row["task_id"]])}
                     for row in rows
                     if (row["agent"], row["split"]) == (name, split)
                     and row["outcome"] != "void"
-                    and (split, row["task_id"]) in grades
+                    and (split, row["task_id"]) in values
                 ]
                 for seed, rows in by_seed.items()
             }
@@ -79,5 +79,5 @@ def _won(own: float, other: float) -> float:
     return 0.5 if own == other else float(own > other)
 
 
-def _is_grade(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return value is None or type(value) in (int, float)

@@ -77,7 +77,7 @@ def adapted(model: Any, arguments: ModelArguments) -> Any:
     return get_peft_model(model, config)
 
 
-def start_model(start: str, model: ModelArguments) -> dict[str, Any]:
+def initial_model(start: str, model: ModelArguments) -> dict[str, Any]:
     """What preference trainers start from, and with LoRA its adapter; before the first step it is the reference."""
     return {"model": load_model(start, start, model), "peft_config": lora_config(model)}
 

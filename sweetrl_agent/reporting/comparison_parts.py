@@ -84,14 +84,14 @@ def _scores(results: Results, titles: Names) -> Part:
     return Part("scores", "Success", tables, notes=[text, *results.get("notes", ())])
 
 
-def _score(title: str, score: Mapping[str, Any], grade: str) -> tuple[str, ...]:
+def _score(title: str, score: Mapping[str, Any], metric: str) -> tuple[str, ...]:
     return (
         title,
         percent(score["success"]),
         percent_interval(score["ci95"]["success"]) if score["seeds"] > 1 else NOTHING,
         percent_interval(score["ci95_agents"]["success"]),
-        measure(grade, score[grade]),
-        measure_interval(grade, score["ci95"][grade]) if score["seeds"] > 1 else NOTHING,
+        measure(metric, score[metric]),
+        measure_interval(metric, score["ci95"][metric]) if score["seeds"] > 1 else NOTHING,
         " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
         f"{score['n']} x {score['seeds']}",
     )
@@ -205,7 +205,7 @@ def _wins(results: Results, titles: Names) -> Part:
         )
         for row in results["win_rate"]
     ]
-    text = "Tasks on which the agent's grade is above that of the recorded run; a tie is half a win."
+    text = "Tasks on which the agent's metric is above that of the recorded run; a tie is half a win."
     head = ("Algorithm", "Split", "Win rate", "95%, algorithm", "Tasks x seeds")
     return Part("wins", "Win rate against the recorded run", [Table(head, rows)], notes=[text])
 

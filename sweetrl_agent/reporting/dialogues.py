@@ -92,7 +92,7 @@ def _dialogue(record: Record, advantages: list[float | None] | None) -> dict[str
         "outcome": _clipped(str(record.get("outcome") or "unknown"), MAX_NAME_CHARS),
         "success": number(record.get("success")),
         "graded": number(record.get("tests_passed", record.get("similarity"))),
-        "grade": "of tests" if "tests_passed" in record else "similar",
+        "unit": "of tests" if "tests_passed" in record else "similar",
         "turns": number(record.get("turns")),
         "messages": messages,
         "advantages": advantages,

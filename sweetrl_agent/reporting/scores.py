@@ -23,7 +23,7 @@ from sweetrl_agent.reporting.figures import (
 from sweetrl_agent.reporting.markup import Html, missing, note, section, table, tag
 from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
 
-BASELINE = "start"
+BASELINE = "initial"
 NUM_COLOURS = 6
 _MEANING = {
     "success": "Success: the fraction of episodes whose answer passes every hidden test.",
@@ -43,7 +43,7 @@ class Score:
         void: Number of episodes without a verdict, left out of the scores.
         success: Fraction of episodes with every hidden test passed.
         success_bounds: Its 95% interval.
-        graded: Mean of the grade: fraction of hidden tests passed, or similarity of pages.
+        graded: Mean of the metric: fraction of hidden tests passed, or similarity of pages.
         graded_bounds: Its 95% interval.
         headline: The one that counts: success of functions, similarity of pages.
         headline_bounds: Its 95% interval.
@@ -65,11 +65,11 @@ class Score:
     answered: float | None
 
     @classmethod
-    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any], grade: str) -> Score:
+    def from_dict(cls, agent: str, split: str, values: Mapping[str, Any], metric: str) -> Score:
         """Read the scores of one agent on one split."""
         bounds = values.get("ci95")
         bounds = bounds if isinstance(bounds, dict) else {}
-        headline = headline_of(grade)
+        headline = headline_of(metric)
         return cls(
             agent=agent,
             split=split,
@@ -77,8 +77,8 @@ class Score:
             void=number(values.get("void")),
             success=number(values.get("success")),
             success_bounds=interval(bounds.get("success")),
-            graded=number(values.get(grade)),
-            graded_bounds=interval(bounds.get(grade)),
+            graded=number(values.get(metric)),
+            graded_bounds=interval(bounds.get(metric)),
             headline=number(values.get(headline)),
             headline_bounds=interval(bounds.get(headline)),
             turns=number(values.get("turns")),
@@ -88,7 +88,7 @@ class Score:
 
 def grade_of(results: Mapping[str, Any]) -> str:
     """Name of the metric that tells better answers from worse, in the files of a run or a comparison."""
-    return str(results.get("grade", "tests_passed"))
+    return str(results.get("metric", "tests_passed"))
 
 
 def grade_title(results: Mapping[str, Any]) -> str:
@@ -96,9 +96,9 @@ def grade_title(results: Mapping[str, Any]) -> str:
     return grade_of(results).replace("_", " ").capitalize()
 
 
-def headline_of(grade: str) -> str:
-    """Name of the metric that a report begins with: pages that look alike enough are rare, so that of pages is the grade itself."""
-    return "similarity" if grade == "similarity" else "success"
+def headline_of(metric: str) -> str:
+    """Name of the metric that a report begins with: pages that look alike enough are rare, so that of pages is the metric itself."""
+    return "similarity" if metric == "similarity" else "success"
 
 
 def read_scores(results: Mapping[str, Any]) -> list[Score]:
@@ -157,7 +157,7 @@ def scores_section(run: RunFolder) -> Html:
 
 
 def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """The baseline with every other agent, split by split; the baseline is "start" or else the first agent."""
+    """The baseline with every other agent, split by split; the baseline is "initial" or else the first agent."""
     agents = list(dict.fromkeys(score.agent for score in scores))
     baseline = BASELINE if BASELINE in agents else agents[0]
     before = {score.split: score for score in scores if score.agent == baseline}

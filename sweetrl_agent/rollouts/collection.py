@@ -30,7 +30,7 @@ def collect(run: Run) -> None:
     """K trajectories of every training task -> trajectories.jsonl."""
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
-    load = partial(load_policy, run.start_model, run.start_model, run.config.model)
+    load = partial(load_policy, run.initial_model, run.initial_model, run.config.model)
     player = partial(play.player, load, partial(run.environment, run.tasks, batch), run.seed, "collect")
     by_id = {task.id: task for task in run.tasks}
     with run.beside_browsers():
@@ -45,18 +45,18 @@ def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:
 
 def pair_outcomes(run: Run) -> None:
     """trajectories.jsonl -> outcome_pairs.jsonl."""
-    config, grade, path = run.config.collect, run.record.metric, run.path("outcome_pairs.jsonl")
-    seen = _Seen(grade)
+    config, metric, path = run.config.collect, run.record.metric, run.path("outcome_pairs.jsonl")
+    seen = _Seen(metric)
     write_rows(path, (
         row
         for _, group in groupby(iter_trajectories(run), key=lambda t: t.task_id)
-        for row in seen.pairs(outcome_pairs(seen.trajectories(list(group)), config.min_best, config.min_difference, grade))
+        for row in seen.pairs(outcome_pairs(seen.trajectories(list(group)), config.min_best, config.min_difference, metric))
     ))  # fmt: skip
     if not seen.counts["outcome_pairs"]:
         path.unlink()
         if config.min_best <= 0:
             raise TaskError(
-                f"No task has two trajectories of different {grade}, so there is nothing to learn from. Start another run with more tasks, "
+                f"No task has two trajectories of different {metric}, so there is nothing to learn from. Start another run with more tasks, "
                 "more trajectories of each, more imitation, or a better model."
             )
         lower = "Lower `--min_best` and go on in this folder, or start" if 0 < seen.best < config.min_best else "Start"
@@ -81,8 +81,8 @@ def iter_trajectories(run: Run) -> Iterator[Episode]:
 class _Seen:
     """Counts of what goes by."""
 
-    def __init__(self, grade: str) -> None:
-        self.grade, self.best = grade, 0.0
+    def __init__(self, metric: str) -> None:
+        self.metric, self.best = metric, 0.0
         self.counts: Counter[str] = Counter()
 
     def trajectories(self, of_task: list[Episode]) -> list[Episode]:
@@ -92,7 +92,7 @@ class _Seen:
             trajectories=len(of_task), void=len(of_task) - len(valid), successes=successes, turns=sum(len(t.turns) for t in valid),
             tasks_with_a_success=int(successes > 0),
         )  # fmt: skip
-        self.best = max([self.best, *(float(t.metrics[self.grade]) for t in valid)])
+        self.best = max([self.best, *(float(t.metrics[self.metric]) for t in valid)])
         return of_task
 
     def pairs(self, rows: list[Row]) -> list[Row]:

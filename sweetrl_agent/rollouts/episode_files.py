@@ -26,7 +26,7 @@ from sweetrl_agent.data.files import Row, append_rows, iter_rows, whole_batches,
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.play import shard_size
 from sweetrl_agent.rollouts.scheduler import Played, WorldDownError
-from sweetrl_agent.rollouts.workers import Opens, in_order
+from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 
 #: Episodes below which a share of void ones says nothing.
 LEAST_EPISODES = 40
@@ -86,11 +86,11 @@ class EpisodeFile:
         self, left: Sequence[Sequence[EpisodeKey]], player: Callable[..., Any], settings: RunArguments, bar: Any
     ) -> Iterator[list[Episode]]:
         with self._kept() as known:
-            opens: Opens[Sequence[EpisodeKey], list[Episode]] = partial(
+            make_worker: WorkerFactory[Sequence[EpisodeKey], list[Episode]] = partial(
                 player, known=known, on_end=None if settings.ray_workers else bar.update
             )
             done = bar.n
-            for trajectories in in_order(opens, left, settings):
+            for trajectories in ordered_map(make_worker, left, settings):
                 yield trajectories
                 done += len(trajectories)
                 bar.update(done - bar.n)

@@ -43,7 +43,7 @@ def shards(episodes: Sequence[EpisodeKey], num_envs: int) -> list[Sequence[Episo
 def player(
     load: Callable[[], Policy], environment: Callable[[], DialogueEnvs], seed: int, stage: str, **settings: Any
 ) -> Iterator[Callable[[Sequence[EpisodeKey]], list[Episode]]]:
-    """What plays shards, for `workers.in_order`.
+    """What plays shards, for `workers.ordered_map`.
 
     Args:
         load: Loads the agent.

@@ -31,15 +31,15 @@ Result = TypeVar("Result")
 _SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 #: Any of these is the user's own choice of how a cluster is protected. Without one Ray writes a token that everybody may read to ~/.ray/auth_token.
 _PROTECTION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-#: Opens what a worker needs, such as a model and an environment: its value turns a shard into a result.
-Opens = Callable[[], AbstractContextManager[Callable[[Shard], Result]]]
+#: WorkerFactory what a worker needs, such as a model and an environment: its value turns a shard into a result.
+WorkerFactory = Callable[[], AbstractContextManager[Callable[[Shard], Result]]]
 
 
-def in_order(opens: Opens[Shard, Result], shards: Iterable[Shard], settings: RunArguments) -> Iterator[Result]:
+def ordered_map(make_worker: WorkerFactory[Shard, Result], shards: Iterable[Shard], settings: RunArguments) -> Iterator[Result]:
     """Results of all shards; nothing is opened where there is none.
 
     Args:
-        opens: Called once in every worker. For Ray it is pickled, with all that it refers to.
+        make_worker: Called once in every worker. For Ray it is pickled, with all that it refers to.
         shards: The parts of the work; here they are taken one by one, for Ray all at once.
         settings: Number of Ray's workers, 0 to work here; address of its cluster.
 
@@ -51,9 +51,9 @@ def in_order(opens: Opens[Shard, Result], shards: Iterable[Shard], settings: Run
     if first is None:
         return
     if settings.ray_workers:
-        yield from _on_ray(opens, [first, *left], settings)
+        yield from _on_ray(make_worker, [first, *left], settings)
         return
-    with opens() as work:
+    with make_worker() as work:
         yield from map(work, chain([first], left))
 
 
@@ -69,14 +69,14 @@ class _Worker:
         torch.set_num_threads(1)
         self._opened: tuple[Any, Any, Callable[[Any], Any]] | None = None
 
-    def do(self, opens: list[Any], shard: Any) -> Any:
+    def do(self, make_worker: list[Any], shard: Any) -> Any:
         """Work off a shard; `opens` holds the reference of what opens this worker, for a process that takes the place of a killed one."""
-        if self._opened is None or self._opened[0] != opens[0]:
+        if self._opened is None or self._opened[0] != make_worker[0]:
             import ray
 
             self.close()
-            held = ray.get(opens[0])()
-            self._opened = opens[0], held, held.__enter__()
+            held = ray.get(make_worker[0])()
+            self._opened = make_worker[0], held, held.__enter__()
         return self._opened[2](shard)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def prepare_local_ray() -> None:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
-def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
+def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], settings: RunArguments) -> Iterator[Result]:
     if not settings.ray_address:
         prepare_local_ray()
     try:
@@ -109,7 +109,9 @@ def _on_ray(opens: Opens[Shard, Result], shards: Sequence[Shard], settings: RunA
     if not ray.is_initialized():
         _join(ray, settings)
     workers = _workers(ray, min(settings.ray_workers, len(shards)))
-    held = [ray.put(opens)]  # not an argument of the constructor: Ray cannot restart an actor whose own arguments are large
+    held = [
+        ray.put(make_worker)
+    ]  # not an argument of the constructor: Ray cannot restart an actor whose own arguments are large
     pool: Any = ActorPool(workers)
     try:
         yield from pool.map(lambda worker, shard: worker.do.remote(held, shard), shards)

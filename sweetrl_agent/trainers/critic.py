@@ -32,7 +32,7 @@ from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import Row
-from sweetrl_agent.models.loading import load_tokenizer, start_model, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
@@ -239,7 +239,7 @@ def pair_trainer(
         **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
     """
     return SweetCriticTrainer(
-        **start_model(start, model),
+        **initial_model(start, model),
         args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model), precompute_ref_log_probs=True),
         train_dataset=on_disk(pairs, folder),
         processing_class=load_tokenizer(start, model),

@@ -71,11 +71,11 @@ class Learner:
         """Load the initial policy, with a new adapter where the settings ask for one."""
         arguments, config = run.config.model, algorithm.config
         self.algorithm = algorithm
-        self.tokenizer = load_tokenizer(run.start_model, arguments)
-        self.model = adapted(load_model(run.start_model, run.start_model, arguments), arguments)
+        self.tokenizer = load_tokenizer(run.initial_model, arguments)
+        self.model = adapted(load_model(run.initial_model, run.initial_model, arguments), arguments)
         self.reference = self.model if algorithm.uses_reference and arguments.lora else None  # its adapter switched off
         if algorithm.uses_reference and not arguments.lora:
-            self.reference = load_model(run.start_model, run.start_model, arguments)
+            self.reference = load_model(run.initial_model, run.initial_model, arguments)
         self.trained, self.head = self.model, None
         groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if p.requires_grad]}]
         if algorithm.critic_learning_rate is not None:

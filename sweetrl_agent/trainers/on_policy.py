@@ -20,7 +20,7 @@ from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
-from sweetrl_agent.rollouts.workers import in_order
+from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
 
@@ -74,8 +74,10 @@ def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterat
         def by_ray(keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
             learner.save(run.path(folder))
             environment = partial(run.environment, run.tasks, DIALOGUES_PER_WORKER)
-            opens = partial(player, partial(run.load_policy, folder), environment, run.seed, stage)
-            return [episode for shard in in_order(opens, shards(keys, DIALOGUES_PER_WORKER), given) for episode in shard]
+            make_worker = partial(player, partial(run.load_policy, folder), environment, run.seed, stage)
+            return [
+                episode for shard in ordered_map(make_worker, shards(keys, DIALOGUES_PER_WORKER), given) for episode in shard
+            ]
 
         yield by_ray
         return

@@ -16,7 +16,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.data.distributed import is_first, num_processes, own_share, refuse_other_sharding, sharding
+from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
@@ -68,7 +68,7 @@ def trainer_arguments(
         "output_dir": str(folder / CHECKPOINTS),
         "seed": seed,
         "per_device_train_batch_size": micro_batch,
-        "gradient_accumulation_steps": own_share(batch, micro_batch),
+        "gradient_accumulation_steps": gradient_accumulation_steps(batch, micro_batch),
         "learning_rate": learning_rate,
         "num_train_epochs": epochs,
         "lr_scheduler_type": "cosine_with_min_lr",

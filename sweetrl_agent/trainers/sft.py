@@ -25,7 +25,7 @@ POOL = 20
 ENCODED = 100
 
 
-def imitation_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
+def sft_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
     """Tokens and labels of dialogues; only the agent's turns are labelled, everything else is -100.
 
     A turn whose message has "weight" 0 is not labelled either: it is there to be read (the name is that of OpenAI's fine-tuning files).
@@ -68,8 +68,8 @@ def bucketed_order(lengths: Sequence[int], batch: int, epochs: int, seed: int) -
     return order
 
 
-class ImitationTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` over `imitation_dataset`, with Muon, and with the language-model head on labelled tokens only.
+class CloningTrainer(Trainer):  # type: ignore[misc]
+    """`Trainer` over `sft_dataset`, with Muon, and with the language-model head on labelled tokens only.
 
     Half of the tokens are the human's. Without logits for them a step takes about 0.7 times as long.
     """

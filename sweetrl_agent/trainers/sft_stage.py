@@ -15,7 +15,7 @@ from sweetrl_agent.data.files import Row, iter_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
-from sweetrl_agent.trainers.sft import ImitationTrainer, bucketed_order, imitation_dataset
+from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 
 def demonstrations(run: Run) -> Demonstrations:
@@ -24,7 +24,7 @@ def demonstrations(run: Run) -> Demonstrations:
     Raises:
         ColBenchError: If a row of the file is no dialogue.
     """
-    count, file = run.config.imitation.imitation_dialogues, run.config.task.demonstrations
+    count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file:
         own: Any = run.record.demonstrations(run.train, count, run.seed)
         where = f"The demonstrations of {run.config.task.env}"
@@ -49,31 +49,29 @@ def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
     return list(messages)
 
 
-def imitate(run: Run) -> None:
-    """Demonstrated dialogues on the training tasks -> start/, a folder like any pretrained model's."""
+def train_initial(run: Run) -> None:
+    """Demonstrated dialogues on the training tasks -> initial/, a folder like any pretrained model's."""
     if not run.config.is_tiny:
         return
-    config, folder = run.config.imitation, run.path("start")
+    config, folder = run.config.sft, run.path("initial")
     set_seed(run.seed)
     dialogues = demonstrations(run)
     tokenizer = build_tokenizer(
         (m["content"] for dialogue in dialogues for m in dialogue),
         config.tiny_vocab_size, run.record.max_token_length, run.record.pieces,
     )  # fmt: skip
-    dataset = imitation_dataset(dialogues, tokenizer)
-    order = bucketed_order(
-        [len(ids) for ids in dataset["input_ids"]], config.imitation_batch, config.imitation_epochs, run.seed
-    )
+    dataset = sft_dataset(dialogues, tokenizer)
+    order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
     arguments = trainer_arguments(
-        folder, run.seed, run.config.model, config.imitation_batch, config.imitation_batch,
-        config.imitation_learning_rate, 1,
+        folder, run.seed, run.config.model, config.sft_batch, config.sft_batch,
+        config.sft_learning_rate, 1,
     )  # fmt: skip
-    trainer = ImitationTrainer(
-        muon_learning_rate=config.imitation_muon_learning_rate,
+    trainer = CloningTrainer(
+        muon_learning_rate=config.sft_muon_learning_rate,
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
         args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
         data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
         train_dataset=dataset.select(order),
         processing_class=tokenizer,
     )
-    run.add_metrics("imitation", train_stage(trainer, tokenizer, folder, "imitation"))
+    run.add_metrics("sft", train_stage(trainer, tokenizer, folder, "sft"))

@@ -17,7 +17,7 @@ def check_order(run: Run, wanted: str) -> None:
     Raises:
         ValueError: If a stage before it is not done.
     """
-    names = [name for name in run.stages if name != "imitate" or run.config.is_tiny or name == wanted]
+    names = [name for name in run.stages if name != "sft" or run.config.is_tiny or name == wanted]
     if wanted not in ("all", *names):
         raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
     missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []

@@ -9,9 +9,9 @@ import pytest
 from examples import frozen_lake, own_environment
 
 SHORT = [
-    "--imitation_dialogues",
+    "--sft_dialogues",
     "100",
-    "--imitation_epochs",
+    "--sft_epochs",
     "1",
     "--grpo_iterations",
     "2",
@@ -29,8 +29,8 @@ def test_an_example_trains(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert example.main([*SHORT, "--output", "run"]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["algorithm"] == "grpo" and list(results["seconds"]) == ["imitate", "grpo", "evaluate"]
-    assert results["result"]["test"]["void"] == 0 and results["grade"] == "return"
+    assert results["algorithm"] == "grpo" and list(results["seconds"]) == ["sft", "grpo", "evaluate"]
+    assert results["trained"]["test"]["void"] == 0 and results["metric"] == "return"
     assert (tmp_path / "run" / "report.html").exists()
 
 
@@ -39,9 +39,9 @@ def test_sweet_takes_the_hidden_number_where_dialogues_differ(tmp_path, monkeypa
     given = [
         "--algorithm",
         "sweet",
-        "--imitation_dialogues",
+        "--sft_dialogues",
         "600",
-        "--imitation_epochs",
+        "--sft_epochs",
         "2",
         "--num_tasks",
         "20",

@@ -188,7 +188,7 @@ RUN_FILES = ("config.yaml", "seconds.json", "peak_mib.json", "evaluation.jsonl",
 @pytest.mark.parametrize("content", FILES, ids=str)
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_broken_files_of_a_run_folder(name, content, tmp_path):
-    stages = ["imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"]
+    stages = ["sft", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"]
     for folder in (tmp_path / "run", tmp_path / "compare" / "seed_0"):
         folder.mkdir(parents=True)
         (folder / "seconds.json").write_text(json.dumps(dict.fromkeys([*stages, "evaluate zero_shot"], 1.0)))

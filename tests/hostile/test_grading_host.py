@@ -96,7 +96,7 @@ def test_a_reference_that_cannot_be_written_is_a_malformed_row(default):
 
 def test_a_report_of_scores_beyond_any_scale_is_written(tmp_path):
     score = {"success": 1e308, "tests_passed": 1.0, "n": 1, "void": 0, "turns": 1.0, "ci95": {"success": [0.0, 1e308]}}
-    (tmp_path / "results.json").write_text(json.dumps({"start": {"test": score}, "result": {"test": score}}))
+    (tmp_path / "results.json").write_text(json.dumps({"initial": {"test": score}, "trained": {"test": score}}))
     assert write_report(tmp_path).exists()
 
 

@@ -126,7 +126,7 @@ def test_links_that_lead_nowhere(target, tmp_path):
 
 def test_links_inside_the_folder_and_a_linked_folder_itself_stay(tmp_path):
     folder = _plant(tmp_path / "compare", "seed_0/scale_4/start", "../start")
-    (folder / "seed_0" / "start").mkdir()
+    (folder / "seed_0" / "initial").mkdir()
     (tmp_path / "link").symlink_to(folder)
     for name in (folder, tmp_path / "link"):
         with locked(name):

@@ -19,14 +19,14 @@ PROGRAM = """
 import contextlib, json, os, psutil
 {before}
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.rollouts.workers import in_order
+from sweetrl_agent.rollouts.workers import ordered_map
 
 @contextlib.contextmanager
-def opens():
+def make_worker():
     yield lambda number: (number**2, os.environ.get("RAY_AUTH_TOKEN", ""))
 
 if __name__ == "__main__":
-    found = list(in_order(opens, [2, 3], RunArguments(ray_workers=1)))
+    found = list(ordered_map(make_worker, [2, 3], RunArguments(ray_workers=1)))
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     ports = [(p.name(), c.laddr.ip) for p in processes for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
     print(json.dumps([found, ports]))

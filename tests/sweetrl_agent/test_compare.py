@@ -20,7 +20,7 @@ from sweetrl_agent.evaluation.comparison import compare_scores, tables
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
 pytestmark = pytest.mark.timeout(1800)
 SETTINGS = {
-    "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
+    "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3,
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4,
     "critic_batch": 2, "critic_micro_batch": 2, "rft_batch": 2, "mtdpo_batch": 2, "sandbox": "embedded", "threads": 1,
@@ -53,7 +53,7 @@ def _asked(folder):
 
 def _begin(folder, seed):
     """Collect, and let every first episode pass half of its tests: a model this small never does, and without there are no pairs."""
-    for stage in ("imitate", "collect"):
+    for stage in ("sft", "collect"):
         assert train.main([*_arguments(folder / f"seed_{seed}", seed=seed), "--stage", stage]) == 0
     path = folder / f"seed_{seed}" / "trajectories.jsonl"
     rows = read_rows(path)
@@ -93,12 +93,12 @@ def test_the_algorithms_start_alike_and_end_unlike(finished):
     """One start for all of a seed; an algorithm's own training has moved its weights, unless there was nothing to learn from."""
     folder = finished / "seed_0"
     agents = [ALL[name].policy for name in ALGORITHMS if ALL[name].policy]
-    weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("start", *agents)}
+    weights = {name: (folder / name / "model.safetensors").read_bytes() for name in ("initial", *agents)}
     assert len(agents) == len(ALGORITHMS) - 3  # the start, twice, and random actions
-    unmoved = [name for name in agents if weights[name] == weights["start"]]
+    unmoved = [name for name in agents if weights[name] == weights["initial"]]
     # No episode of this small a model succeeds, so no turn has an advantage.
     assert unmoved == ["reinforce/agent", "grpo/agent", "turn_ppo/agent"]
-    assert len({weights[name] for name in ("start", "rft/agent", "mtdpo/agent", "policy")}) == 4
+    assert len({weights[name] for name in ("initial", "rft/agent", "mtdpo/agent", "policy")}) == 4
 
 
 def test_own_settings_reach_the_training_of_their_critic_alone(finished):
@@ -236,7 +236,7 @@ def test_settings_of_its_own_are_fixed_when_an_algorithm_has_begun(make_run):
     compare.keep_own_settings(run, ["sweet", "no_hidden"], {"no_hidden": {"critic_epochs": 2}})
     compare.keep_own_settings(run, ["sweet", "no_hidden"], longer)
     run.path("no_hidden").mkdir()
-    run.own("no_hidden", "scores.jsonl").touch()
+    run.artifact("no_hidden", "scores.jsonl").touch()
     compare.keep_own_settings(run, ["no_hidden", "sweet"], longer)
     compare.keep_own_settings(run, ["sweet"], {})  # it is not asked about
     for own in ({}, {"no_hidden": {"critic_epochs": 1}}):
@@ -259,9 +259,9 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
     folder = tmp_path / "run"
     for seed in ("seed_0", "seed_1"):
         (folder / seed).mkdir(parents=True)
-        for name in ("start", "trajectories.jsonl"):
-            (shutil.copytree if name == "start" else shutil.copy)(finished / seed / name, folder / seed / name)
-        write_json(folder / seed / "seconds.json", {"imitate": 1.0, "collect": 1.0})
+        for name in ("initial", "trajectories.jsonl"):
+            (shutil.copytree if name == "initial" else shutil.copy)(finished / seed / name, folder / seed / name)
+        write_json(folder / seed / "seconds.json", {"sft": 1.0, "collect": 1.0})
     rows = read_rows(folder / "seed_0" / "trajectories.jsonl")
     write_rows(
         folder / "seed_0" / "trajectories.jsonl",

@@ -12,7 +12,7 @@ from sweetrl_agent import compare, train
 from sweetrl_agent.data.files import read_rows, write_rows
 
 SETTINGS = {
-    "imitation_dialogues": 64, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
+    "sft_dialogues": 64, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
     "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 2,
     "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 4, "critic_batch": 2, "critic_micro_batch": 2,
     "sandbox": "embedded", "threads": 1, "seeds": 1, "credit_tasks": 0, "unseen_tasks": "",
@@ -34,7 +34,7 @@ def begun(tmp_path):
     """The folder of a comparison whose candidates are a useful question, one without a use, and a wrong answer, at every turn."""
     folder, own = tmp_path / "run", tmp_path / "run" / "seed_0"
     words = _words({name: value for name, value in SETTINGS.items() if name not in COMPARISON}, own)
-    for stage in ("imitate", "collect"):
+    for stage in ("sft", "collect"):
         assert train.main([*words, "--stage", stage]) == 0
     rows = read_rows(own / "trajectories.jsonl")
     for row in rows:

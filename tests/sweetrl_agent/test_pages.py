@@ -64,7 +64,7 @@ def test_the_shares_are_as_asked():
 
 SETTINGS = {
     "env": "ColBench-Frontend-v0", "tasks": "embedded:train[:12]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "",
-    "imitation_dialogues": 48, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
+    "sft_dialogues": 48, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
     "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3, "shown_dialogues": 2, "max_new_tokens": 24,
     "max_turns": 3, "min_difference": 0.0, "generation_batch": 8, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
@@ -73,7 +73,7 @@ SETTINGS = {
 def test_the_main_job_runs_on_pages(tmp_path, capsys):
     folder = tmp_path / "run"
     words = [text for name, value in {**SETTINGS, "output": folder}.items() for text in (f"--{name}", str(value))]
-    assert main([*words, "--stage", "imitate"]) == main([*words, "--stage", "collect"]) == 0
+    assert main([*words, "--stage", "sft"]) == main([*words, "--stage", "collect"]) == 0
     rows = read_rows(folder / "trajectories.jsonl")
     assert len(rows) == 8 and all(0 <= row["metrics"]["similarity"] <= 1 for row in rows)
     for i, row in enumerate(rows):  # a model this small shows no page, so chance must make the difference
@@ -82,8 +82,8 @@ def test_the_main_job_runs_on_pages(tmp_path, capsys):
     assert main(words) == 0
     assert "similarity" in capsys.readouterr().out
     results = json.loads((folder / "results.json").read_text())
-    assert results["grade"] == "similarity"
-    assert {name for agent in ("start", "result") for name in results[agent]["test"]["ci95"]} == {"success", "similarity"}
+    assert results["metric"] == "similarity"
+    assert {name for agent in ("initial", "trained") for name in results[agent]["test"]["ci95"]} == {"success", "similarity"}
     report = (folder / "report.html").read_text()
     assert "Similarity" in report and report.count("data:image/jpeg;base64,") >= 4
 

@@ -40,7 +40,7 @@ def scores(success: float | None, **others: Any) -> dict[str, Any]:
     return {**given, "ci95": {"success": bounds, "tests_passed": [0.57, 0.65]}, **others}
 
 
-def episode(agent: str = "start", task_id: str = "task-0", split: str = "test", **others: Any) -> dict[str, Any]:
+def episode(agent: str = "initial", task_id: str = "task-0", split: str = "test", **others: Any) -> dict[str, Any]:
     """One line of evaluation.jsonl."""
     history = [{"role": "user", "content": "Please help."}, {"role": "assistant", "content": "I WANT TO ANSWER:\ndef f(): ..."}]
     given = {"agent": agent, "split": split, "task_id": task_id, "episode": 0, "outcome": "passed", "success": 1}
@@ -62,9 +62,9 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
 def folder(tmp_path: Path) -> Path:
     """A run folder with every file, and an attack in every text that a model or a user may have written."""
     results = {
-        "start": {"test": scores(0.2), "unseen": scores(0.1)},
-        "result": {"test": scores(0.473), "unseen": scores(0.12)},
-        "seconds": {"imitation": 200.0, "critic": 100.0},
+        "initial": {"test": scores(0.2), "unseen": scores(0.1)},
+        "trained": {"test": scores(0.473), "unseen": scores(0.12)},
+        "seconds": {"sft": 200.0, "critic": 100.0},
         "seed": 7,
         "algorithm": "sweet",
     }
@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
     write_lines(tmp_path / "metrics.jsonl", [*metrics, {"stage": ATTACK, "step": 1, ATTACK: 2.0}])
     attacked = [{"role": "user", "content": ATTACK}, {"role": "assistant", "content": f"```\n{ATTACK}\n```"}]
     attack = episode(task_id=ATTACK, outcome=ATTACK, success=0, dialogue_history=attacked)
-    write_lines(tmp_path / "evaluation.jsonl", [episode(), attack, episode("result"), episode("result", split="unseen")])
+    write_lines(tmp_path / "evaluation.jsonl", [episode(), attack, episode("trained"), episode("trained", split="unseen")])
     write_lines(tmp_path / "turn_advantages.jsonl", [advantages([0.25], task_id=ATTACK)])
     (tmp_path / "pairs_summary.json").write_text(json.dumps({"outcome_pairs": 579, ATTACK: 0.5}))
     return tmp_path
@@ -158,7 +158,7 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
     bounds = {"success": [0.0, 0.04], "similarity": [0.66, 0.70]}
     start = scores(0.01, similarity=0.68, ci95=bounds)
     result = scores(0.03, similarity=0.76, ci95={**bounds, "similarity": [0.74, 0.78]})
-    results = {"start": {"test": start}, "result": {"test": result}, "grade": "similarity"}
+    results = {"initial": {"test": start}, "trained": {"test": result}, "metric": "similarity"}
     (tmp_path / "results.json").write_text(json.dumps(results))
     text = Page.of(tmp_path).text["headline"]
     for expected in ("Similarity", "68.0%", "76.0%", "+8.0", "[74.0, 78.0]", "looks like the one in mind"):
@@ -167,7 +167,7 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
 
 
 def test_a_single_agent_has_scores_but_no_comparison(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text(json.dumps({"start": {"test": scores(0.2)}}))
+    (tmp_path / "results.json").write_text(json.dumps({"initial": {"test": scores(0.2)}}))
     text = Page.of(tmp_path).text["headline"]
     assert "20.0%" in text and "→" not in text and "Newcombe" not in text
 
@@ -233,7 +233,9 @@ def test_odd_values_are_survived(tmp_path: Path) -> None:
 def test_pages_are_shown_turn_by_turn_and_nothing_but_pictures(folder: Path) -> None:
     assert "turn by turn" not in write_report(folder).read_text()
     evil = '"><script>alert(1)</script>'
-    rows = [{"task_id": f"t{evil}", "request": "A page.", "wanted": "QUJD", "agents": {"start": ["QUJE", evil], "result": []}}]
+    rows = [
+        {"task_id": f"t{evil}", "request": "A page.", "wanted": "QUJD", "agents": {"initial": ["QUJE", evil], "trained": []}}
+    ]
     (folder / "pictures.json").write_text(json.dumps([*rows, "odd", {"agents": 3}]))
     html = write_report(folder).read_text()
     assert html.count("data:image/jpeg;base64,") == 2 and "QUJE" in html and "no page" in html
@@ -242,28 +244,28 @@ def test_pages_are_shown_turn_by_turn_and_nothing_but_pictures(folder: Path) -> 
 
 def test_at_most_120_dialogues_those_with_advantages_first(tmp_path: Path) -> None:
     tasks = [f"task-{i}" for i in range(100)]
-    evaluation = [episode(agent, t, split) for agent in ("start", "result") for split in ("test", "unseen") for t in tasks]
+    evaluation = [episode(agent, t, split) for agent in ("initial", "trained") for split in ("test", "unseen") for t in tasks]
     write_lines(tmp_path / "evaluation.jsonl", evaluation)
     write_lines(tmp_path / "turn_advantages.jsonl", [advantages([0.1, -0.2], task_id="task-90", split="unseen")])
     page = Page.of(tmp_path)
     shown = [(d["agent"], d["split"], d["task"]) for d in page.data["dialogues"]]
     assert len(shown) == MAX_DIALOGUES == len(set(shown)) and page.data["in_all"] == 400
-    assert shown[:2] == [("start", "unseen", "task-90"), ("result", "unseen", "task-90")]
-    assert shown[2:6] == [(a, s, "task-0") for s in ("test", "unseen") for a in ("start", "result")]
+    assert shown[:2] == [("initial", "unseen", "task-90"), ("trained", "unseen", "task-90")]
+    assert shown[2:6] == [(a, s, "task-0") for s in ("test", "unseen") for a in ("initial", "trained")]
     assert page.data["dialogues"][0]["advantages"] == [0.1, -0.2] and page.data["dialogues"][1]["advantages"] is None
     assert "120 of the 400 dialogues" in page.text["dialogues"] and "280 are left out" in page.text["dialogues"]
 
 
 def test_the_file_stays_small(tmp_path: Path) -> None:
     history = [{"role": role, "content": "<é&" * 5_000} for role in ("user", "assistant") * 5]
-    short = episode("result")
+    short = episode("trained")
     write_lines(tmp_path / "evaluation.jsonl", [*(episode(f"a{i}", dialogue_history=history) for i in range(100)), short])
     write_lines(tmp_path / "metrics.jsonl", [{"step": s, **{f"m{i}": s / 7 for i in range(60)}} for s in range(2_000)])
     (tmp_path / "config.yaml").write_text("key: value\n" * 50_000)
     path = write_report(tmp_path)
     shown = Page(path.read_text(encoding="utf-8")).data["dialogues"]
     assert 500_000 < path.stat().st_size < 1_500_000 and MAX_BYTES < 1_500_000
-    assert "more characters are left out" in shown[0]["messages"][0][1] and shown[-1]["agent"] == "result"
+    assert "more characters are left out" in shown[0]["messages"][0][1] and shown[-1]["agent"] == "trained"
 
 
 def test_losses_come_first_and_the_learning_rate_last() -> None:
@@ -282,19 +284,19 @@ def test_long_curves_are_thinned_by_means() -> None:
 
 def test_half_written_last_line_loses_only_itself(folder: Path) -> None:
     with (folder / "evaluation.jsonl").open("a") as file:
-        file.write('{"agent": "start", "spl')
+        file.write('{"agent": "initial", "spl')
     assert len(RunFolder.read(folder).evaluation) == 4
     assert "evaluation.jsonl: 1 of 5 lines could not be read and are left out." in Page.of(folder).text["troubles"]
 
 
 def test_advantages_meet_their_dialogue_and_no_other(tmp_path: Path) -> None:
-    write_lines(tmp_path / "evaluation.jsonl", [episode(episode=0), episode(episode=1), episode("result", episode=1)])
+    write_lines(tmp_path / "evaluation.jsonl", [episode(episode=0), episode(episode=1), episode("trained", episode=1)])
     write_lines(tmp_path / "turn_advantages.jsonl", [{**advantages([0.5]), "episode": 1}])
     shown = dialogues_data(RunFolder.read(tmp_path))["dialogues"]
     assert [(d["agent"], d["episode"], d["advantages"]) for d in shown] == [
-        ("start", "1", [0.5]),
-        ("result", "1", None),
-        ("start", "0", None),
+        ("initial", "1", [0.5]),
+        ("trained", "1", None),
+        ("initial", "0", None),
     ]
 
 
@@ -335,7 +337,7 @@ def test_markup_escapes_all_but_markup() -> None:
 
 
 def test_every_agent_has_its_colour() -> None:
-    assert agent_colours(["start", "result", "start"]) == {"start": "colour-0", "result": "colour-1"}
+    assert agent_colours(["initial", "trained", "initial"]) == {"initial": "colour-0", "trained": "colour-1"}
 
 
 @pytest.mark.browser

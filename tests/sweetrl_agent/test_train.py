@@ -20,7 +20,7 @@ from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main, parse
 
 SETTINGS = {
-    "imitation_dialogues": 64, "imitation_epochs": 1, "imitation_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
+    "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 18, "num_candidates": 3,
     "eval_tasks": 4, "shown_dialogues": 2, "max_new_tokens": 16, "max_turns": 3, "min_best": 0.0, "generation_batch": 3,
     "critic_epochs": 1, "critic_batch": 2, "critic_micro_batch": 2, "sandbox": "embedded", "threads": 1,
@@ -53,7 +53,7 @@ def _give_luck(folder):
 
 
 def _run_all(folder, **changes):
-    for stage in ("imitate", "collect"):
+    for stage in ("sft", "collect"):
         assert main([*_arguments(folder, **changes), "--stage", stage]) == 0
     _give_luck(folder)
     assert main(_arguments(folder, **changes)) == 0
@@ -107,16 +107,16 @@ def copied(finished, tmp_path):
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
         "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "metrics.jsonl", "outcome_pairs.jsonl",
-        "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "start",
+        "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json", "initial",
         "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
-    for model in ("start", "critic", "policy"):
+    for model in ("initial", "critic", "policy"):
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (finished / model).iterdir()}
     assert list(json.loads((finished / "seconds.json").read_text())) == list(STAGES)
 
 
 def test_metrics_stand_under_the_names_of_the_stages(finished):
-    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} == {"imitation", "critic", "actor"}
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} == {"sft", "critic", "actor"}
 
 
 def test_the_rows_have_their_fields(finished):
@@ -148,19 +148,19 @@ def test_the_rows_have_their_fields(finished):
 
 def test_results_hold_start_and_result_on_both_splits(finished):
     results = json.loads((finished / "results.json").read_text())
-    assert list(results) == ["start", "result", "grade", "seconds", "seed", "algorithm", "tasks", "hint_reading"]
+    assert list(results) == ["initial", "trained", "metric", "seconds", "seed", "algorithm", "tasks", "hint_reading"]
     dial = "topics=12&relevant=3&wishes=2&turns=6&points=1"
     assert results["tasks"] == {
         "train": f"embedded:train?{dial}", "test": f"embedded:test?{dial}[:300]", "unseen": f"embedded:unseen?{dial}",
     }  # fmt: skip
     assert results["hint_reading"] == json.loads((finished / "hint_reading.json").read_text())
-    for agent in ("start", "result"):
+    for agent in ("initial", "trained"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():
             assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95", "links"]
             assert score["n"] == 4
             assert list(score["ci95"]) == ["success", "tests_passed"]
-    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"imitation", "critic", "actor"}
+    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "actor"}
 
 
 def test_no_actor_prompt_holds_what_is_hidden(finished):
@@ -196,10 +196,10 @@ def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
 def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, capsys):
     folder = tmp_path / "run"
     folder.mkdir()
-    for name in ("config.yaml", "start", "trajectories.jsonl"):
+    for name in ("config.yaml", "initial", "trajectories.jsonl"):
         source = finished / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    write_json(folder / "seconds.json", {"imitate": 1.0, "collect": 1.0})
+    write_json(folder / "seconds.json", {"sft": 1.0, "collect": 1.0})
     assert main([*_arguments(folder, min_best=1.0, critic_beta=0.2), "--stage", "pairs"]) == 2
     assert "no trajectory that passes 100% of its tests" in capsys.readouterr().err.replace("No task has a", "no")
     assert main([*_arguments(folder, min_best=0.0, critic_beta=0.3), "--stage", "pairs"]) == 0
@@ -210,7 +210,7 @@ def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, caps
 def test_a_stage_needs_those_before_it(tmp_path, capsys):
     assert main([*_arguments(tmp_path / "run"), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
-        "error: Stage 'pairs' needs the files of ['imitate', 'collect']; run those first, or leave out `--stage`.\n"
+        "error: Stage 'pairs' needs the files of ['sft', 'collect']; run those first, or leave out `--stage`.\n"
     )
 
 
@@ -248,7 +248,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"stage": "x"}, "`stage` must be one of ('all', 'imitate',"),
+        ({"stage": "x"}, "`stage` must be one of ('all', 'sft',"),
         ({"num_candidates": 1}, "`num_candidates` must be at least 2, got 1."),
         ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2, got 1."),
         ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
@@ -356,16 +356,16 @@ def _cut(path, num_rows):
 @pytest.mark.timeout(600)
 def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     changes = {
-        "imitation_batch": 1,
-        "imitation_dialogues": 130,
+        "sft_batch": 1,
+        "sft_dialogues": 130,
         "critic_batch": 1,
         "critic_micro_batch": 1,
         "critic_epochs": 30,
     }
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     _run_all(whole, **changes)
-    early = ["start/checkpoints/checkpoint-*", "start/checkpoints/checkpoint-*/trainer_state.json", "start/model.safetensors"]
-    for stage, moments in (("imitate", early), ("collect", ["trajectories.jsonl"])):
+    early = ["initial/checkpoints/checkpoint-*", "initial/checkpoints/checkpoint-*/trainer_state.json", "initial/model.safetensors"]
+    for stage, moments in (("sft", early), ("collect", ["trajectories.jsonl"])):
         for moment in moments:
             _kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
         assert _start(_arguments(killed, stage=stage, **changes)).wait(120) == 0

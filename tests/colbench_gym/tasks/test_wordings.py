@@ -126,11 +126,11 @@ def test_a_topic_is_announced_in_several_wordings(domain):
 
 
 def test_cues_do_not_come_in_the_order_of_the_list():
-    in_order = []
+    ordered_map = []
     for family in all_families():
         cues = [cue for i in family.relevant for cue in family.topics[i].cues if cue in family.cues]
-        in_order.append(tuple(cues) == family.cues)
-    assert 0.05 < sum(in_order) / len(in_order) < 0.3  # of three, one order in six
+        ordered_map.append(tuple(cues) == family.cues)
+    assert 0.05 < sum(ordered_map) / len(ordered_map) < 0.3  # of three, one order in six
 
 
 @pytest.mark.parametrize("query", [*(f"preset={preset}" for preset in PRESETS), "topics=8&relevant=2"])

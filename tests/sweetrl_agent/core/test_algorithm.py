@@ -33,8 +33,8 @@ class Nothing(Algorithm):
         from sweetrl_agent.trainers.running import save_model
 
         assert self.settings(run) == NothingConfig(5)
-        model = load_model(run.start_model, run.start_model, run.config.model)
-        save_model(model, load_tokenizer(run.start_model, run.config.model), run.path(self.policy))
+        model = load_model(run.initial_model, run.initial_model, run.config.model)
+        save_model(model, load_tokenizer(run.initial_model, run.config.model), run.path(self.policy))
 
 
 class Seer(Nothing):
@@ -59,7 +59,7 @@ def unregistered():
 
 
 TINY = {
-    "imitation_dialogues": 64, "imitation_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "num_tasks": 4,
+    "sft_dialogues": 64, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600, "num_tasks": 4,
     "eval_tasks": 3, "max_new_tokens": 8, "max_turns": 2, "generation_batch": 4, "sandbox": "embedded", "threads": 1, "nothing_count": 5,
 }  # fmt: skip
 
@@ -75,8 +75,8 @@ def words(**settings):
 def test_it_trains_and_resumes_by_its_module(tmp_path):
     named = f"{__name__}:Nothing"
     results = run_train(**TINY, algorithm=named, output=tmp_path / "run")
-    assert results["algorithm"] == "nothing" and list(results["seconds"]) == ["imitate", "nothing", "evaluate"]
-    start, result = results["start"], results["result"]
+    assert results["algorithm"] == "nothing" and list(results["seconds"]) == ["sft", "nothing", "evaluate"]
+    start, result = results["initial"], results["trained"]
     assert start == result and start["test"]["n"] == 3
     assert run_train(config=tmp_path / "run" / "config.yaml", output=tmp_path / "run", threads=1) == results
 
@@ -164,8 +164,8 @@ def test_sweet_requires_hidden_information(capsys, tmp_path):
 
 def test_the_stages_of_the_main_job_are_those_of_its_algorithm():
     assert list(stages_of(registry.ALGORITHMS["sweet"])) == list(STAGES)
-    assert list(stages_of(GRPO())) == ["imitate", "grpo", "evaluate", "report"]
-    assert list(stages_of(registry.ALGORITHMS["rft"])) == ["imitate", "collect", "pairs", "rft", "evaluate", "report"]
+    assert list(stages_of(GRPO())) == ["sft", "grpo", "evaluate", "report"]
+    assert list(stages_of(registry.ALGORITHMS["rft"])) == ["sft", "collect", "pairs", "rft", "evaluate", "report"]
 
 
 def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):

@@ -222,7 +222,7 @@ def test_demonstrations_come_from_a_file_or_the_record_and_are_checked(tmp_path)
     write_rows(file, [])
     with pytest.raises(ColBenchError, match="holds no dialogue"):
         demonstrations(run)
-    own = Run(config(model="tiny", env_record=f"{__name__}:RECORD", output=str(tmp_path / "own"), imitation_dialogues=2))
+    own = Run(config(model="tiny", env_record=f"{__name__}:RECORD", output=str(tmp_path / "own"), sft_dialogues=2))
     assert [talk[0]["content"] for talk in demonstrations(own)] == ["0", "1"]
 
 

@@ -43,7 +43,7 @@ def test_every_setting_that_a_stage_claims_is_one_and_no_two_stages_claim_it():
     ("setting", "stage"),
     [
         ("num_tasks", "collect"), ("min_best", "pairs"), ("critic_epochs", "critic"), ("num_states", "candidates"), ("pair_quantile", "rank"),
-        ("actor_loss", "actor"), ("eval_tasks", "evaluate"), ("tiny_layers", "imitate"), ("seed", "imitate"), ("mtdpo_beta", "mtdpo"),
+        ("actor_loss", "actor"), ("eval_tasks", "evaluate"), ("tiny_layers", "sft"), ("seed", "sft"), ("mtdpo_beta", "mtdpo"),
     ],
 )  # fmt: skip
 def test_the_first_stage_of_a_setting(setting, stage):

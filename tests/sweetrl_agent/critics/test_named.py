@@ -45,7 +45,7 @@ def test_a_critic_ranks_against_its_reference(
 
 
 @pytest.mark.parametrize(
-    ("name", "configured", "form", "is_told"),
+    ("name", "configured", "form", "uses_hidden"),
     [
         ("sweet", "released", "released", True),
         ("no_hidden", "paper", "paper", False),
@@ -55,7 +55,7 @@ def test_a_critic_ranks_against_its_reference(
         ("released", "paper", "released", True),
     ],
 )
-def test_a_critic_is_trained_in_its_form(name, configured, form, is_told, make_run, monkeypatch):
+def test_a_critic_is_trained_in_its_form(name, configured, form, uses_hidden, make_run, monkeypatch):
     class Stop(Exception):
         """Raised in place of the training."""
 
@@ -69,7 +69,7 @@ def test_a_critic_is_trained_in_its_form(name, configured, form, is_told, make_r
     write_rows(run.path("outcome_pairs.jsonl"), [{"hidden": "secret", "chosen": [], "rejected": []}])
     with pytest.raises(Stop):
         CRITICS[name].train(run, name)
-    assert seen == [(form, critic_folder(run, name), ["secret" if is_told else ""])]
+    assert seen == [(form, critic_folder(run, name), ["secret" if uses_hidden else ""])]
 
 
 @pytest.mark.parametrize(("name", "advantages"), [("exact", task_advantages), ("marginal", marginal_advantages)])

@@ -35,7 +35,7 @@ def make_folder(tiny_model_folder, tmp_path):
             {"task_id": task.id, "hidden": task.hidden.reference, "chosen": _talk(a), "rejected": _talk(b)}
             for task, a, b in zip(tasks, better, worse, strict=True)
         ))  # fmt: skip
-        write_json(folder / "seconds.json", {"imitate": 0.0, "collect": 0.0, "pairs": 0.0})
+        write_json(folder / "seconds.json", {"sft": 0.0, "collect": 0.0, "pairs": 0.0})
         return folder
 
     return make_one
@@ -78,7 +78,7 @@ def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
     _train(one, tiny_model_folder)
     said = _train(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
     _assert_same_training(one, two, tiny_model_folder)
-    assert set(json.loads((two / "seconds.json").read_text())) == {"imitate", "collect", "pairs", "critic"}
+    assert set(json.loads((two / "seconds.json").read_text())) == {"sft", "collect", "pairs", "critic"}
     assert said.count("sandbox:") == 1, "only the first process speaks"
     assert not list(two.glob("*.part"))
 
@@ -112,10 +112,10 @@ def _assert_same_training(one, two, start):
 
 
 def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
-    assert distributed.own_share(8, 4) == 2
+    assert distributed.gradient_accumulation_steps(8, 4) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert distributed.own_share(8, 4) == 1
+    assert distributed.gradient_accumulation_steps(8, 4) == 1
     with pytest.raises(
         ColBenchError, match="^A batch of 8 cannot be shared by 2 processes of 8 at a time; choose a micro-batch"
     ):
-        distributed.own_share(8, 8)
+        distributed.gradient_accumulation_steps(8, 8)

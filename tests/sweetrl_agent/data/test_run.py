@@ -12,7 +12,7 @@ import torch
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.evaluation import CollectArguments
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.config.model import ImitationArguments
+from sweetrl_agent.config.model import SFTArguments
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.data import run as run_module
@@ -31,7 +31,7 @@ def make_run(tmp_path):
             run=RunArguments(output=str(tmp_path)),
             task=TaskArguments(tasks="embedded:train[:10]", test_tasks=test_tasks, unseen_tasks="", **task),
             collect=CollectArguments(num_tasks=3),
-            imitation=ImitationArguments(imitation_dialogues=4),
+            imitation=SFTArguments(sft_dialogues=4),
         )
     )
 
@@ -113,7 +113,7 @@ def four_threads():
 @pytest.mark.usefixtures("four_threads")
 def test_the_agent_leaves_browsers_their_cores(env, left, make_run, monkeypatch):
     run, seen = make_run("embedded:test[:2]", env=env), []
-    monkeypatch.setattr(episode_files, "in_order", lambda *_: seen.append(torch.get_num_threads()) or iter(()))
+    monkeypatch.setattr(episode_files, "ordered_map", lambda *_: seen.append(torch.get_num_threads()) or iter(()))
     collection.collect(run)
-    evaluation.record(run, run.path("evaluation.jsonl"), {"agent": "start"}, run.test, lambda: None, "evaluate")
+    evaluation.record(run, run.path("evaluation.jsonl"), {"agent": "initial"}, run.test, lambda: None, "evaluate")
     assert seen == [left, left] and torch.get_num_threads() == 4

@@ -67,7 +67,7 @@ def test_the_last_fifth_is_named_with_its_dial_too(make_run):
 def test_tasks_of_novel_are_measured_where_asked_for(make_run):
     run = make_run(unseen_tasks="embedded:unseen[:2]", novel_tasks="embedded:novel[:5]", eval_tasks=2, max_turns=1)
     assert {split: len(tasks) for split, tasks in run.held_out.items()} == {"test": 2, "unseen": 2, "novel": 2}
-    evaluate_agent(run, "start", Asker)
+    evaluate_agent(run, "initial", Asker)
     rows = read_rows(run.path("evaluation.jsonl"))
     assert [(row["split"], row["task_id"]) for row in rows] == [
         (split, task.id) for split in ("test", "unseen", "novel") for task in load_tasks(f"embedded:{split}[:2]")

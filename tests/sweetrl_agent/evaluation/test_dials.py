@@ -42,7 +42,7 @@ def _results(dial, success, algorithms=("zero_shot", "sweet")):
     }
     splits = ("test", "unseen")
     return {
-        "grade": "tests_passed",
+        "metric": "tests_passed",
         "algorithms": {name: {split: {**score, "success": success - 0.2 * (split == "unseen")} for split in splits} for name in algorithms},
         "paired": [{**pair, "split": split, "tasks_for_80": None} for split in splits],
         "ledger": {},

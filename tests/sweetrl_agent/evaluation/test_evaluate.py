@@ -59,7 +59,7 @@ def test_links_say_whether_wishes_are_heard_and_written_down():
 
 
 def test_a_row_without_its_numbers_is_named(tmp_path):
-    path, label = tmp_path / "evaluation.jsonl", {"agent": "start", "split": "test", "episode": 0}
+    path, label = tmp_path / "evaluation.jsonl", {"agent": "initial", "split": "test", "episode": 0}
     good = [{**label, **_row("a", 1, 1.0)}, {**label, **VOID}]
     write_rows(path, good)
     assert read_evaluation(path, "tests_passed") == good

@@ -118,7 +118,7 @@ def test_answers_are_no_questions_and_without_a_pair_there_is_no_accuracy(read_b
 
 
 def test_it_stands_under_the_table_where_there_was_a_pair():
-    results = {"grade": "tests_passed", "seconds": {"imitate": 1.0}}
+    results = {"metric": "tests_passed", "seconds": {"sft": 1.0}}
     reading = {"accuracy": 0.613, "ci95": [0.55, 0.674], "pairs": 512, "turns": 80}
     assert (
         "\nThe untrained critic, told the hidden reference, prefers the useful of two questions in 61% (55% to 67%) of 512 pairs: "

@@ -79,7 +79,7 @@ def seen(monkeypatch):
         monkeypatch.setattr(ALGORITHMS[name], "recorded", recorded, raising=False)
     for kind in {type(ALGORITHMS[name]) for name in COMPARED}:
         monkeypatch.setattr(kind, "stages", property(lambda own: own.recorded))
-    for name in ("imitate", "collect", "pairs"):
+    for name in ("sft", "collect", "pairs"):
         monkeypatch.setitem(STAGES, name, replace(STAGES[name], work=partial(saw, "shared")))
     monkeypatch.setattr(compare, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))
     monkeypatch.setattr(credit_accuracy, "sample_states", lambda run, num_tasks: saw("credit states", run))

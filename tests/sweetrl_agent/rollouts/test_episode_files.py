@@ -165,7 +165,7 @@ def test_only_the_address_and_the_key_of_the_human_may_change(make_run):
         given = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1", "api_key_env": "A", **changed}
         return json.dumps(given)
 
-    make_run(simulator=human()).path("start").mkdir()
+    make_run(simulator=human()).path("initial").mkdir()
     elsewhere = make_run(simulator=human(base_url="http://127.0.0.1:2/v1", api_key_env="B"))
     assert "127.0.0.1:2" in elsewhere.config.task.simulator
     for other in (human(model="n"), human(temperature=1.0), "scripted"):

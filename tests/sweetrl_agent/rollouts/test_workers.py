@@ -11,7 +11,7 @@ import pytest
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.rollouts.workers import in_order, prepare_local_ray
+from sweetrl_agent.rollouts.workers import ordered_map, prepare_local_ray
 
 
 @contextmanager
@@ -37,20 +37,20 @@ def cluster():
 
 
 def test_shards_are_worked_off_here_in_their_order(tmp_path):
-    assert list(in_order(partial(_squares, tmp_path, ()), [3, 1, 2], RunArguments())) == [9, 1, 4]
+    assert list(ordered_map(partial(_squares, tmp_path, ()), [3, 1, 2], RunArguments())) == [9, 1, 4]
     assert {name.name.split("-")[1] for name in tmp_path.iterdir()} == {str(os.getpid())}
 
 
 def test_nothing_is_opened_for_nothing():
-    def opens():
+    def make_worker():
         raise AssertionError("opened")
 
-    assert list(in_order(opens, [], RunArguments())) == []
+    assert list(ordered_map(make_worker, [], RunArguments())) == []
 
 
 def test_killed_workers_cost_time_only(cluster, tmp_path):
-    opens = partial(_squares, tmp_path, (2, 5), weights=bytes(10**6))  # too large to travel with the call
-    found = list(in_order(opens, list(range(8)), RunArguments(ray_workers=2)))
+    make_worker = partial(_squares, tmp_path, (2, 5), weights=bytes(10**6))  # too large to travel with the call
+    found = list(ordered_map(make_worker, list(range(8)), RunArguments(ray_workers=2)))
     assert found == [number**2 for number in range(8)]
     workers = {name.name.split("-")[1] for name in tmp_path.iterdir()}
     assert str(os.getpid()) not in workers and len(workers) == 4, "two workers, and two that took the place of those killed"
@@ -60,4 +60,4 @@ def test_killed_workers_cost_time_only(cluster, tmp_path):
 def test_a_cluster_that_is_not_there_is_named(cluster, address, monkeypatch):
     cluster.shutdown()
     with pytest.raises(ColBenchError, match=f"^No Ray cluster answers at '{address}'.*ray start --head"):
-        list(in_order(partial(_squares, None, ()), [1], RunArguments(ray_workers=1, ray_address=address)))
+        list(ordered_map(partial(_squares, None, ()), [1], RunArguments(ray_workers=1, ray_address=address)))

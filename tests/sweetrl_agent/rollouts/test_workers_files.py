@@ -28,7 +28,7 @@ from sweetrl_agent.trainers.on_policy import SAMPLING
 
 TINY = [
     "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "embedded:unseen[:3]", "--num_tasks", "8", "--trajectories_per_task", "3",
-    "--imitation_dialogues", "60", "--imitation_epochs", "1", "--tiny_layers", "1", "--tiny_hidden_size", "64", "--generation_batch", "2",
+    "--sft_dialogues", "60", "--sft_epochs", "1", "--tiny_layers", "1", "--tiny_hidden_size", "64", "--generation_batch", "2",
     "--num_states", "70", "--num_candidates", "4", "--max_new_tokens", "12", "--min_best", "0", "--threads", "1", "--shown_dialogues", "0",
     "--max_turns", "3",
 ]  # fmt: skip
@@ -46,9 +46,9 @@ def cluster():
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     """A run folder that holds a start, which also serves as critic."""
-    folder = tmp_path_factory.mktemp("start") / "run"
-    assert main([*TINY, "--output", str(folder), "--stage", "imitate"]) == 0
-    shutil.copytree(folder / "start", folder / "critic")
+    folder = tmp_path_factory.mktemp("initial") / "run"
+    assert main([*TINY, "--output", str(folder), "--stage", "sft"]) == 0
+    shutil.copytree(folder / "initial", folder / "critic")
     return folder
 
 
@@ -62,7 +62,7 @@ def make_run(start, tmp_path_factory):
         _, config = parse([*TINY, "--output", str(folder), "--ray_workers", str(workers)])
         run = Run(config)
         agent = ALGORITHMS["zero_shot"].loader(run)
-        for stage in (collect, sweet.sample_candidates, sweet.rank, lambda run: evaluate_agent(run, "start", agent)):
+        for stage in (collect, sweet.sample_candidates, sweet.rank, lambda run: evaluate_agent(run, "initial", agent)):
             with around():
                 stage(run)
         return folder
@@ -119,7 +119,7 @@ def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_h
 @pytest.mark.timeout(600)
 def test_an_on_policy_algorithm_learns_the_same_from_any_number_of_workers(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = {"algorithm": "reinforce", "imitation_dialogues": 400, "imitation_epochs": 1, "threads": 1, "eval_tasks": 2,
+    small = {"algorithm": "reinforce", "sft_dialogues": 400, "sft_epochs": 1, "threads": 1, "eval_tasks": 2,
              "reinforce_iterations": 2, "reinforce_tasks": 8, "reinforce_group": 4}  # fmt: skip
     agents = []
     for workers in (1, 2):
@@ -130,7 +130,7 @@ def test_an_on_policy_algorithm_learns_the_same_from_any_number_of_workers(clust
         agents.append(((folder / "reinforce/agent/model.safetensors").read_bytes(), rows))
         assert not (folder / "reinforce" / SAMPLING).exists()
     assert agents[0] == agents[1] and [row["grad_norm"] > 0 for row in agents[0][1]] == [True, True]
-    assert agents[0][0] != (tmp_path / "of_1/start/model.safetensors").read_bytes()
+    assert agents[0][0] != (tmp_path / "of_1/initial/model.safetensors").read_bytes()
 
 
 def test_more_threads_change_the_last_decimals_of_log_probabilities_alone(make_run, made_here):

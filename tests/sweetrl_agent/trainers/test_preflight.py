@@ -148,7 +148,7 @@ def test_a_missing_package_is_named_by_the_dry_run_and_by_the_run(main, given, m
         assert main(_arguments(tmp_path, *given, "--dry_run", is_dry)) == 2
         assert _errors(capsys) == [f"This machine lacks {module} (`pip install {how}`)."]
     monkeypatch.undo()
-    assert not (tmp_path / "run" / "start").exists()
+    assert not (tmp_path / "run" / "initial").exists()
 
 
 def _human(url, **more):
@@ -223,17 +223,17 @@ def test_a_folder_with_another_run(main, tmp_path, capsys):
     folder = tmp_path / "run" / ("seed_0" if main is compare.main else "")
     given = {"tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "", "sandbox": "embedded"}
     Run(Config().with_settings({**given, "output": str(folder)}))
-    (folder / "start").mkdir()
+    (folder / "initial").mkdir()
     assert main(_arguments(tmp_path)) == 0
     capsys.readouterr()
-    assert main(_arguments(tmp_path, "--imitation_epochs", "1")) == 2
+    assert main(_arguments(tmp_path, "--sft_epochs", "1")) == 2
     (error,) = _errors(capsys)
-    assert "holds other settings than these" in error and "imitation_epochs: 2 there, 1 here" in error
+    assert "holds other settings than these" in error and "sft_epochs: 2 there, 1 here" in error
 
 
 def test_a_stage_before_its_turn(tmp_path, capsys):
     assert train.main(_arguments(tmp_path, "--stage", "pairs")) == 2
-    assert _errors(capsys)[0].startswith("Stage 'pairs' needs the files of ['imitate', 'collect']")
+    assert _errors(capsys)[0].startswith("Stage 'pairs' needs the files of ['sft', 'collect']")
 
 
 def test_more_trajectories_than_there_will_be(tmp_path, capsys):
@@ -244,6 +244,6 @@ def test_more_trajectories_than_there_will_be(tmp_path, capsys):
 def test_what_the_asked_stages_do_not_need_may_be_missing(tmp_path, capsys, nobody):
     """A report of what is there needs neither a server nor a GPU."""
     (tmp_path / "run").mkdir()
-    done = dict.fromkeys(["imitate", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"], 1.0)
+    done = dict.fromkeys(["sft", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"], 1.0)
     (tmp_path / "run" / "seconds.json").write_text(json.dumps(done))
     assert train.main(_arguments(tmp_path, *_human(nobody), "--stage", "report")) == 0

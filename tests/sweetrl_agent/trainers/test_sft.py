@@ -10,19 +10,19 @@ from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
-from sweetrl_agent.trainers.sft import ImitationTrainer, bucketed_order, imitation_dataset
+from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 
 def test_the_loss_and_its_gradient_are_the_models_own(tmp_path):
     dialogues = demonstrations(load_tasks("embedded:train[:8]"), make("scripted"), 8, 0)
     tokenizer = build_tokenizer((message["content"] for dialogue in dialogues for message in dialogue), 400)
-    dataset = imitation_dataset(dialogues, tokenizer)
+    dataset = sft_dataset(dialogues, tokenizer)
     batch = DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id)([dataset[i] for i in range(8)])
     assert len({len(row) for row in dataset["input_ids"]}) > 1, "without padding the test shows less"
     gradients = {}
     for name in ("own", "trainer"):
         model = build_model(tokenizer, 32, 1, seed=0)
-        trainer = ImitationTrainer(
+        trainer = CloningTrainer(
             muon_learning_rate=0.02, model=model, args=TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
         )
         loss = trainer.compute_loss(model, batch) if name == "trainer" else model(**batch).loss
@@ -51,7 +51,7 @@ def test_turns_without_weight_are_read_and_not_imitated():
     answer = {"role": "assistant", "content": "d"}
     tokenizer = build_tokenizer(["a b c d"], 300)
     whole, only_answer = (
-        imitation_dataset([[*({**message, "weight": weight} for message in talk), answer]], tokenizer)[0] for weight in (1, 0)
+        sft_dataset([[*({**message, "weight": weight} for message in talk), answer]], tokenizer)[0] for weight in (1, 0)
     )
     assert whole["input_ids"] == only_answer["input_ids"]
     end = tokenizer.eos_token_id
