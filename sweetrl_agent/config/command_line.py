@@ -124,10 +124,28 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
+class CommandError(ValueError):
+    """What a command ends with: a setting that cannot work, or a failure of the world."""
+
+
 def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Run a command with settings -> results.json of its folder, which is `output` unless they name another; errors as `run_train`."""
-    if status := command(as_words(settings)):
-        raise ValueError(f"The command ended with status {status}; it has printed why.")
+    """Run a command with settings from Python.
+
+    Args:
+        command: From words of a command line to an exit status.
+        settings: By name; see `as_words`.
+        output: Its folder, unless the settings name another.
+
+    Returns:
+        What `results.json` of the folder holds; {} after a dry run.
+
+    Raises:
+        CommandError: Says what is wrong.
+    """
+    if command(as_words(settings)):
+        raise CommandError("The run would fail, for the reasons that were printed.")
+    if settings.get("dry_run"):
+        return {}
     found: dict[str, Any] = json.loads((Path(settings.get("output", output)) / "results.json").read_text(encoding="utf-8"))
     return found
 
@@ -140,10 +158,13 @@ def conclude(troubles: Sequence[str]) -> int:
     return 2 if troubles else 0
 
 
-def refuse(error: Exception) -> int:
-    """Say what is wrong in one line; the exit status."""
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-    return 2
+def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
+    """Run a command; where it ends with an error, say what is wrong in one line."""
+    try:
+        return command(arguments)
+    except CommandError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
 
 
 def _quieten() -> None:

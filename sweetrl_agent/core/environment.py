@@ -11,7 +11,7 @@ environment's `hidden_information`: it is read once per episode and stored with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import gymnasium as gym
 
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
-from sweetrl_agent.core.named import find_beside
+from sweetrl_agent.core.named import find_beside, where
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
@@ -47,6 +47,8 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
+#: Turns of the episode that is played before a run, to see that one can be.
+MOST_TRIED = 100
 #: Settings whose defaults are others for an environment that is not ours.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
@@ -345,12 +347,29 @@ class EnvironmentRecord:
         return None
 
     def check(self, config: Settings) -> None:
-        """Refuse what no run could work with.
+        """Refuse what no run could work with; where steps do not wait for others, one episode is played to see it.
 
         Raises:
-            ValueError: If the environment cannot be made, or a setting of it is wrong.
+            ValueError: If the environment cannot be made, a setting of it is wrong, or an episode of the first task fails.
         """
-        self.make(config.task).close()
+        with closing(self.make(config.task)) as env:
+            if not self.waits:
+                env.action_space.seed(0)
+                self._try_an_episode(config, lambda: str(env.action_space.sample()))
+
+    def _try_an_episode(self, config: Settings, act: Callable[[], str]) -> None:
+        tasks = self.load_tasks(config.task.tasks, config.task)[:1]
+        with closing(self.environments(config, tasks, 1)) as tried:
+            try:
+                tried.envs[0].reset(seed=0, options={"task_id": tasks[0].id})
+                for _ in range(MOST_TRIED):
+                    _, _, terminated, truncated, _ = tried.submit(0, act()).result()
+                    if terminated or truncated:
+                        break
+            except Exception as error:  # an environment of somebody else's may fail in any way
+                raise ValueError(
+                    f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
+                ) from error
 
     def make_simulator(self, spec: Any) -> Any:
         """The simulated human from what was asked for.

@@ -364,7 +364,11 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     }
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     _run_all(whole, **changes)
-    early = ["initial/checkpoints/checkpoint-*", "initial/checkpoints/checkpoint-*/trainer_state.json", "initial/model.safetensors"]
+    early = [
+        "initial/checkpoints/checkpoint-*",
+        "initial/checkpoints/checkpoint-*/trainer_state.json",
+        "initial/model.safetensors",
+    ]
     for stage, moments in (("sft", early), ("collect", ["trajectories.jsonl"])):
         for moment in moments:
             _kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
