@@ -134,6 +134,7 @@ class EnvironmentRecord:
         metric: Name of the number that tells better episodes from worse; any other than "return" is looked for in the last `info`, itself or
             its "metrics".
         defaults: Settings whose defaults are others than the main job's, and than `GENERIC_DEFAULTS`.
+        success_means: When an episode is a success, for reports: "Success: {success_means}."
         waits: Its steps wait for others, such as a model server: they are played in threads.
         has_sandbox: It runs what the agent writes in a sandbox of ours.
         has_pages: Its answers are pages, which can be looked at.
@@ -145,6 +146,7 @@ class EnvironmentRecord:
 
     metric: ClassVar[str] = "return"
     defaults: ClassVar[Mapping[str, Any]] = {}
+    success_means: ClassVar[str] = "the last info of the episode says so; where it says nothing, the return is above 0"
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
