@@ -18,6 +18,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, TrainingArg
 
 from sandboxes.browser import Browser, make_browser
 from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.credit import FORMS, SUM
@@ -25,7 +26,6 @@ from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
 from sweetrl_agent.data.files import iter_rows, read_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.trainers.critic import pair_trainer

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from pathlib import Path
 from transformers import set_seed
 
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.data.files import iter_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 

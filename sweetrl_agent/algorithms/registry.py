@@ -18,7 +18,7 @@ from sweetrl_agent.algorithms.turn_ppo import TurnPPO
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
 from sweetrl_agent.core.named import load_named
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.core.run import Run
 
 
 class InitialPolicy(Algorithm):

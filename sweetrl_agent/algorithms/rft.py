@@ -19,8 +19,8 @@ from trl import SFTConfig, SFTTrainer
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments

@@ -40,11 +40,11 @@ from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import sample_each
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import require, setting
 from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import initial_model, load_policy, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.policy import Policy
-    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.core.run import Run
 
 #: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
 START, COLLECTED = ("sft",), ("sft", "collect", "pairs")

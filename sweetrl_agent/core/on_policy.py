@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -17,9 +16,10 @@ from torch import Tensor
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.stage import function_of
 
 if TYPE_CHECKING:
-    from sweetrl_agent.data.run import Run
+    from sweetrl_agent.core.run import Run
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,10 @@ class OnPolicyAlgorithm(Algorithm):
 
     Attributes:
         config: Its settings.
+        loop: What trains it: a function of a run and the algorithm, as "module:function".
     """
 
+    loop: ClassVar[str] = "sweetrl_agent.trainers.on_policy:learn"
     Config: ClassVar[type] = OnPolicyConfig
     shared = START
 
@@ -163,4 +165,4 @@ class OnPolicyAlgorithm(Algorithm):
 
     def learn(self, run: Run) -> None:
         """The same, with the settings that it has."""
-        import_module("sweetrl_agent.trainers.on_policy").learn(run, self)
+        function_of(self.loop)(run, self)

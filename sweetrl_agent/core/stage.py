@@ -48,12 +48,18 @@ class Stage:
         """
         if not isinstance(self.work, str):
             return self.work(run)
-        module, _, function = self.work.partition(":")
-        getattr(import_module(module), function)(run)
+        function_of(self.work)(run)
 
     def is_shaped_by(self, setting: str) -> bool:
         """True where the setting is one of its own."""
         return any(fnmatchcase(setting, pattern) for pattern in self.settings)
+
+
+def function_of(work: str) -> Callable[..., Any]:
+    """The function that a statement names as "module:function"; its module is imported now."""
+    module, _, function = work.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def as_table(stages: tuple[Stage, ...]) -> str:

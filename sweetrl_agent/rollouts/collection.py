@@ -13,9 +13,9 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError, TaskError
 from sweetrl_agent.core.episode import Episode
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows, write_json, write_rows
 from sweetrl_agent.data.pairs import outcome_pairs
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.episode_files import EpisodeFile

@@ -15,10 +15,10 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.heads import ModelWithHead
 from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled
 from sweetrl_agent.data.padding import is_token, right_padded
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
 from sweetrl_agent.trainers.running import save_model
 

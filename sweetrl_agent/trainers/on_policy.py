@@ -18,7 +18,7 @@ from tqdm import tqdm
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
-from sweetrl_agent.data.run import Run
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
 from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner

@@ -11,8 +11,8 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
