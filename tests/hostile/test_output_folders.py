@@ -143,7 +143,7 @@ def test_a_password_in_a_setting_is_refused_and_said_nowhere(option, address, tm
     for main in (train.main, compare.main):
         assert main([*TASKS, *engine, "--output", str(tmp_path / "run"), f"--{option}", value]) == 2
         said = capsys.readouterr()
-        assert said.err.startswith(f"error: `{option}` must not hold a password or key") and said.err.count("\n") == 1
+        assert said.err.startswith(f"error: `{option}` must not contain a password or key") and said.err.count("\n") == 1
         assert "hunter2" not in said.out + said.err
     assert not (tmp_path / "run").exists()
 
@@ -154,7 +154,7 @@ def test_a_key_among_the_arguments_of_the_human_is_refused_and_said_nowhere(tmp_
     for main, option in ((train.main, "simulator"), (compare.main, "simulator"), (compare.main, "simulators")):
         assert main([*asked, f"--{option}", human]) == 2
         said = capsys.readouterr()
-        assert f"`{option}` must not hold a password or key" in said.err and "hunter2" not in said.out + said.err
+        assert f"`{option}` must not contain a password or key" in said.err and "hunter2" not in said.out + said.err
 
 
 def test_the_name_of_the_variable_that_holds_the_key_may_be_said():

@@ -261,15 +261,15 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"server_urls": "http://127.0.0.1:8000/v1"}, "`server_urls` are for `engine` 'server', got 'transformers'."),
         (
             {"engine": "server", "server_urls": "127.0.0.1:8000"},
-            "`server_urls` must be addresses with blanks between them, such as http",
+            "`server_urls` must be addresses separated by blanks, such as http",
         ),
         (
             {"engine": "server", "server_urls": "http://127.0.0.1:abc/v1"},
-            "`server_urls` must be addresses with blanks between them, ",
+            "`server_urls` must be addresses separated by blanks, ",
         ),
         (
             {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
-            "`server_urls` must be addresses with blanks between them, ",
+            "`server_urls` must be addresses separated by blanks, ",
         ),
         ({"simulator": "{bad"}, "`simulator` must be a name or JSON, which it is not: "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
@@ -364,7 +364,11 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     }
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     _run_all(whole, **changes)
-    early = ["initial/checkpoints/checkpoint-*", "initial/checkpoints/checkpoint-*/trainer_state.json", "initial/model.safetensors"]
+    early = [
+        "initial/checkpoints/checkpoint-*",
+        "initial/checkpoints/checkpoint-*/trainer_state.json",
+        "initial/model.safetensors",
+    ]
     for stage, moments in (("sft", early), ("collect", ["trajectories.jsonl"])):
         for moment in moments:
             _kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
