@@ -187,9 +187,9 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
     assert main(_arguments(finished, seed=1, num_states=17)) == 2
     assert capsys.readouterr().err == (
-        f"error: {finished / 'config.yaml'} holds other settings than these, and its files were made with them "
+        f"error: {finished / 'config.yaml'} has other settings, and files were made with them "
         "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
-        "give the same settings to go on with that run, or another `--output` to start one.\n"
+        "give the same settings to resume that run, or another `--output` to start a new one.\n"
     )
 
 
@@ -210,7 +210,7 @@ def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, caps
 def test_a_stage_needs_those_before_it(tmp_path, capsys):
     assert main([*_arguments(tmp_path / "run"), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
-        "error: Stage 'pairs' needs the files of ['sft', 'collect']; run those first, or leave out `--stage`.\n"
+        "error: Stage 'pairs' needs the files of ['sft', 'collect']; run these first, or leave out `--stage`.\n"
     )
 
 
@@ -228,7 +228,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has two trajectories of different tests_passed, so there is nothing to learn from. Start another run with more tasks, "
-        "more trajectories of each, more imitation, or a better model.\n"
+        "more trajectories per task, more SFT, or a better model.\n"
     )
 
 
@@ -271,7 +271,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
             {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
             "`server_urls` must be addresses separated by blanks, ",
         ),
-        ({"simulator": "{bad"}, "`simulator` must be a name or JSON, which it is not: "),
+        ({"simulator": "{bad"}, "`simulator` must be a name or valid JSON: "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
         ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),
