@@ -281,9 +281,9 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
 def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):
     with locked(tmp_path):
         assert compare.main(_arguments(tmp_path)) == 2
-        assert "error: Another process is at work in" in capsys.readouterr().err
+        assert "error: Another process is working in" in capsys.readouterr().err
         assert train.main(_arguments(tmp_path)) == 2
-        assert "error: Another process is at work in" in capsys.readouterr().err
+        assert "error: Another process is working in" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert compare.main(_arguments(tmp_path / "file")) == 2
     assert "error: `output` must name a folder that can be written" in capsys.readouterr().err

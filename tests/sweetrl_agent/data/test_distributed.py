@@ -116,6 +116,6 @@ def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert distributed.gradient_accumulation_steps(8, 4) == 1
     with pytest.raises(
-        ColBenchError, match="^A batch of 8 cannot be shared by 2 processes of 8 at a time; choose a micro-batch"
+        ColBenchError, match="^A batch of 8 cannot be divided among 2 processes with a micro-batch of 8; choose a micro-batch"
     ):
         distributed.gradient_accumulation_steps(8, 8)
