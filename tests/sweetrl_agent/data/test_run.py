@@ -74,7 +74,7 @@ def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, ma
     [
         ("embedded:test[:3]", ""),
         ("", ""),
-        ("embedded:test?preset=hard[:3]", "note: training is on dial standard, measuring on another (test hard)"),
+        ("embedded:test?preset=hard[:3]", "note: training is on dial standard, evaluation on another (test hard)"),
     ],
 )
 def test_a_run_says_where_it_measures_at_another_dial_than_it_trains_at(test_tasks, said, make_run):
