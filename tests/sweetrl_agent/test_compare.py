@@ -191,10 +191,10 @@ def test_what_is_done_is_not_done_again(finished, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--algorithms", "gspo"], "`algorithms` must be of ('single_turn', "),
-        (["--algorithms", "rft", "rft"], "`algorithms` must name each once"),
+        (["--algorithms", "gspo"], "`algorithms` must be one of ('single_turn', "),
+        (["--algorithms", "rft", "rft"], "`algorithms` must not contain duplicates"),
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
-        (["--critics", "oracle"], "`critics` must be of ('sweet', "),
+        (["--critics", "oracle"], "`critics` must be one of ('sweet', "),
         (["--simulators", "shy"], "`simulators` takes ('terse', "),
         (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),
         (["--scaling", "9"], "`scaling` takes counts from 2 to 8 trajectories, got [9]."),

@@ -275,7 +275,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
         ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),
-        ({"tasks": __file__}, "The tiny model learns to converse on the embedded tasks only, got `tasks`="),
+        ({"tasks": __file__}, "SFT of the tiny model is available on the embedded tasks only, got `tasks`="),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
@@ -309,7 +309,7 @@ def test_candidates_of_other_trajectories_are_not_ranked(copied, capsys):
     write_rows(folder / "candidates.jsonl", [*rows[1:], rows[0]])
     assert main([*_arguments(folder), "--stage", "rank"]) == 2
     said = capsys.readouterr().err
-    assert "candidates.jsonl belongs to other trajectories than are there; remove it" in said and "Traceback" not in said
+    assert "candidates.jsonl belongs to other trajectories; remove it" in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize("num_rows", [3, 4])
