@@ -20,7 +20,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.config.command_line import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
+from sweetrl_agent.config.command_line import (
+    CommandError,
+    conclude,
+    config_parts,
+    exit_status,
+    parse_parts,
+    prepare_process,
+    run_command,
+)
 from sweetrl_agent.evaluation.checks import check, own_settings
 
 if TYPE_CHECKING:
@@ -32,7 +40,16 @@ Step = tuple[str, "Callable[[Run], None]"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing of the comparison, report and print it; returns the exit status."""
+    """Run the comparison from the command line; returns the exit status."""
+    return exit_status(run, arguments)
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run what is missing of the comparison, report and print it; returns the exit status.
+
+    Raises:
+        CommandError: If a setting cannot work, or the world fails.
+    """
     prepare_process()
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.config.pipeline import STAGES
@@ -48,11 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             held.enter_context(locked(Path(config.run.output)))
             check_packages(config, STAGES, packages(given))
         except (ColBenchError, ValueError, ImportError, OSError) as error:
-            return refuse(error)
+            raise CommandError(str(error)) from error
         try:
             results = run_all(given, config)
         except (ColBenchError, ValueError) as error:
-            return refuse(error)
+            raise CommandError(str(error)) from error
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import titles
     from sweetrl_agent.evaluation.comparison import table
@@ -68,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_compare(**settings: Any) -> dict[str, Any]:
     """The comparison from Python: what `results.json` holds in the end. As `run_train`, whose settings it takes and its own."""
-    return run_command(main, settings, "runs/compare")
+    return run_command(run, settings, "runs/compare")
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:

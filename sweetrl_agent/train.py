@@ -12,11 +12,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sweetrl_agent.config.command_line import conclude, config_parts, parse_parts, prepare_process, refuse, run_command
+from sweetrl_agent.config.command_line import (
+    CommandError,
+    conclude,
+    config_parts,
+    exit_status,
+    parse_parts,
+    prepare_process,
+    run_command,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the main job; returns the exit status."""
+    """Run the main job from the command line; returns the exit status."""
+    return exit_status(run, arguments)
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run the main job; returns the exit status.
+
+    Raises:
+        CommandError: If a setting cannot work, or the world fails.
+    """
     prepare_process()
     from colbench_gym.errors import ColBenchError
 
@@ -36,15 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
-            run = Run(config)
-            check_order(run, config.run.stage)
-            check_packages(config, left(run))
+            opened = Run(config)
+            check_order(opened, config.run.stage)
+            check_packages(config, left(opened))
         except (ColBenchError, ValueError, ImportError, OSError) as error:
-            return refuse(error)
+            raise CommandError(str(error)) from error
         try:
-            run_stages(run, config.run.stage)
+            run_stages(opened, config.run.stage)
         except ColBenchError as error:
-            return refuse(error)
+            raise CommandError(str(error)) from error
     return 0
 
 
@@ -56,9 +73,9 @@ def run_train(**settings: Any) -> dict[str, Any]:
             it is found.
 
     Raises:
-        ValueError: If the job ends with an error, which it has printed.
+        ValueError: If a setting cannot work, or the world fails; says what is wrong.
     """
-    return run_command(main, settings, "runs/sweet")
+    return run_command(run, settings, "runs/sweet")
 
 
 def parse(arguments: Sequence[str] | None) -> Any:
@@ -82,10 +99,10 @@ def dry_run(config: Any) -> int:
     config.record.check(config)
     refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
     check_output(Path(config.run.output))
-    run = Run(config, is_dry=True)
-    check_order(run, config.run.stage)
-    print_plan(run)
-    return conclude(troubles(run, left(run)))
+    planned = Run(config, is_dry=True)
+    check_order(planned, config.run.stage)
+    print_plan(planned)
+    return conclude(troubles(planned, left(planned)))
 
 
 if __name__ == "__main__":

@@ -124,10 +124,28 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
+class CommandError(ValueError):
+    """Error of a command: an invalid setting, or a failure of a service or of the machine."""
+
+
 def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Run a command with settings; returns results.json of its folder, by default `output`. Raises the errors of `run_train`."""
-    if status := command(as_words(settings)):
-        raise ValueError(f"The command exited with status {status}; its error is printed above.")
+    """Run a command with settings from Python.
+
+    Args:
+        command: Maps words of a command line to an exit status.
+        settings: Settings by name; see `as_words`.
+        output: Default of its folder, which the settings may override.
+
+    Returns:
+        Content of `results.json` of the folder; {} after a dry run.
+
+    Raises:
+        CommandError: If the command fails.
+    """
+    if command(as_words(settings)):
+        raise CommandError("The run would fail, for the reasons printed above.")
+    if settings.get("dry_run"):
+        return {}
     found: dict[str, Any] = json.loads((Path(settings.get("output", output)) / "results.json").read_text(encoding="utf-8"))
     return found
 
@@ -140,10 +158,13 @@ def conclude(troubles: Sequence[str]) -> int:
     return 2 if troubles else 0
 
 
-def refuse(error: Exception) -> int:
-    """Print an error in one line; returns the exit status."""
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-    return 2
+def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
+    """Run a command; an error is printed in one line. Returns the exit status."""
+    try:
+        return command(arguments)
+    except CommandError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
 
 
 def _quieten() -> None:

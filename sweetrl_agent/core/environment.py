@@ -11,7 +11,7 @@ Capabilities of an environment are detected by its attributes. Hidden informatio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import gymnasium as gym
 
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
-from sweetrl_agent.core.named import find_beside
+from sweetrl_agent.core.named import find_beside, where
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
@@ -48,6 +48,8 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
+#: Maximum number of turns of the trial episode that is played before a run.
+MOST_TRIED = 100
 #: Defaults of settings for environments that are not ours.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
@@ -133,6 +135,7 @@ class EnvironmentRecord:
         metric: Name of the metric, higher is better; any name other than "return" is looked up in the last `info` or in its
             "metrics".
         defaults: Defaults of settings that differ from the main job's and from `GENERIC_DEFAULTS`.
+        success_means: Definition of success, for reports: "Success: {success_means}."
         waits: Its steps wait for other services, such as a model server; they are then played in threads.
         has_sandbox: It runs the agent's code in one of our sandboxes.
         has_pages: Its answers are web pages, which can be rendered.
@@ -144,6 +147,7 @@ class EnvironmentRecord:
 
     metric: ClassVar[str] = "return"
     defaults: ClassVar[Mapping[str, Any]] = {}
+    success_means: ClassVar[str] = "the last info of the episode says so; where it says nothing, the return is above 0"
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
@@ -346,12 +350,29 @@ class EnvironmentRecord:
         return None
 
     def check(self, config: Settings) -> None:
-        """Refuse settings that no run can work with.
+        """Refuse settings that no run can work with. If steps do not wait for other services, a trial episode is played.
 
         Raises:
-            ValueError: If the environment cannot be made, or one of its settings is wrong.
+            ValueError: If the environment cannot be made, one of its settings is wrong, or an episode of the first task fails.
         """
-        self.make(config.task).close()
+        with closing(self.make(config.task)) as env:
+            if not self.waits:
+                env.action_space.seed(0)
+                self._try_an_episode(config, lambda: str(env.action_space.sample()))
+
+    def _try_an_episode(self, config: Settings, act: Callable[[], str]) -> None:
+        tasks = self.load_tasks(config.task.tasks, config.task)[:1]
+        with closing(self.environments(config, tasks, 1)) as tried:
+            try:
+                tried.envs[0].reset(seed=0, options={"task_id": tasks[0].id})
+                for _ in range(MOST_TRIED):
+                    _, _, terminated, truncated, _ = tried.submit(0, act()).result()
+                    if terminated or truncated:
+                        break
+            except Exception as error:  # an external environment may fail in any way
+                raise ValueError(
+                    f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
+                ) from error
 
     def make_simulator(self, spec: Any) -> Any:
         """The simulated human of a specification.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +23,7 @@ def load_named(setting: str, name: str) -> Any:
         name: "package.module:NAME".
 
     Raises:
-        ValueError: If the name has another form, or the module or attribute does not exist. Errors raised by the module itself propagate.
+        ValueError: If the name has another form, the module or attribute does not exist, or the module itself fails; says where.
     """
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
@@ -32,9 +33,20 @@ def load_named(setting: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise  # a package that the module needs
+            raise ValueError(_failed(setting, module, error)) from error  # a package that the module needs
         raise ValueError(f"`{setting}` names a module that does not exist: {module!r}.") from None
-    except AttributeError:
-        if module in sys.modules and not hasattr(sys.modules[module], attribute):
+    except Exception as error:  # an external module may fail in any way
+        if isinstance(error, AttributeError) and module in sys.modules and not hasattr(sys.modules[module], attribute):
             raise ValueError(f"`{setting}`: the module {module!r} has no {attribute!r}.") from None
-        raise
+        raise ValueError(_failed(setting, module, error)) from error
+
+
+def where(error: BaseException) -> str:
+    """File and line in which an error was raised, and the error: the end of its traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""
+    return f"{at}{type(error).__name__}: {error}"
+
+
+def _failed(setting: str, module: str, error: BaseException) -> str:
+    return f"`{setting}`: the module {module!r} cannot be imported ({where(error)})."

@@ -84,13 +84,15 @@ def check_settings(part: Any) -> None:
 
 
 def _check_bounds(name: str, value: float, given: Help) -> None:
-    is_low = value <= given.above if given.above is not None else given.least is not None and value < given.least
-    if not is_low and (given.most is None or value <= given.most):
-        return
-    lower = None if given.least is None else f"at least {given.least}"
-    lower = lower if given.above is None else f"above {given.above}"
-    upper = None if given.most is None else f"at most {given.most}"
-    raise ValueError(f"`{name}` must be {' and '.join(filter(None, (lower, upper)))}, got {value}.")
+    bound = ""
+    if given.above is not None and value <= given.above:
+        bound = f"above {given.above}"
+    elif given.least is not None and value < given.least:
+        bound = f"at least {given.least}"
+    elif given.most is not None and value > given.most:
+        bound = f"at most {given.most}"
+    if bound:
+        raise ValueError(f"`{name}` must be {bound}, got {value}.")
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:

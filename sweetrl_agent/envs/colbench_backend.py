@@ -23,6 +23,7 @@ class BackendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
     metric: ClassVar[str] = "tests_passed"
+    success_means: ClassVar[str] = "the answer passes every hidden test"
 
     def full_name(self, source: str) -> str:
         """The name with the full dial (difficulty) of embedded tasks."""

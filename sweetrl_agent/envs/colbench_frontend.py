@@ -23,6 +23,7 @@ class FrontendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
     metric: ClassVar[str] = "similarity"
+    success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
     has_pages: ClassVar[bool] = True
     pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
     defaults: ClassVar[Mapping[str, Any]] = {

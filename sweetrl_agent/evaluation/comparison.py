@@ -169,6 +169,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     }
     results = {
         **compare_scores(evaluations, runs[0].record.metric),
+        "success_means": runs[0].record.success_means,
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "tasks": runs[0].sources,
         "settings": {name: value for name, value in runs[0].config.settings().items() if name != "seed"},

@@ -38,6 +38,7 @@ def report(run: Run) -> None:
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
     results |= {
         "metric": run.record.metric,
+        "success_means": run.record.success_means,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
         "seed": run.seed,
         "algorithm": run.algorithm.name,

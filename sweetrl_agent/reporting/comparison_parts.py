@@ -18,7 +18,7 @@ from sweetrl_agent.reporting.figures import (
 )
 from sweetrl_agent.reporting.line_chart import Line
 from sweetrl_agent.reporting.parts import Chart, Part, Table
-from sweetrl_agent.reporting.scores import grade_of, grade_title
+from sweetrl_agent.reporting.scores import metric_of, metric_title, success_means
 
 Results = Mapping[str, Any]
 Names = Mapping[str, str]
@@ -59,7 +59,7 @@ def _scores(results: Results, titles: Names) -> Part:
         "Success",
         "95%, algorithm",
         "95%, these agents",
-        grade_title(results),
+        metric_title(results),
         "95%, algorithm",
         "Success by seed",
         "Tasks x seeds",
@@ -68,7 +68,7 @@ def _scores(results: Results, titles: Names) -> Part:
         Table(
             head,
             [
-                _score(titles.get(name, name), of[split], grade_of(results))
+                _score(titles.get(name, name), of[split], metric_of(results))
                 for name, of in results["algorithms"].items()
                 if split in of
             ],
@@ -77,7 +77,7 @@ def _scores(results: Results, titles: Names) -> Part:
         for split in splits
     ]
     text = (
-        "Success: every hidden test passes (of a page: it is at least 90% similar). 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
+        f"Success: {success_means(results)}. 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
         "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
         "over tasks). In percent."
     )

@@ -67,8 +67,10 @@ class RunFolder:
         run.versions = run._object(folder / VERSIONS)
         run.metrics = run._lines(folder / METRICS)
         run.evaluation = run._lines(folder / EVALUATION)
-        run.advantages = run._lines(folder / ADVANTAGES)
-        run.pairs = run._object(folder / PAIRS)
+        seconds = run.results.get("seconds")
+        if not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys():  # only these algorithms write the two
+            run.advantages = run._lines(folder / ADVANTAGES)
+            run.pairs = run._object(folder / PAIRS)
         run.pictures = _list(folder / PICTURES)
         return run
 

@@ -83,11 +83,13 @@ def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     text = f"{num_shown} of the {len(run.evaluation)} dialogues of {EVALUATION} are in this file"
     text += f", {left_out} are left out" if left_out else ""
     text += "; those with advantages first, then others in the same episodes, then further ones, splits taking turns."
-    text += "" if run.advantages else f" No advantages: {run.trouble(ADVANTAGES)}"
+    text += f" No advantages: {run.trouble(ADVANTAGES)}" if ADVANTAGES in run.troubles else ""
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
 
 
 def _pairs_section(run: RunFolder) -> Html:
+    if not run.pairs and PAIRS not in run.troubles:
+        return Html("")  # the algorithm makes none
     rows = [(name, _cell(value)) for name, value in run.pairs.items()]
     content = table(("About the pairs", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
     return section("pairs", "Preference pairs", content)

@@ -26,7 +26,7 @@ from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
 BASELINE = "initial"
 NUM_COLOURS = 6
 _MEANING = {
-    "success": "Success: the fraction of episodes whose answer passes every hidden test.",
+    "success": "Success: {}.",
     "similarity": "Similarity: how much the last page looks like the one in mind, 100% for the same.",
 }
 ARROW = "\N{RIGHTWARDS ARROW}"
@@ -86,14 +86,19 @@ class Score:
         )
 
 
-def grade_of(results: Mapping[str, Any]) -> str:
+def metric_of(results: Mapping[str, Any]) -> str:
     """Name of the metric that tells better answers from worse, in the files of a run or a comparison."""
     return str(results.get("metric", "tests_passed"))
 
 
-def grade_title(results: Mapping[str, Any]) -> str:
+def metric_title(results: Mapping[str, Any]) -> str:
     """Its name for people."""
-    return grade_of(results).replace("_", " ").capitalize()
+    return metric_of(results).replace("_", " ").capitalize()
+
+
+def success_means(results: Mapping[str, Any]) -> str:
+    """When an episode is a success, in words."""
+    return str(results.get("success_means", "as the environment says"))
 
 
 def headline_of(metric: str) -> str:
@@ -104,7 +109,7 @@ def headline_of(metric: str) -> str:
 def read_scores(results: Mapping[str, Any]) -> list[Score]:
     """Every score in results.json, in its order: what has a "success" or an "n" two levels down."""
     return [
-        Score.from_dict(agent, split, values, grade_of(results))
+        Score.from_dict(agent, split, values, metric_of(results))
         for agent, splits in results.items()
         if isinstance(splits, dict)
         for split, values in splits.items()
@@ -119,7 +124,7 @@ def agent_colours(agents: Sequence[str]) -> dict[str, str]:
 
 def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
     """What training changed: the headline before and after, with intervals, as cards, a table and a plot."""
-    scores, name = read_scores(run.results), headline_of(grade_of(run.results))
+    scores, name = read_scores(run.results), headline_of(metric_of(run.results))
     title = name.capitalize()
     if not scores:
         return section("headline", title, missing(run.trouble(RESULTS)))
@@ -128,7 +133,7 @@ def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
     parts += [_plot(scores, colours)]
     if comparisons:
         parts += [_comparison_table(comparisons, title)]
-    return section("headline", title, *parts, note(_explanation(name, bool(comparisons))))
+    return section("headline", title, *parts, note(_explanation(name, run.results, bool(comparisons))))
 
 
 def scores_section(run: RunFolder) -> Html:
@@ -136,7 +141,7 @@ def scores_section(run: RunFolder) -> Html:
     scores = read_scores(run.results)
     if not scores:
         return section("scores", "Scores", missing(run.trouble(RESULTS)))
-    head = ("Agent", "Split", "n", "Void", "Success", "95%", grade_title(run.results), "95%", "Turns", "Answered")
+    head = ("Agent", "Split", "n", "Void", "Success", "95%", metric_title(run.results), "95%", "Turns", "Answered")
     rows = [
         (
             score.agent,
@@ -145,8 +150,8 @@ def scores_section(run: RunFolder) -> Html:
             plain(score.void),
             percent(score.success),
             percent_interval(score.success_bounds),
-            measure(grade_of(run.results), score.graded),
-            measure_interval(grade_of(run.results), score.graded_bounds),
+            measure(metric_of(run.results), score.graded),
+            measure_interval(metric_of(run.results), score.graded_bounds),
             NOTHING if score.turns is None else f"{score.turns:.2f}",
             percent(score.answered),
         )
@@ -200,8 +205,8 @@ def _comparison_table(comparisons: Sequence[tuple[Score, Score]], title: str) ->
     return table(head, rows)
 
 
-def _explanation(headline: str, is_compared: bool) -> str:
-    text = f"{_MEANING[headline]} Intervals are 95%, in percent."
+def _explanation(headline: str, results: Mapping[str, Any], is_compared: bool) -> str:
+    text = f"{_MEANING[headline].format(success_means(results))} Intervals are 95%, in percent."
     if not is_compared:
         return text
     return (

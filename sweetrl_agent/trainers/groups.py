@@ -14,10 +14,15 @@ def in_groups(episodes: Sequence[Episode], advantage: Callable[[Sequence[float]]
     Args:
         episodes: Episodes in any order; those of a task form a group.
         advantage: Maps the returns of a group to the advantages of its episodes.
+
+    Raises:
+        ValueError: If no task has two episodes: then there is nothing to compare.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for i, episode in enumerate(episodes):
         groups[episode.task_id].append(i)
+    if episodes and max(map(len, groups.values())) < 2:
+        raise ValueError("Advantages within a group compare episodes of a task: set the algorithm's `group` to 2 or more.")
     found: list[list[float]] = [[] for _ in episodes]
     for group in groups.values():
         for i, value in zip(group, advantage([episodes[i].reward for i in group]), strict=True):

@@ -148,7 +148,17 @@ def test_the_rows_have_their_fields(finished):
 
 def test_results_hold_start_and_result_on_both_splits(finished):
     results = json.loads((finished / "results.json").read_text())
-    assert list(results) == ["initial", "trained", "metric", "seconds", "seed", "algorithm", "tasks", "hint_reading"]
+    assert list(results) == [
+        "initial",
+        "trained",
+        "metric",
+        "success_means",
+        "seconds",
+        "seed",
+        "algorithm",
+        "tasks",
+        "hint_reading",
+    ]
     dial = "topics=12&relevant=3&wishes=2&turns=6&points=1"
     assert results["tasks"] == {
         "train": f"embedded:train?{dial}", "test": f"embedded:test?{dial}[:300]", "unseen": f"embedded:unseen?{dial}",
@@ -235,7 +245,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
 def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
     given = ["--config", str(finished / "config.yaml"), "--output", str(tmp_path)]
     assert parse(given).settings() == parse(_arguments(finished)).settings()
-    assert parse([*given, "--num_states", "17"]).actor.num_states == 17
+    assert parse([*given, "--num_states", "17"]).algorithms.num_states == 17
 
 
 @pytest.mark.parametrize("text", ["- num_tasks", "num_tasks: [", "unheard_of: 3"])
@@ -254,7 +264,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
         ({"tasks": "x.jsonl"}, "`tasks` names no file and no known source: 'x.jsonl'."),
         ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
-        ({"min_best": 80}, "`min_best` is a fraction of the tests, at most 1, got 80.0."),
+        ({"min_best": 80}, "`min_best` must be at most 1, got 80.0."),
         ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
         ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
         ({"engine": "server"}, "`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1."),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 pytest.importorskip("stable_baselines3")
 
+from stable_baselines3.common.env_checker import check_env
+
+from examples import own_environment
 from sweetrl_agent.compare import main
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.envs.registry import find_record
 
 SMALL = [
     "--tasks", "embedded:train/billing?preset=easy[10:]", "--test_tasks", "embedded:train/billing?preset=easy[:10]", "--unseen_tasks", "", "--credit_tasks", "0",
@@ -47,3 +55,58 @@ def test_discrete_actions_are_refused_on_tasks_that_they_are_not_made_for(tmp_pa
     }
     assert main(["--algorithms", "ppo", *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]) == 2
     assert "Discrete actions are made for the embedded tasks of ColBench-Backend-v0, got " in capsys.readouterr().err
+
+
+class Guesses:
+    """A menu of the numbers from 1 to 15; it sees the range that is left."""
+
+    count, observation_size, discount = 15, 2, 0.99
+
+    def _range(self, messages):
+        low, high = 1, 15
+        for said, reply in zip(messages[1::2], messages[2::2], strict=False):
+            guess = int(re.search(r"\d+", said["content"])[0])
+            low, high = (max(low, guess + 1), high) if reply["content"] == "Higher." else (low, min(high, guess - 1))
+        return low, high
+
+    def observe(self, messages):
+        return np.array(self._range(messages), np.float32) / 15
+
+    def say(self, action, messages):
+        return f"Is it {action + 1}?"
+
+    def allowed(self, messages):
+        low, high = self._range(messages)
+        return np.array([low <= number <= high for number in range(1, 16)])
+
+
+class Menu(own_environment.Guess):
+    discrete_actions = Guesses()
+
+
+gym.register("GuessMenu-v0", entry_point=Menu, disable_env_checker=True)
+
+
+def test_any_environment_with_discrete_actions_takes_part_beside_language_agents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, own_environment.demonstrations(200))))
+    given = {"env": "GuessMenu-v0", "demonstrations": "talks.jsonl", "sft_dialogues": 200, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1,
+             "tiny_vocab_size": 400, "max_new_tokens": 12, "eval_tasks": 40, "threads": 1, "ppo_steps": 8192, "seeds": 1, "output": "run"}  # fmt: skip
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    assert main(["--algorithms", "random_actions", "zero_shot", "ppo", *words]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    scores = {name: split["test"]["success"] for name, split in results["algorithms"].items()}
+    assert list(scores) == ["random_actions", "zero_shot", "ppo"] and scores["ppo"] > scores["random_actions"] + 0.1
+
+
+def test_a_dialogue_of_discrete_actions_is_an_environment_with_masks():
+    record = find_record("GuessMenu-v0")
+    config = Config().with_settings(
+        {"env": "GuessMenu-v0", "tasks": "seeds:0-9", "test_tasks": "seeds:10-12", "unseen_tasks": "", "model": "hub/name"}
+    )
+    with record.action_environments(config, record.load_tasks("seeds:0-9", config.task), 2) as (env, _):
+        check_env(env, warn=True)
+        observation, _ = env.reset(seed=0)
+        assert observation.tolist() == pytest.approx([1 / 15, 1.0]) and env.action_masks().all()
+        env.step(np.int64(0))
+        assert env.action_masks().tolist() == [False, *[True] * 14]

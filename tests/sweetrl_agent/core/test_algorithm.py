@@ -15,7 +15,9 @@ from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.algorithm import START
+from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.trainers.groups import in_groups
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,22 @@ def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):
     given = {"model": "hub/name", "engine": "vllm", "output": tmp_path / "run"}
     assert train.main(words(**given, algorithm=f"{__name__}:Here")) == 2
     assert capsys.readouterr().err == "error: 'here' takes `--engine transformers`, got 'vllm'.\n"
+
+
+def test_a_module_that_fails_is_named_with_the_setting_and_the_line(capsys, tmp_path, monkeypatch):
+    (tmp_path / "broken_algorithm.py").write_text("\nimport no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert train.main(words(model="hub/name", algorithm="broken_algorithm:GRPO", output=tmp_path / "run")) == 2
+    at = f"{tmp_path}/broken_algorithm.py, line 2: ModuleNotFoundError: No module named 'no_such_package'"
+    assert capsys.readouterr().err == f"error: `algorithm`: the module 'broken_algorithm' cannot be imported ({at}).\n"
+
+
+def test_from_python_the_error_says_what_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="^`algorithm` must be of "):
+        run_train(algorithm="gropo", output=tmp_path / "run")
+
+
+def test_a_group_of_one_is_refused():
+    with pytest.raises(ValueError, match="set the algorithm's `group` to 2 or more"):
+        in_groups([Episode("a", 0, [], [], {}, 1.0), Episode("b", 0, [], [], {}, 1.0)], list)

@@ -6,6 +6,7 @@ import gymnasium as gym
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent import train
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
 from sweetrl_agent.core.environment import EnvironmentRecord
@@ -187,6 +188,26 @@ def test_capabilities_are_found_by_attribute():
     assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
     for env in RECORDS:
         assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "discrete_actions"}
+
+
+class Breaks(Echo):
+    def step(self, action):
+        raise IndexError("no such room")
+
+
+gym.register("Breaks-v0", entry_point=Breaks, disable_env_checker=True)
+
+
+def test_an_episode_is_played_before_a_run_begins(capsys, tmp_path):
+    given = ["--model", "hub/name", "--algorithm", "grpo", "--output", str(tmp_path / "run")]
+    assert train.main([*given, "--env", "Breaks-v0", "--dry_run"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: `env` 'Breaks-v0' fails in an episode of random actions ({__file__}, line ")
+    assert said.endswith("IndexError: no such room).\n")
+    with pytest.raises(ValueError, match="must hold the metric 'grade'"):
+        Graded().check(config(max_turns=2))
+    EnvironmentRecord().check(config())
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_tiny_model_needs_dialogues():

@@ -66,6 +66,6 @@ def test_a_row_without_its_numbers_is_named(tmp_path):
     for spoilt in ({"success": "yes"}, {"tests_passed": None}, {"leak": []}):
         write_rows(path, [*good, {**label, **_row("b", 1, 1.0), **spoilt}])
         with pytest.raises(
-            ColBenchError, match=rf"expected a number for {next(iter(spoilt))} in the row of start, test, b, got "
+            ColBenchError, match=rf"expected a number for {next(iter(spoilt))} in the row of initial, test, b, got "
         ):
             read_evaluation(path, "tests_passed")

@@ -47,7 +47,7 @@ COMPARED = ["rft", "sweet", "no_hidden"]
         ('{"sweet": {"actor_batch": 8.0}}', "`own_settings` of 'sweet': `actor_batch` must be of type int, got 8.0."),
         ('{"sweet": {"actor_epochs": true}}', "`own_settings` of 'sweet': `actor_epochs` must be of type float, got True."),
         ('{"sweet": {"critic_batch": 3}}', "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 8."),
-        ('{"sweet": {"pair_quantile": 0.6}}', "`pair_quantile` must be above 0 and at most 0.5, got 0.6."),
+        ('{"sweet": {"pair_quantile": 0.6}}', "`pair_quantile` must be at most 0.5, got 0.6."),
     ],
 )
 def test_what_cannot_be_an_own_setting_is_refused_before_anything_runs(own, message, tmp_path, capsys):

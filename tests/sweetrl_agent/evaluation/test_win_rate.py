@@ -43,7 +43,7 @@ def test_several_episodes_of_a_task_count_by_their_mean(tmp_path):
 def test_one_agent_must_be_named(tmp_path):
     file = tmp_path / "old.jsonl"
     write_rows(file, [_row("initial", "a", 0.2), _row("trained", "a", 0.6)])
-    assert recorded(f"{file}:result", "similarity") == {("test", "a"): 0.6}
+    assert recorded(f"{file}:trained", "similarity") == {("test", "a"): 0.6}
     for source, words in ((str(file), "FILE:AGENT"), (f"{file}:other", "initial"), (str(tmp_path / "no.jsonl"), "no file")):
         with pytest.raises(ValueError, match=words):
             recorded(source, "similarity")
