@@ -147,7 +147,7 @@ class EnvironmentRecord:
 
     metric: ClassVar[str] = "return"
     defaults: ClassVar[Mapping[str, Any]] = {}
-    success_means: ClassVar[str] = "the last info of the episode says so; where it says nothing, the return is above 0"
+    success_means: ClassVar[str] = "the last info of the episode reports it or, without such a report, the return is above 0"
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False

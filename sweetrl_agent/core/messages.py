@@ -18,5 +18,5 @@ def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
         "def " in hidden,
     )  # every page begins with a tag, and no function does
     what = "page" if is_page else "function" if is_function else "answer"
-    told = HINT.format(what=what, hidden=hidden) if hidden else ""
-    return system_message("\n\n".join(part for part in (instructions, told) if part))
+    hint = HINT.format(what=what, hidden=hidden) if hidden else ""
+    return system_message("\n\n".join(part for part in (instructions, hint) if part))

@@ -212,7 +212,7 @@ def _check_writable(folder: Path) -> None:
     except OSError as error:  # for example, the name is too long
         raise _not_writable(folder, error.strerror) from None
     if not existing.is_dir():
-        raise _not_writable(folder, f"{str(existing)!r} is no folder")
+        raise _not_writable(folder, f"{str(existing)!r} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _not_writable(folder, f"{str(existing)!r} may not be written")
     try:

@@ -132,13 +132,13 @@ def links(rows: Sequence[Row]) -> dict[str, float | None]:
         "wishes_heard": fraction of a task's special wishes that the simulated human stated, "all_heard": fraction of dialogues in which it
         stated all, and "success_if_all_heard", None if there are no such dialogues. Empty if no task has wishes.
     """
-    told = [row for row in rows if row.get("wishes_heard") is not None]
-    if not told:
+    found = [row for row in rows if row.get("wishes_heard") is not None]
+    if not found:
         return {}
-    complete = [row for row in told if row["wishes_heard"] == 1]
+    complete = [row for row in found if row["wishes_heard"] == 1]
     return {
-        "wishes_heard": round(_mean([row["wishes_heard"] for row in told]), 4),
-        "all_heard": round(len(complete) / len(told), 4),
+        "wishes_heard": round(_mean([row["wishes_heard"] for row in found]), 4),
+        "all_heard": round(len(complete) / len(found), 4),
         "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
     }
 

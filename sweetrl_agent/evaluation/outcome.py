@@ -95,6 +95,6 @@ def score_dialogues(run: Run) -> None:
     with open_critic(run) as critic:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-                told = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
+                hidden = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])
+                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], hidden)}])

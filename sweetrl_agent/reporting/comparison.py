@@ -83,6 +83,6 @@ def _facts(results: Mapping[str, dict[str, object]]) -> Html:
 def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     text = (
         f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}), those on tasks with advantages first. The "
-        "advantages are from SWEET-RL's critic, for the turns of every agent."
+        "advantages are from SWEET-RL's critic, for the turns of all agents."
     )
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))

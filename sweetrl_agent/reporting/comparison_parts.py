@@ -345,7 +345,7 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
 def _settings(results: Results) -> Part:
     packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
     others = {name: value for name, value in results["versions"].items() if name != "packages"}
-    own = {f"of {name} alone": settings for name, settings in results.get("own_settings", {}).items()}
+    own = {f"only {name}": settings for name, settings in results.get("own_settings", {}).items()}
     rows = [(name, str(value)) for name, value in {**results["settings"], **own, **others, **packages}.items()]
     return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 

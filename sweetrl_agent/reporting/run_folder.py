@@ -60,7 +60,7 @@ class RunFolder:
             ValueError: If the folder does not exist.
         """
         if not folder.is_dir():
-            raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is no folder.")
+            raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is not a folder.")
         run = cls(folder.resolve().name)
         run.results = run._object(folder / RESULTS)
         run.config = run._text(folder / CONFIG)

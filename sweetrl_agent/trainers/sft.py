@@ -38,9 +38,9 @@ def sft_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
     )
     for messages, dialogue in zip(dialogues, encoded, strict=True):
         spoken = [message for message in messages if message["role"] == "assistant"]
-        imitated = {turn for turn, message in enumerate(spoken, 1) if message.get("weight", 1)}
+        labelled = {turn for turn, message in enumerate(spoken, 1) if message.get("weight", 1)}
         labels = [
-            token if turn in imitated else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)
+            token if turn in labelled else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)
         ]
         rows.append({"input_ids": dialogue.token_ids, "labels": labels})
     return Dataset.from_list(rows)

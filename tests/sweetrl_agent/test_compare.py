@@ -107,7 +107,7 @@ def test_own_settings_reach_the_training_of_their_critic_alone(finished):
     assert epochs["critic"] <= 1 and epochs["critic no_hidden"] == 10
     results = json.loads((finished / "results.json").read_text())
     assert results["own_settings"] == OWN_SETTINGS and results["settings"]["critic_epochs"] == 1
-    assert "of no_hidden alone" in (finished / "report.md").read_text()
+    assert "only no_hidden" in (finished / "report.md").read_text()
 
 
 def test_the_results_name_the_tasks_with_their_whole_dial(finished):

@@ -211,7 +211,7 @@ def test_an_empty_folder_has_a_report_and_a_missing_one_has_none(tmp_path: Path)
     text = Page.of(tmp_path).text
     for identifier in ("headline", "scores", "outcomes", "curves", "dialogues", "seconds", "pairs", "setup"):
         assert "is missing from the run folder." in text[identifier]
-    with pytest.raises(ValueError, match="`folder` must be the folder of a run, got '.*nowhere', which is no folder"):
+    with pytest.raises(ValueError, match="`folder` must be the folder of a run, got '.*nowhere', which is not a folder"):
         write_report(tmp_path / "nowhere")
 
 

@@ -97,7 +97,7 @@ def test_accelerate_that_trains_without_what_it_was_launched_with_is_refused(mak
     folder = make_folder("fsdp")
     settings = ["--config_file", str(CONFIGS / "fsdp.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
     done = _run(folder, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
-    assert done.returncode != 0 and "accelerate trains without FSDP here" in done.stderr
+    assert done.returncode != 0 and "accelerate was launched with FSDP but trains without it here" in done.stderr
     assert not (folder / "critic" / "config.json").exists()
 
 
