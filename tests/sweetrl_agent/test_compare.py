@@ -218,7 +218,7 @@ def test_a_dry_run_says_what_is_left_and_runs_nothing(finished, tmp_path, capsys
     assert "seed 1: simulators (single_turn zero_shot" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
     assert compare.main([*_arguments(tmp_path / "new"), "--dry_run", "--seeds", "1"]) == 0
-    assert "seed 0: imitate, evaluate zero_shot, collect, pairs, rft, " in capsys.readouterr().out
+    assert "seed 0: sft, evaluate zero_shot, collect, pairs, rft, " in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
 
 

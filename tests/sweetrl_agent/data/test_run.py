@@ -20,7 +20,7 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs import backend_demonstrations
 from sweetrl_agent.evaluation import evaluate as evaluation
 from sweetrl_agent.rollouts import collection, episode_files
-from sweetrl_agent.trainers import sft_stage as imitation_stage
+from sweetrl_agent.trainers import sft_stage
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def make_run(tmp_path):
             run=RunArguments(output=str(tmp_path)),
             task=TaskArguments(tasks="embedded:train[:10]", test_tasks=test_tasks, unseen_tasks="", **task),
             collect=CollectArguments(num_tasks=3),
-            imitation=SFTArguments(sft_dialogues=4),
+            sft=SFTArguments(sft_dialogues=4),
         )
     )
 
@@ -95,7 +95,7 @@ def test_imitation_sees_all_training_tasks_and_no_others(test_tasks, size, make_
     monkeypatch.setattr(backend_demonstrations, "demonstrations", demonstrations)
     run = make_run(test_tasks)
     with pytest.raises(Stop):
-        imitation_stage.imitate(run)
+        sft_stage.train_initial(run)
     assert tuple(seen) == run.train
     assert len(seen) == size
 

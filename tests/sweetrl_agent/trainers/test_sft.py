@@ -1,4 +1,4 @@
-"""The imitation trainer's loss and order of batches."""
+"""The behaviour-cloning trainer's loss and order of batches."""
 
 from __future__ import annotations
 
