@@ -98,7 +98,7 @@ def metric_title(results: Mapping[str, Any]) -> str:
 
 def success_means(results: Mapping[str, Any]) -> str:
     """When an episode is a success, in words."""
-    return str(results.get("success_means", "as the environment says"))
+    return str(results.get("success_means", "as defined by the environment"))
 
 
 def headline_of(metric: str) -> str:

@@ -1,9 +1,9 @@
 """An ordered map over the shards of a stage, in this process or on Ray workers.
 
-A shard is a fixed part of the work, and its result depends only on the shard. The files of a stage are therefore bitwise equal for any number
-of workers on the same kind of machine, and equal to those of this process with one torch thread. With more threads, on a GPU or on another CPU, the order
-of summation differs: log-probabilities and scores then differ from about the sixth decimal on, and a sampled token differs only if its uniform number
-is that close to a boundary. If a worker is killed, its shard is computed again. Ray does scheduling, restarts and transport.
+A shard is a fixed part of the work, and its result depends only on the shard. The files of a stage are therefore bitwise equal for any number of
+workers on the same kind of machine, and equal to those of this process with one torch thread. With more threads, on a GPU or on another CPU, the
+order of summation differs: log-probabilities and scores then differ from about the sixth decimal on, and a sampled token differs only if its
+uniform number is that close to a boundary. If a worker is killed, its shard is computed again. Ray does scheduling, restarts and transport.
 
 A cluster started here listens only on the loopback interface, has no dashboard, and requires a token. The token is in the environment of
 its processes and in no file. For any other cluster, start it yourself and give its address by `--ray_address`.
