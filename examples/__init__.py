@@ -1,1 +1,1 @@
-"""What users write: each file runs by itself, and in CI."""
+"""Examples of user code; each file is a script and is also run in CI."""

@@ -1,8 +1,8 @@
-"""An environment that somebody else wrote: Gymnasium's FrozenLake in words, by a wrapper of twenty lines.
+"""An existing environment: Gymnasium's FrozenLake with text observations and actions, by a wrapper of twenty lines.
 
     python examples/frozen_lake.py [--output runs/lake] [settings of `python -m sweetrl_agent.train`]
 
-A tiny model imitates walks that go right and down more often than not, and GRPO teaches it the way around the holes.
+SFT trains a tiny model on walks that go right and down more often than not; GRPO then teaches it the way around the holes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class InWords(gym.Wrapper[str, str, Any, Any]):
         self.observation_space = self.action_space = gym.spaces.Text(max_length=200, min_length=0, charset=CHARACTERS)
 
     def reset(self, **arguments: Any) -> tuple[str, dict[str, Any]]:
-        """Stand on the first square."""
+        """Start on the first square."""
         square, info = self.env.reset(**arguments)
         return self._words(square), info
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Go where the words say; left where they say nothing."""
+        """Move in the direction named in the text; left if it names none."""
         move = next((i for i, word in enumerate(ACTIONS) if word in action.lower()), 0)
         square, reward, terminated, truncated, info = self.env.step(move)
         return self._words(square), reward, terminated, truncated, info
@@ -46,12 +46,12 @@ def make() -> gym.Env[str, str]:
     return InWords(gym.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20))
 
 
-if "FrozenLakeInWords-v0" not in gym.registry:  # run as a script, this file is imported once more by its name
+if "FrozenLakeInWords-v0" not in gym.registry:  # run as a script, this file is imported again under its module name
     gym.register("FrozenLakeInWords-v0", entry_point=make, disable_env_checker=True)
 
 
 def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Random walks, rather right and down than left and up."""
+    """Random walks that prefer right and down to left and up."""
     rng, env = random.Random(seed), make()
     rows = []
     for _ in range(count):
@@ -67,7 +67,7 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Train; the exit status."""
+    """Train; returns the exit status."""
     from sweetrl_agent.config.command_line import as_words
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train

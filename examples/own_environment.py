@@ -1,13 +1,13 @@
-"""An environment of your own: the agent guesses a number in a dialogue, and GRPO teaches it to halve the range.
+"""Your own environment: the agent guesses a number in a dialogue, and GRPO teaches it to halve the range.
 
     python examples/own_environment.py [--output runs/guess] [settings of `python -m sweetrl_agent.train`]
 
-writes demonstrations of a mediocre guesser into a file, has a tiny model imitate them, and improves it by GRPO. It is the same as
+writes demonstrations of a mediocre guesser to a file, trains a tiny model on them by SFT, and improves it with GRPO. It is the same as
 
     python -m sweetrl_agent.train --env examples.own_environment:Guess-v0 --demonstrations runs/guess.jsonl --algorithm grpo ...
 
-Any environment whose observations and actions are texts is trained so; nothing else is needed. `hidden_information` is for critics:
-`--algorithm sweet` asks for it.
+Any environment with text observations and text actions can be used this way; nothing else is needed. `hidden_information` is for
+critics: `--algorithm sweet` requires it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Guess(gym.Env[str, str]):
 
     Args:
         most: The largest number.
-        turns: Guesses that the agent has.
+        turns: Number of guesses.
     """
 
     def __init__(self, most: int = 15, turns: int = 4) -> None:
@@ -37,7 +37,7 @@ class Guess(gym.Env[str, str]):
 
     @property
     def hidden_information(self) -> str:
-        """The number: a critic may be told in training, an agent never."""
+        """The number: critics may see it in training, the agent never does."""
         return f"The number is {self._number}."
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -56,16 +56,16 @@ class Guess(gym.Env[str, str]):
         return reply, 0.0, False, self._turn >= self.turns, {}
 
 
-if "Guess-v0" not in gym.registry:  # run as a script, this file is imported once more by its name
+if "Guess-v0" not in gym.registry:  # run as a script, this file is imported again under its module name
     gym.register("Guess-v0", entry_point=Guess, disable_env_checker=True)
 
 
 def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Dialogues of a guesser that keeps within the range it knows, and does not halve it."""
+    """Dialogues of a guesser that stays within the known range but does not halve it."""
     rng, env = random.Random(seed), Guess()
     rows = []
     for episode in range(count):
-        observation, _ = env.reset(seed=10_000_000 + episode)  # other seeds than those of the tasks
+        observation, _ = env.reset(seed=10_000_000 + episode)  # not the seeds of the tasks
         messages, low, high, is_over = [{"role": "user", "content": observation}], 1, env.most, False
         while not is_over:
             guess = rng.randint(low, high)
@@ -78,7 +78,7 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Train; the exit status."""
+    """Train; returns the exit status."""
     from sweetrl_agent.config.command_line import as_words
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train

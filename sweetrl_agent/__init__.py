@@ -1,8 +1,8 @@
-"""Training agents that collaborate: SWEET-RL on TRL, and the other algorithms of the field on the same environments.
+"""Trains collaborative agents: SWEET-RL on TRL, and the field's other algorithms on the same environments.
 
     from sweetrl_agent import Algorithm, Critic, EnvironmentRecord, OnPolicyAlgorithm, Policy, play, run_compare, run_train
 
-Names are imported when they are asked for: `import sweetrl_agent` loads no torch.
+Names are imported on first access, so that `import sweetrl_agent` does not load torch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""``python -m sweetrl_agent.compare``: the same start, tasks, human and evaluation for several algorithms, over several seeds.
+"""``python -m sweetrl_agent.compare``: several algorithms with the same initial policy, tasks, simulator and evaluation, over several seeds.
 
     python -m sweetrl_agent.compare --algorithms zero_shot rft mtdpo sweet --seeds 5 --output runs/compare [settings of the main job]
 
-Every seed has a run folder of its own (`seed_0`, ...), which is a folder of the main job with the other algorithms' agents beside it.
-What is there is not done again: kill it at any moment and start it again, or start it again with more algorithms or seeds.
+Every seed has its own run folder (`seed_0`, ...): a folder of the main job with the other algorithms' agents added. Finished stages
+are not run again: a killed comparison resumes when started again, and algorithms or seeds can be added later.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str] | None) -> int:
-    """Run what is missing of the comparison, report and print it; returns the exit status.
+    """Run the missing stages of the comparison, write the report and print the results; returns the exit status.
 
     Raises:
-        CommandError: If a setting cannot work, or the world fails.
+        CommandError: If a setting is invalid, or a service or the machine fails.
     """
     prepare_process()
     from colbench_gym.errors import ColBenchError
@@ -84,12 +84,12 @@ def run(arguments: Sequence[str] | None) -> int:
 
 
 def run_compare(**settings: Any) -> dict[str, Any]:
-    """The comparison from Python: what `results.json` holds in the end. As `run_train`, whose settings it takes and its own."""
+    """Run the comparison from Python; returns the content of `results.json`. Settings and errors as in `run_train`, plus the comparison's own."""
     return run_command(run, settings, "runs/compare")
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
-    """The command line and, with `--config`, a YAML file; the settings are those of the main job."""
+    """Settings of the comparison and of the main job, from the command line and, with `--config`, a YAML file."""
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.config.run import RunArguments
@@ -103,17 +103,17 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
 
 
 def packages(given: CompareArguments) -> list[tuple[str, str]]:
-    """Packages that single algorithms need: the module, and what pip installs."""
+    """Packages that single algorithms need, as (module, pip package)."""
     discrete = {"ppo", "dqn"} & {*given.algorithms}
     return [("stable_baselines3", "'colbench-gym[sb3]'")] if discrete else []
 
 
 def plan(given: CompareArguments, config: Config) -> int:
-    """Print what would be done and check what it needs; runs nothing. Returns the exit status: 2 where the comparison would fail.
+    """Print the plan and check all requirements; runs nothing. Returns the exit status, 2 if the comparison would fail.
 
     Raises:
         ColBenchError: If tasks cannot be loaded.
-        ValueError: If a folder cannot be written or holds another run, or there are fewer trajectories than `scaling` takes.
+        ValueError: If a folder cannot be written or has another run, or there are fewer trajectories than `scaling` requires.
     """
     from sweetrl_agent.algorithms.registry import scaled
     from sweetrl_agent.config.pipeline import STAGES
@@ -135,14 +135,14 @@ def plan(given: CompareArguments, config: Config) -> int:
             raise ValueError(
                 f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
             )
-        print(f"and of the first {count} trajectories of each: {', '.join(scaled(given.algorithms))}")
+        print(f"with the first {count} trajectories of each seed: {', '.join(scaled(given.algorithms))}")
     return conclude(
         troubles(runs[0], STAGES if any(left) else (), packages(given), _checks(given, runs[0]) if any(left) else ())
     )
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
-    """What a comparison needs beyond a run: the models of critics, and the servers of other humans."""
+    """Further checks of a comparison: the models of critics, and the servers of other simulators."""
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.trainers.preflight import check_human, check_model
 
@@ -163,7 +163,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
 
 def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
-    """Run what is missing for every seed -> results.json of the whole comparison."""
+    """Run the missing stages of every seed; writes results.json of the whole comparison."""
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import write_json
     from sweetrl_agent.data.run import Run
@@ -175,8 +175,8 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     if failed:
         said = "; ".join(f"seed {seed}: {error}" for seed, error in sorted(failed.items()))
         raise ColBenchError(
-            f"{len(failed)} of {len(configs)} seeds could not be done, and leaving them out would flatter the algorithms; what the others "
-            f"made is kept. {said}"
+            f"{len(failed)} of {len(configs)} seeds failed, and excluding them would bias the results; the files of the others "
+            f"are kept. {said}"
         )
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
@@ -188,7 +188,7 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
 
 
 def _seeds(given: CompareArguments, config: Config) -> list[Config]:
-    """The configuration of every seed, with a folder of its own."""
+    """The configuration of every seed, with its own folder."""
     out = Path(config.run.output)
     return [
         replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
@@ -197,7 +197,7 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
 
 
 def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
-    """Rename the files of an earlier, larger question, or one that cannot be read, before they are written anew."""
+    """Rename the files of an earlier report that shows more or cannot be read, before they are overwritten."""
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import read_object
 
@@ -208,16 +208,18 @@ def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
         lost = sorted({*before} - {*results}) + sorted({*before["algorithms"]} - {*results["algorithms"]})
         lost += [f"seed {seed}" for seed in before["ledger"] if seed not in map(str, results["ledger"])]
     except (ColBenchError, KeyError, TypeError):
-        lost = ["what cannot be read"]
+        lost = ["unreadable results"]
     if lost:
         for name in ("results.json", "report.html", "report.md"):
             if (out / name).exists():
                 (out / name).replace(out / f"earlier_{name}")
-        print(f"This shows less than the last report ({', '.join(lost)} left out), which is kept as earlier_report.html.")
+        print(
+            f"This report shows less than the previous one (without {', '.join(lost)}), which is kept as earlier_report.html."
+        )
 
 
 def _run_in_turn(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
-    """One seed after the other -> seed: why it could not be done, for those that could not."""
+    """Run the seeds one after the other; returns the errors of failed seeds, by seed."""
     from colbench_gym.errors import ColBenchError
 
     failed: dict[int, Exception] = {}
@@ -230,7 +232,7 @@ def _run_in_turn(given: CompareArguments, configs: Sequence[Config]) -> dict[int
 
 
 def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
-    """The same with a process per seed, `workers` at a time; each writes what it says into `log.txt` of its folder."""
+    """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
@@ -270,7 +272,7 @@ def _run_in_process(given: CompareArguments, config: Config) -> None:
 
 
 def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] = print) -> None:
-    """Everything that is asked for of one seed and not done yet."""
+    """Run all requested stages of one seed that are not done."""
     import torch
 
     from sweetrl_agent.algorithms.registry import scaled
@@ -290,10 +292,10 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
 
 
 def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note the settings that algorithms have for themselves -> own_settings.json.
+    """Record the settings of single algorithms in own_settings.json.
 
     Raises:
-        ValueError: If one of the algorithms has begun with others, or with none.
+        ValueError: If one of the algorithms was started with other settings.
     """
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.data.files import read_object, write_json
@@ -304,7 +306,7 @@ def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Map
         has_begun = run.artifact(name, "scores.jsonl").exists() or any(run.is_done(stage) for stage in ALGORITHMS[name].stages)
         if has_begun and before.get(name, {}) != own.get(name, {}):
             raise ValueError(
-                f"{name!r} has begun in {run.folder} with `own_settings` {before.get(name, {})}, not {own.get(name, {})}; give the same, or "
+                f"{name!r} was started in {run.folder} with `own_settings` {before.get(name, {})}, not {own.get(name, {})}; give the same, or "
                 "another `--output`."
             )
     if (after := {**before, **own}) != before:
@@ -312,7 +314,7 @@ def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Map
 
 
 def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
-    """Those of the steps, in order, that are not done."""
+    """Run the steps that are not done, in order."""
     left = [(name, function) for name, function in dict(steps).items() if not run.is_done(name)]
     for i, (name, function) in enumerate(left, 1):
         with run.stage(name):
@@ -321,7 +323,7 @@ def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = prin
 
 
 def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
-    """What is shared, then each algorithm's own stages, with its own settings if it has any, then its evaluation."""
+    """The shared stages, then each algorithm's own stages, with its own settings if it has any, and its evaluation."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.config.pipeline import STAGES
 
@@ -338,12 +340,12 @@ def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, An
 
 
 def _with_settings(function: Callable[[Run], None], changed: Mapping[str, Any] | None) -> Callable[[Run], None]:
-    """A step on the run with an algorithm's own settings, if it has any."""
+    """A step with an algorithm's own settings, if it has any."""
     return (lambda run: function(run.with_settings(changed))) if changed else function
 
 
 def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run], None]:
-    """A step that notes where there is nothing to learn: one seed of one algorithm must not end a comparison, nor be left out of it."""
+    """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm."""
 
     def step(run: Run) -> None:
         from sweetrl_agent.rollouts.collection import NothingToLearnError
@@ -364,7 +366,7 @@ def _evaluate(run: Run, name: str) -> None:
 
 
 def experiment_steps(given: CompareArguments) -> list[Step]:
-    """What is measured of critics and agents beyond success. A step's name says what was asked for: asked otherwise, it is another."""
+    """Further experiments on critics and agents. The name of a step contains its settings, so that other settings make another step."""
     from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.evaluation import best_of_n, credit_accuracy, simulators

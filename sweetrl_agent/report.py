@@ -1,10 +1,10 @@
-"""Write the report of a run: one HTML file that opens from disk and loads nothing.
+"""Write the report of a run: one HTML file that opens from disk and loads no resources.
 
     python -m sweetrl_agent.report RUN_FOLDER [--open]
 
-The report reads only files of the run folder, so it can be made again at any time, also while the run goes on or after it
-crashed: a section whose file is missing says so. Models wrote much of what it shows; so all text is escaped, and a content
-security policy lets nothing run but the report's own script.
+The report reads only files of the run folder, so it can be made at any time, also while the run is in progress or after a crash:
+a section says so if its file is missing. Much of its content is written by models, so all text is escaped, and a content
+security policy allows only the report's own script.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _folder(name: str) -> Path:
     if not name.strip():
-        raise argparse.ArgumentTypeError("expected the folder of a run, got nothing; '.' is this folder")
+        raise argparse.ArgumentTypeError("expected the folder of a run, got nothing; '.' is the current folder")
     return Path(name)
 
 

@@ -1,7 +1,7 @@
-"""The main job: ``python -m sweetrl_agent.train`` trains an agent by SWEET-RL and says how much better it became.
+"""The main job: ``python -m sweetrl_agent.train`` trains an agent with SWEET-RL and reports the improvement over the initial policy.
 
-Without arguments: embedded tasks, scripted human, a tiny Llama, six minutes on two cores (pages: fifteen). `--config file.yaml` sets
-defaults, the command line overrides. Kill it at any moment and start it again with the same arguments: it goes on.
+Without arguments: embedded tasks, a scripted simulated human, a tiny Llama, six minutes on two cores (pages: fifteen). `--config file.yaml`
+sets defaults, the command line overrides them. A killed job resumes when it is started again with the same arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str] | None) -> int:
     """Run the main job; returns the exit status.
 
     Raises:
-        CommandError: If a setting cannot work, or the world fails.
+        CommandError: If a setting is invalid, or a service or the machine fails.
     """
     prepare_process()
     from colbench_gym.errors import ColBenchError
@@ -66,14 +66,14 @@ def run(arguments: Sequence[str] | None) -> int:
 
 
 def run_train(**settings: Any) -> dict[str, Any]:
-    """The main job from Python: what `results.json` holds in the end.
+    """Run the main job from Python; returns the content of `results.json`.
 
     Args:
-        **settings: Those of the command line, such as `output="runs/mine", algorithm="grpo"`; a list stands for several words, a class for where
-            it is found.
+        **settings: Settings of the command line, such as `output="runs/mine", algorithm="grpo"`; a list gives several values, a class its
+            "module:Class".
 
     Raises:
-        ValueError: If a setting cannot work, or the world fails; says what is wrong.
+        ValueError: If a setting is invalid, or a service or the machine fails; says what is wrong.
     """
     return run_command(run, settings, "runs/sweet")
 
@@ -86,9 +86,9 @@ def parse(arguments: Sequence[str] | None) -> Any:
 
 
 def dry_run(config: Any) -> int:
-    """Print the plan and check all that the run needs, without weights and without a file. Returns the exit status: 2 where the run would fail.
+    """Print the plan and check all requirements of the run; loads no weights and writes no files. Returns the exit status, 2 if the run would fail.
 
-    What it cannot see is said in `preflight`.
+    Limits: See `preflight`.
     """
     from sweetrl_agent.algorithms.registry import refuse_missing, register
     from sweetrl_agent.data.files import check_output

@@ -1,6 +1,6 @@
-"""The critics of the comparison: SWEET-RL's own, its ablations, and what else credits turns. What is done with them is in `sweet`.
+"""The critics of a comparison: SWEET-RL's own, its ablations, and baselines. `sweet` uses them.
 
-Each has its files in a folder of its own in the run folder, SWEET-RL's own in the run folder itself.
+Each critic has a subfolder of the run folder; the files of SWEET-RL's own critic are in the run folder itself.
 
 Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the released ranking script computes before any training.
 """
@@ -35,60 +35,62 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.vision import VisionTrainer, vision_rows
 
 SWEET = "sweet"
-#: Critics that know the exact advantage, where the environment's record does.
+#: Oracles: critics that compute the exact advantage, if the environment's record supports it.
 ORACLES = ("exact", "marginal")
 Opened = AbstractContextManager[Critic]
 
 
 @dataclass(frozen=True)
 class CriticConfig:
-    """Stage 1: the turn-wise advantage, for all critics alike."""
+    """Settings of stage 1, the critic; shared by all critics."""
 
     form: str = setting(
         "paper",
-        f"Training form, one of {FORMS}: the sum over turns of the mean log-ratio of each, or one mean over all tokens.",
+        f"Training form, one of {FORMS}: the sum over turns of each turn's mean log-ratio, or one mean over all tokens.",
     )
     reference_hidden: bool = setting(
         False,
-        "The reference that candidates are ranked against sees the hidden information; true in the paper, false in the released code.",
+        "The reference model sees the hidden information in ranking; true in the paper, false in the released code.",
     )
-    critic_hidden: bool = setting(True, "Tell the critic the hidden information.")
+    critic_hidden: bool = setting(True, "The critic sees the hidden information.")
     judge_model: str = setting(
-        "", "Model of the LLM as judge, a folder or hub name; empty for the start itself. Used by `compare` only."
+        "", "Model of the LLM as judge, a folder or hub name; empty for the initial policy's model. Used only by `compare`."
     )
     vision_model: str = setting(
-        "", "Vision-language model of the critic 'vision_head', a folder or hub name. Used by `compare` on pages only."
+        "", "Vision-language model of the critic 'vision_head', a folder or hub name. Used only by `compare` on pages."
     )
-    critic_learning_rate: float = setting(1e-4, "2e-7 in the paper (8B model).")
+    critic_learning_rate: float = setting(1e-4, "Learning rate of the critic; 2e-7 in the paper (8B model).")
     critic_beta: float = setting(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = setting(0.01, "Weight of the NLL term; 0.01 in the paper.")
-    critic_batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
-    critic_micro_batch: int = setting(8, "Pairs in a forward pass.", least=1)
-    critic_epochs: float = setting(1.0, "4 in the paper.")
-    critic_max_length: int = setting(2048, "Longer pairs are left out; 8192 in the released code.", least=1)
+    critic_batch: int = setting(8, "Pairs per optimizer step; 8 in the paper.", least=1)
+    critic_micro_batch: int = setting(8, "Pairs per forward pass.", least=1)
+    critic_epochs: float = setting(1.0, "Epochs of the critic; 4 in the paper.")
+    critic_max_length: int = setting(
+        2048, "Maximum length in tokens; longer pairs are skipped. 8192 in the released code.", least=1
+    )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown form, and a batch that is not made of whole forward passes."""
+        """Refuse an unknown form, and a batch that is not a multiple of the micro-batch."""
         require("form", self.form, FORMS)
         require_whole("critic", self.critic_batch, self.critic_micro_batch)
 
 
 def require_whole(stage: str, batch: int, micro_batch: int) -> None:
-    """Refuse a batch that is not made of whole forward passes."""
+    """Refuse a batch that is not a multiple of the micro-batch."""
     if batch % micro_batch:
         raise ValueError(f"`{stage}_batch` must be a multiple of `{stage}_micro_batch`, got {batch} and {micro_batch}.")
 
 
 @dataclass(frozen=True)
 class CriticKind:
-    """A way to credit turns.
+    """A kind of critic.
 
     Attributes:
-        title: Its name for people, as it stands in a table of ablations.
+        title: Its name in reports and tables of ablations.
         open: Loads the critic, by its name, from its folder.
-        train: Writes that folder from the collected trajectories; None where nothing is trained.
-        uses_hidden: True where it is told the hidden information (unless `critic_hidden` is off).
-        needs: Capabilities of the environment that it needs beyond what it is told, of `registry.CAPABILITIES`.
+        train: Trains it on the collected trajectories and writes its folder; None if it is not trained.
+        uses_hidden: Whether it sees the hidden information (unless `critic_hidden` is off).
+        needs: Required capabilities of the environment besides hidden information, from `registry.CAPABILITIES`.
     """
 
     title: str
@@ -98,12 +100,12 @@ class CriticKind:
     needs: frozenset[str] = frozenset()
 
     def hidden_for(self, run: Run, hidden: str) -> str:
-        """The hidden information that it sees before a dialogue; "" where it sees none."""
+        """The hidden information that it sees in front of a dialogue; "" if it sees none."""
         return hidden if self.uses_hidden and run.config.algorithms.critic_hidden else ""
 
 
 def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = True) -> None:
-    """outcome_pairs.jsonl -> a critic of equations 2 and 3; `form` is the configured one unless given."""
+    """Train a critic of equations 2 and 3 on outcome_pairs.jsonl; `form` defaults to the setting."""
     config = run.config.algorithms
     set_seed(run.seed)
     uses_hidden = uses_hidden and config.critic_hidden
@@ -119,7 +121,7 @@ def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = Tru
 
 
 def train_head(run: Run, name: str, loss: Loss) -> None:
-    """The same evidence -> a critic with a head: outcome pairs for "regression", all trajectories for "value"."""
+    """Train a critic with a head on the same data: outcome pairs for "regression", all trajectories for "value"."""
     config, model = run.config.algorithms, run.config.model
     set_seed(run.seed)
     tokenizer, instructions = load_tokenizer(run.initial_model, model), system_prompt(model)
@@ -148,7 +150,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
 
 
 def train_vision(run: Run, name: str) -> None:
-    """outcome_pairs.jsonl -> a head on a vision-language model that sees the pages."""
+    """Train a head on a vision-language model, with rendered pages, on outcome_pairs.jsonl."""
     config, base = run.config.algorithms, run.config.algorithms.vision_model
     set_seed(run.seed)
     rows = [
@@ -185,7 +187,7 @@ def _train(run: Run, name: str, trainer: Any, tokenizer: Any) -> None:
 def open_advantage(
     run: Run, name: str, reference_hidden: bool | None = None, is_normalised: bool = True, is_trained: bool = True
 ) -> Iterator[Critic]:
-    """A critic of log-ratios; an untrained one is the initial policy itself. `reference_hidden` is the configured one unless given."""
+    """Open a critic of log-ratios; the untrained one is the initial policy itself. `reference_hidden` defaults to the setting."""
     model, start = run.config.model, run.initial_model
     own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
@@ -195,7 +197,7 @@ def open_advantage(
 
 @contextmanager
 def open_head(run: Run, name: str) -> Iterator[Critic]:
-    """A trained head on its body."""
+    """Open a trained head with its body."""
     model, start, folder = run.config.model, run.initial_model, critic_folder(run, name)
     scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
     yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model))
@@ -203,7 +205,7 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
 
 @contextmanager
 def open_vision(run: Run, name: str) -> Iterator[Critic]:
-    """A trained head on its vision-language model, with a browser to see the pages in."""
+    """Open a trained head with its vision-language model and a browser that renders the pages."""
     base, folder = run.config.algorithms.vision_model, critic_folder(run, name)
     scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
     with make_browser(run.config.task.sandbox) as browser:
@@ -217,13 +219,13 @@ def _views(run: Run, browser: Browser) -> Views:
 
 @contextmanager
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
-    """The judge's model, which is the start unless `judge_model` names another."""
+    """Open the judge, by default on the initial policy's model (see `judge_model`)."""
     judge = run.config.algorithms.judge_model or run.initial_model
     yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
 
 
 def open_oracle(run: Run, name: str) -> Opened:
-    """An oracle of the environment."""
+    """Open an oracle of the environment."""
     return run.record.open_oracle(name, run.config, [task for own in (run.train, *run.held_out.values()) for task in own])
 
 
@@ -258,20 +260,20 @@ CRITICS: dict[str, CriticKind] = {
     "judge": CriticKind("LLM as judge", open_judge),
     "untrained": CriticKind("untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False)),
     "exact": CriticKind("exact advantage of the task (oracle)", open_oracle),
-    "marginal": CriticKind("advantage expected by who knows the family (oracle)", open_oracle),
+    "marginal": CriticKind("expected advantage given the task family (oracle)", open_oracle),
 }
 
 
 def critic_folder(run: Run, name: str) -> Path:
-    """Where a critic's model is."""
+    """Path of a critic's model."""
     return run.artifact(name, "critic")
 
 
 def stage_name(stage: str, name: str) -> str:
-    """Name of a stage that each critic has: SWEET-RL's own have no addition."""
+    """Name of a stage for a critic: the stages of SWEET-RL's own critic have no suffix."""
     return stage if name == SWEET else f"{stage} {name}"
 
 
 def open_critic(run: Run, name: str = SWEET) -> Opened:
-    """A critic of a run, ready to rank."""
+    """Open a critic of a run."""
     return CRITICS[name].open(run, name)

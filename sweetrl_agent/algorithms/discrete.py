@@ -1,10 +1,10 @@
-"""Agents that are no language models: PPO and DQN of Stable-Baselines3 over discrete dialogue actions.
+"""PPO and DQN of Stable-Baselines3 over discrete dialogue actions: agents that are not language models.
 
-    1. The environment's dialogues as numbers, its utterances as a list of actions (`core.actions`).
-    2. `learn` of Stable-Baselines3, as it is, on the training tasks.
+    1. Observations encode the dialogue as an array, actions are a menu of utterances (`core.actions`).
+    2. Stable-Baselines3's `learn`, unchanged, on the training tasks.
 
-They stand in the comparison with more than a language model is given (see the actions), and so say what choosing well is worth, apart from
-writing well. Training is minutes and begins anew where it was killed.
+Their menu of actions contains knowledge of the environment that a language model does not get. They therefore measure the value of choosing well,
+separately from writing well. Training takes minutes and starts from scratch after a kill.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
 
 NUM_ENVS = 8
-#: Steps whose episodes are one row of the learning curve.
+#: Steps per row of the learning curve.
 STEPS_PER_ROW = 1000
 _NETWORK = {"net_arch": [128, 128]}
 
 
 @dataclass(frozen=True)
 class DiscreteConfig:
-    """Of PPO and DQN alike."""
+    """Settings of PPO and DQN."""
 
-    steps: int = setting(20_000, "Turns of the agent in training.", least=1)
+    steps: int = setting(20_000, "Training steps, one agent turn each.", least=1)
     learning_rate: float = setting(1e-3, "Adam's.")
 
 
-class RandomActs(Algorithm):
-    """Any discrete action, drawn uniformly."""
+class RandomActions(Algorithm):
+    """Uniformly random discrete actions."""
 
     name, title = "random_actions", "Random actions"
     requires, shared, is_discrete, policy = frozenset({"discrete_actions"}), (), True, ""
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
-        """None: there is nothing to learn."""
+        """No stages: nothing is trained."""
         return {}
 
     def load(self, run: Run) -> DiscretePolicy:
-        """The agent that chooses any action."""
+        """The uniformly random agent."""
         actions = run.record.actions(run.config)
         return DiscretePolicy(actions, uniform(actions.count))
 
 
-class PPO(RandomActs):
+class PPO(RandomActions):
     """PPO of Stable-Baselines3."""
 
     name, title, Config = "ppo", "PPO, discrete actions", DiscreteConfig
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
-        """One, in which it is trained."""
+        """One stage, training."""
         return {self.name: self.train}
 
     def train(self, run: Run) -> None:
-        """Episodes on the training tasks -> name/agent.zip, and the learning curve in metrics.jsonl."""
+        """Train on the training tasks; writes name/agent.zip, and the learning curve to metrics.jsonl."""
         _train(run, self.name, self.settings(run))
 
     def load(self, run: Run) -> DiscretePolicy:
@@ -136,7 +136,7 @@ def _path(run: Run, name: str) -> Path:
 
 
 class _Curve:
-    """Mean return and length of the episodes that ended, for every `STEPS_PER_ROW` steps."""
+    """Learning curve: mean return and length of finished episodes, per `STEPS_PER_ROW` steps."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class _Curve:
         self._episodes = 0
 
     def callback(self) -> Any:
-        """What Stable-Baselines3 calls after every step."""
+        """The callback that Stable-Baselines3 calls after every step."""
         from stable_baselines3.common.callbacks import ConvertCallback
 
         return ConvertCallback(self._note)
@@ -158,7 +158,7 @@ class _Curve:
         return True
 
     def add_row(self, steps: int) -> None:
-        """A row of the episodes that ended since the last one, where any did."""
+        """Add a row for the episodes that ended since the last row, if any."""
         if self._ended:
             self._episodes += len(self._ended)
             row = {

@@ -1,10 +1,10 @@
 """Multi-turn DPO (arXiv:2503.15478, section 5.1): one preference per pair of whole dialogues.
 
-    1. Collect k trajectories per task with the start policy and pair the best of a task with every worse one (shared with SWEET-RL).
+    1. Collect k trajectories per task with the initial policy and pair the best of a task with each worse one (shared with SWEET-RL).
     2. -log sigmoid(beta (s(chosen) - s(rejected))), s = sum over all tokens of the agent's turns of log [pi_theta / pi_ref], plus
-       an NLL term. The human's tokens are read and never scored.
+       an NLL term. The user's tokens are context and are not scored.
 
-It is SWEET-RL's first stage without the hidden information, without the mean over a turn, and with the agent itself as what learns.
+It equals SWEET-RL's first stage without the hidden information and without the mean over a turn; the trained model is the agent itself.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 @dataclass(frozen=True)
 class MultiTurnDPOConfig:
-    """From an equal search of all algorithms."""
+    """Settings of multi-turn DPO. Defaults are from a hyperparameter search with equal budgets for all algorithms."""
 
-    learning_rate: float = setting(3e-4, "Multi-turn DPO: 2e-7 in the paper (8B model).")
-    beta: float = setting(1.0, "0.1 in the paper.")
-    nll: float = setting(1.0, "Weight of the NLL of the better dialogue; 0.01 in the paper.")
-    batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
-    epochs: float = setting(4.0, "4 in the paper.")
-    max_length: int = setting(2048, "Longer pairs are left out.", least=1)
+    learning_rate: float = setting(3e-4, "Learning rate of multi-turn DPO; 2e-7 in the paper (8B model).")
+    beta: float = setting(1.0, "Beta of DPO; 0.1 in the paper.")
+    nll: float = setting(1.0, "Weight of the NLL of the chosen dialogue; 0.01 in the paper.")
+    batch: int = setting(8, "Pairs per optimizer step; 8 in the paper.", least=1)
+    epochs: float = setting(4.0, "Epochs; 4 in the paper.")
+    max_length: int = setting(2048, "Maximum length in tokens; longer pairs are skipped.", least=1)
 
 
 class MultiTurnDPO(Algorithm):
-    """See the module."""
+    """Multi-turn DPO; see the module's docstring."""
 
     name, title, Config = "mtdpo", "Multi-turn DPO", MultiTurnDPOConfig
 
     def train(self, run: Run) -> None:
-        """outcome_pairs.jsonl -> mtdpo/agent/."""
+        """Train on outcome_pairs.jsonl; writes mtdpo/agent/."""
         _train(run, self.settings(run), run.path(self.policy))
 
 

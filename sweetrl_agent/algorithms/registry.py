@@ -1,4 +1,4 @@
-"""The algorithms, by name: a line each. To add one, write a file with a class and add a line, or name it on the command line."""
+"""Registry of algorithms, by name. To add one, write a module with a class and add a line here, or name it on the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET
-from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActs
+from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActions
 from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
 from sweetrl_agent.algorithms.reinforce import Reinforce
@@ -22,13 +22,13 @@ from sweetrl_agent.core.run import Run
 
 
 class InitialPolicy(Algorithm):
-    """The initial policy as it is."""
+    """The initial policy without further training."""
 
     name, title, shared, policy, stages = "zero_shot", "Zero-shot", START, "", {}
 
 
 class SingleTurn(InitialPolicy):
-    """The same, made to answer at once by the prefix of the environment's answers."""
+    """The initial policy, forced to answer in its first turn by the environment's answer prefix as response prefix."""
 
     name, title, requires = "single_turn", "Single turn (no questions)", frozenset({"answer_prefix"})
 
@@ -37,16 +37,16 @@ class SingleTurn(InitialPolicy):
         return run.record.answer_prefix
 
 
-#: What is to be said of agents over discrete actions wherever they stand beside others.
+#: Note on agents with discrete actions, shown in every comparison with other agents.
 ON_DISCRETE = (
-    "Agents of discrete actions are no language models: they choose from a menu that was written for the environment (on the embedded tasks questions, "
-    "and a programmer who writes what was heard; slots of a page), and so say what choosing well is worth, not how well a model writes."
+    "Agents with discrete actions are not language models: they choose from a menu written for the environment (on the embedded tasks questions and "
+    "a programmed answer from the replies; on pages their slots). They measure the value of choosing well, not of writing well."
 )
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
-        RandomActs(), PPO(), DQN(),
+        RandomActions(), PPO(), DQN(),
         Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
     )
 }  # fmt: skip
@@ -54,23 +54,23 @@ _OURS = frozenset(ALGORITHMS)
 
 
 def find_algorithm(named: str) -> Algorithm:
-    """The algorithm of a name or "package.module:Class"; errors as `register`."""
+    """Find the algorithm of a name or "package.module:Class"; raises the errors of `register`."""
     return ALGORITHMS[register(named)]
 
 
 def register(named: str, setting: str = "algorithm") -> str:
-    """The name of an algorithm that is registered, or of a class "package.module:Class", which is registered now.
+    """Return the name of a registered algorithm; a class "package.module:Class" is registered first.
 
     Args:
-        named: A name, or where the class is found.
-        setting: The setting that names it, for errors.
+        named: A name, or "package.module:Class".
+        setting: Name of the setting, for errors.
 
     Raises:
-        ValueError: If there is no such algorithm, or its name is another's.
+        ValueError: If there is no such algorithm, or its name is already used by another.
     """
     if ":" not in named:
         if named not in ALGORITHMS:
-            raise ValueError(f"`{setting}` must be of {tuple(ALGORITHMS)}, or 'package.module:Class', got {named!r}.")
+            raise ValueError(f"`{setting}` must be one of {tuple(ALGORITHMS)}, or 'package.module:Class', got {named!r}.")
         return named
     found = load_named(setting, named)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
@@ -83,7 +83,7 @@ def register(named: str, setting: str = "algorithm") -> str:
 
 
 def settings_class() -> type:
-    """A dataclass with the settings of all registered algorithms, each after the name of its algorithm."""
+    """A dataclass with the settings of all registered algorithms, each name prefixed by its algorithm."""
     return _settings_class(tuple(ALGORITHMS))
 
 
@@ -97,12 +97,12 @@ def _settings_class(names: tuple[str, ...]) -> type:
 
 
 def _flat(names: Iterable[str]) -> dict[str, Field[Any]]:
-    """Settings of some algorithms, by their names on the command line; algorithms of one prefix share theirs."""
+    """Settings of some algorithms, by their names on the command line; algorithms with the same prefix share settings."""
     return {f"{ALGORITHMS[name].setting_prefix}{one.name}": one for name in names for one in fields(ALGORITHMS[name].Config)}
 
 
 def _reduced(settings: Any) -> tuple[Any, ...]:
-    """How settings are pickled: with the classes of other people's algorithms, which the process that reads them registers."""
+    """Pickle settings together with external algorithms' classes, which the unpickling process registers."""
     others = [type(one) for name, one in ALGORITHMS.items() if name not in _OURS]
     return _restored, ([f"{other.__module__}:{other.__qualname__}" for other in others], asdict(settings))
 
@@ -114,20 +114,20 @@ def _restored(others: Sequence[str], settings: dict[str, Any]) -> Any:
 
 
 def titles() -> dict[str, str]:
-    """Names of the algorithms for people."""
+    """Titles of the algorithms, for reports."""
     return {name: algorithm.title for name, algorithm in ALGORITHMS.items()}
 
 
 def scaled(algorithms: Sequence[str]) -> list[str]:
-    """Those of the algorithms that learn from collected trajectories, and so can learn from fewer."""
+    """The algorithms that learn from collected trajectories, and hence can be trained on fewer."""
     return [name for name in algorithms if "collect" in ALGORITHMS[name].shared]
 
 
 def refuse_missing(names: Iterable[str], capabilities: Collection[str], env: str) -> None:
-    """Refuse algorithms that require what an environment cannot do.
+    """Refuse algorithms that require capabilities that the environment lacks.
 
     Raises:
-        ValueError: Names both.
+        ValueError: Names the algorithm and the missing capabilities.
     """
     for name in names:
         missing = [CAPABILITY_NAMES[need] for need in sorted(ALGORITHMS[name].requires - set(capabilities))]
@@ -136,15 +136,15 @@ def refuse_missing(names: Iterable[str], capabilities: Collection[str], env: str
 
 
 def setting_owners() -> dict[str, str]:
-    """Settings that shape the one stage of a single algorithm, by their flat names -> the algorithm."""
+    """Flat names of settings that affect only a single algorithm's stage -> the algorithm."""
     return {setting: name for name in ALGORITHMS if ALGORITHMS[name].setting_prefix for setting in _flat([name])}
 
 
 def check_settings(flat: Any) -> None:
-    """Refuse settings that the dataclass of their algorithm refuses.
+    """Check settings by the dataclasses of their algorithms.
 
     Raises:
-        ValueError: As the dataclass.
+        ValueError: If a dataclass refuses its settings.
     """
     for algorithm in ALGORITHMS.values():
         algorithm.settings_in(flat)

@@ -1,8 +1,8 @@
-"""Rejection fine-tuning (arXiv:2503.15478, section 5.1; also STaR, filtered behaviour cloning): imitate one's own successes.
+"""Rejection fine-tuning (arXiv:2503.15478, section 5.1; also STaR, filtered behaviour cloning): SFT on the policy's own successes.
 
-1. Collect k trajectories per task with the start policy (shared with the other algorithms).
-2. Keep those that pass all tests (or `min_best` of them), and of those the best of a task: pages are never wholly right.
-3. Maximise the likelihood of the agent's turns in them; the human's words are read and never imitated.
+1. Collect k trajectories per task with the initial policy (shared with the other algorithms).
+2. Keep those that pass all tests (or a fraction of `min_best`), and of those the best of each task, since pages are never fully right.
+3. Maximise the likelihood of the agent's turns in them; user messages are context and have no loss.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from sweetrl_agent.trainers.sft import sft_dataset
 
 @dataclass(frozen=True)
 class RFTConfig:
-    """From an equal search of all algorithms."""
+    """Settings of rejection fine-tuning. Defaults are from a hyperparameter search with equal budgets for all algorithms."""
 
-    learning_rate: float = setting(1e-3, "Rejection fine-tuning: 2e-7 in the paper (8B model).")
-    batch: int = setting(8, "Dialogues in an optimizer step; 32 in the paper.", least=1)
-    epochs: float = setting(6.0, "4 in the paper.")
+    learning_rate: float = setting(1e-3, "Learning rate of rejection fine-tuning; 2e-7 in the paper (8B model).")
+    batch: int = setting(8, "Dialogues per optimizer step; 32 in the paper.", least=1)
+    epochs: float = setting(6.0, "Epochs; 4 in the paper.")
 
 
 def best_of_each_task(trajectories: Iterable[Episode], metric: str, least: float) -> list[Episode]:
-    """Trajectories that are graded at least `least`, and none worse than another of their task."""
+    """Trajectories with a metric of at least `least` that are the best of their task, ties included."""
     valid = [t for t in trajectories if not t.is_void]
     best: dict[str, float] = {}
     for episode in valid:
@@ -46,12 +46,12 @@ def best_of_each_task(trajectories: Iterable[Episode], metric: str, least: float
 
 
 class RejectionFineTuning(Algorithm):
-    """See the module."""
+    """Rejection fine-tuning; see the module's docstring."""
 
     name, title, Config = "rft", "Rejection fine-tuning", RFTConfig
 
     def train(self, run: Run) -> None:
-        """trajectories.jsonl -> rft/agent/.
+        """Train on trajectories.jsonl; writes rft/agent/.
 
         Raises:
             NothingToLearnError: If no trajectory succeeded.
@@ -66,8 +66,8 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
     kept = best_of_each_task(iter_trajectories(run), run.record.metric, run.config.collect.min_best)
     if not kept:
         raise NothingToLearnError(
-            f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to imitate. Lower `--min_best`, or "
-            "start another run with more tasks, more imitation, or a better model."
+            f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to train on. Lower `--min_best`, or "
+            "start another run with more tasks, more SFT, or a better model."
         )
     arguments: dict[str, Any] = trainer_arguments(
         folder, run.seed, run.config.model, config.batch, config.batch, config.learning_rate, config.epochs

@@ -1,14 +1,14 @@
-"""SWEET-RL (arXiv:2503.15478): learn a turn-wise advantage from hidden information, then improve the agent turn by turn.
+"""SWEET-RL (arXiv:2503.15478): a critic learns turn-wise advantages from hidden information; the actor is then trained on single turns.
 
-    1. Collect k trajectories per task with the start policy; pair the best of a task with every worse one.
+    1. Collect k trajectories per task with the initial policy; pair the best of a task with each worse one.
     2. Critic: A(o_t, a_t, c) = mean_l log [pi_theta(a_t^l | o_t, c) / pi_ref(a_t^l | o_t, c)], trained by Bradley-Terry on the sum
        over turns (equations 2 and 3). Only the critic sees c.
-    3. For turns of the collected dialogues sample 16 candidates from the start policy, rank them by A, and pair a random one of
-       the better half with a random one of the worse.
-    4. Actor: DPO on these pairs, with an NLL term (equation 4). No environment is needed here.
+    3. For turns of the collected dialogues, sample 16 candidates from the initial policy, rank them by A, and pair a random one of
+       the better half with a random one of the worse half.
+    4. Actor: DPO on these pairs, with an NLL term (equation 4). This stage needs no environment.
 
-The first step is `collection`'s, shared with other algorithms. Each function here is a stage: it reads files of the run folder and
-writes its own, whole or in complete batches. The critic may be another than SWEET-RL's own (`critics`): then everything else stays.
+The first step is in `collection` and shared with other algorithms. Each function here is a stage: it reads files of the run folder and
+writes its own, whole or in complete batches. The critic can be replaced (`critics`); everything else stays the same.
 """
 
 from __future__ import annotations
@@ -56,48 +56,50 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 Item = TypeVar("Item")
 State = tuple[Episode, int]
 Candidates = tuple[Episode, int, list[str]]
-#: States whose candidates are sampled, scored and saved together.
+#: States per batch: their candidates are sampled, scored and saved together.
 STATES_PER_BATCH = 32
 
 
 @dataclass(frozen=True)
 class SweetConfig(CriticConfig):
-    """Stage 1, and stage 2: candidates, ranking and turn-wise DPO. Shared by SWEET-RL with any critic, hence without a prefix."""
+    """Settings of stage 1 and of stage 2 (candidates, ranking, turn-wise DPO). Shared by SWEET-RL with any critic, hence without a prefix."""
 
     num_states: int = setting(
-        800, "Turns that candidates are sampled for; 0 for all. A tenth of the trajectories in the paper."
+        800, "Turns with sampled candidates; 0 for all. The turns of a tenth of the trajectories in the paper."
     )
-    num_candidates: int = setting(16, "Candidates of a turn; 16 in the paper.", least=2)
-    pairs_per_turn: int = setting(2, "Pairs drawn from them; 4 in the released code.", least=1)
+    num_candidates: int = setting(16, "Candidates per turn; 16 in the paper.", least=2)
+    pairs_per_turn: int = setting(2, "Pairs drawn per turn; 4 in the released code.", least=1)
     pair_quantile: float = setting(
         0.2,
-        "Chosen turns come from so large a share of the best candidates, rejected ones of the worst; 0.5 in the paper.",
+        "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper.",
         above=0,
         most=0.5,
     )
     actor_loss: str = setting(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
     )
-    actor_learning_rate: float = setting(2e-4, "2e-7 in the paper (8B model).")
-    actor_beta: float = setting(1.0, "0.1 in the paper, of the sum over a turn's tokens.")
+    actor_learning_rate: float = setting(2e-4, "Learning rate of the actor; 2e-7 in the paper (8B model).")
+    actor_beta: float = setting(1.0, "Beta of DPO; 0.1 in the paper, for the sum over a turn's tokens.")
     actor_nll: float = setting(1.0, "Weight of the NLL of the chosen turn; 0.01 in the paper.")
-    actor_batch: int = setting(8, "Pairs in an optimizer step; 8 in the paper.", least=1)
-    actor_micro_batch: int = setting(8, "Pairs in a forward pass.", least=1)
-    actor_epochs: float = setting(2.0, "1 in the paper.")
-    actor_max_length: int = setting(2048, "Longer prompts are left out; 16384 in the released code.", least=1)
+    actor_batch: int = setting(8, "Pairs per optimizer step; 8 in the paper.", least=1)
+    actor_micro_batch: int = setting(8, "Pairs per forward pass.", least=1)
+    actor_epochs: float = setting(2.0, "Epochs of the actor; 1 in the paper.")
+    actor_max_length: int = setting(
+        2048, "Maximum prompt length in tokens; longer prompts are skipped. 16384 in the released code.", least=1
+    )
 
     def __post_init__(self) -> None:
-        """Refuse what either stage cannot work with."""
+        """Refuse invalid settings of either stage."""
         super().__post_init__()
         require("actor_loss", self.actor_loss, ("sigmoid", "sigmoid_norm"))
         require_whole("actor", self.actor_batch, self.actor_micro_batch)
 
 
 class Sweet(Algorithm):
-    """SWEET-RL with a critic; the stages that do not depend on the critic are shared among all of them.
+    """SWEET-RL with a critic; stages that do not depend on the critic are shared by all critics.
 
     Args:
-        critic: One of `critics.CRITICS`.
+        critic: Name of a critic of `critics.CRITICS`.
     """
 
     Config, prefix = SweetConfig, ""
@@ -127,7 +129,7 @@ class Sweet(Algorithm):
         return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
 
     def plan(self, run: Run) -> list[str]:
-        """See `Algorithm`; TRL checks the values of both its configurations."""
+        """See `Algorithm`; TRL checks the values of both configurations."""
         config = self.settings(run)
         SweetCriticConfig(**critic_arguments(run, self.critic), form=config.form, nll_coef=config.critic_nll)
         _dpo(run, run.artifact(self.critic, "policy"))
@@ -138,14 +140,14 @@ class Sweet(Algorithm):
 
 
 def train_critic(run: Run, critic: str = SWEET) -> None:
-    """outcome_pairs.jsonl (or trajectories.jsonl) -> the critic's folder."""
+    """Train a critic on outcome_pairs.jsonl (or trajectories.jsonl); writes the critic's folder."""
     train = CRITICS[critic].train
     if train is not None:
         train(run, critic)
 
 
 def sample_candidates(run: Run) -> None:
-    """Candidates for the turns of some trajectories -> candidates.jsonl."""
+    """Sample candidates for turns of the collected trajectories into candidates.jsonl."""
     is_sampled = _sampled_turns(run)
     states, total = _states(run, is_sampled), int(is_sampled.sum())
     _work_through(run, states, total, partial(_sampler, run), run.path("candidates.jsonl"), "candidates")
@@ -153,7 +155,7 @@ def sample_candidates(run: Run) -> None:
 
 @contextmanager
 def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
-    """What samples candidates for some turns."""
+    """Opens a function that samples candidates for a batch of turns."""
     policy = load_policy(run.initial_model, run.initial_model, run.config.model)
 
     def sample(states: list[State]) -> list[Row]:
@@ -173,7 +175,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
 
 
 def rank(run: Run, critic: str = SWEET) -> None:
-    """candidates.jsonl, scored by a critic -> scores.jsonl and turn_pairs.jsonl."""
+    """Score candidates.jsonl with a critic; writes scores.jsonl and turn_pairs.jsonl."""
     total = count_rows(run.path("candidates.jsonl"))
     _work_through(run, candidates_of(run), total, partial(_ranker, run, critic), run.artifact(critic, "scores.jsonl"), "rank")
     write_rows(run.artifact(critic, "turn_pairs.jsonl"), _turn_pairs(run, critic))
@@ -181,7 +183,7 @@ def rank(run: Run, critic: str = SWEET) -> None:
 
 @contextmanager
 def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list[Row]]]:
-    """What credits the candidates of some turns."""
+    """Opens a function that scores the candidates of a batch of turns."""
     with open_critic(run, critic) as critic_:
 
         def credit(batch: list[Candidates]) -> list[Row]:
@@ -204,21 +206,21 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
         address = _address(episode, turn)
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for better, worse in turn_pairs(row["advantages"], config.pairs_per_turn, rng, config.pair_quantile):
-            # Equal texts are kept for the likelihood term: dropped, the answers would lose what holds them up. Ties say nothing.
+            # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
             if row["advantages"][better] > row["advantages"][worse] or texts[better] == texts[worse]:
                 yield {**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:
-    """turn_pairs.jsonl -> policy/.
+    """Train the actor on turn_pairs.jsonl; writes policy/.
 
     Raises:
-        NothingToLearnError: If there is no pair, for the critic gives different candidates of a turn the same credit.
+        NothingToLearnError: If there is no pair, because the critic gives different candidates of every turn the same score.
     """
     folder = run.artifact(critic, "policy")
     if not count_rows(run.artifact(critic, "turn_pairs.jsonl")):
         raise NothingToLearnError(
-            f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
+            f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
             "Sample more turns by `--num_states`."
         )
     stage = stage_name("actor", critic)
@@ -234,7 +236,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
 
 
 def _dpo(run: Run, folder: Path) -> DPOConfig:
-    """TRL's settings of equation 4; it checks their values."""
+    """TRL's configuration for equation 4; TRL checks the values."""
     config = run.config.algorithms
     arguments = trainer_arguments(
         folder, run.seed, run.config.model, config.actor_batch, config.actor_micro_batch,
@@ -251,7 +253,7 @@ def _dpo(run: Run, folder: Path) -> DPOConfig:
 
 
 def _sampled_turns(run: Run) -> Any:
-    """True for each turn of the collected dialogues that candidates are sampled for: a random `num_states` of them, 0 for all."""
+    """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
     count = sum(map(_num_turns, iter_trajectories(run)))
     order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(count)
     is_sampled = np.zeros(count, dtype=bool)
@@ -275,9 +277,7 @@ def candidates_of(run: Run) -> Iterator[Candidates]:
     states = _states(run, _sampled_turns(run))
     for (episode, turn), row in zip(states, iter_rows(run.path("candidates.jsonl")), strict=True):
         if {**row, **_address(episode, turn)} != row:
-            raise ColBenchError(
-                f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
-            )
+            raise ColBenchError(f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again.")
         yield episode, turn, row["texts"]
 
 
@@ -288,7 +288,7 @@ def _address(episode: Episode, turn: int) -> Row:
 def _work_through(
     run: Run, turns: Iterator[Item], total: int, make_worker: WorkerFactory[list[Item], list[Row]], path: Path, stage: str
 ) -> None:
-    """Append a row for each of the turns, those of a batch together; batches that stand in the file already are not done again."""
+    """Append a row for each turn, in batches; batches that are already in the file are skipped."""
     done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
     left = islice(turns, done, None)
     batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])

@@ -1,17 +1,19 @@
-"""Turn-PPO (Li et al., arXiv:2512.17008), on-policy: PPO in a Markov decision process whose steps are turns, not tokens.
+"""Turn-PPO (Li et al., arXiv:2512.17008), on-policy: PPO in a Markov decision process with turns, not tokens, as steps.
 
-A state o_t is the dialogue up to the agent's turn t, an action a_t that turn as a whole, and every turn has its own reward.
+A state o_t is the dialogue up to the agent's turn t, an action a_t is that whole turn, and every turn has its own reward.
 
-1. In every iteration the current agent plays G episodes of each of P training tasks. A critic replaces the group, so G may be 1.
-2. V(o_t) is read off the last token before turn t by a linear head on the policy's body. Advantages are GAE(gamma, lambda) over turns
+1. In every iteration the current policy plays G episodes of each of P training tasks. A critic replaces the group baseline, so G may be 1.
+2. V(o_t) is computed at the last token before turn t by a linear head on the policy's body. Advantages are GAE(gamma, lambda) over turns
 (arXiv:1506.02438, equation 16), normalized over the batch.
-3. Several steps on min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta D_KL[pi || pi_ref], with one rho and so one clip per turn, and on the squared
-error of V to its target, the advantage before normalization plus the old value.
+3. Several optimizer steps on min(rho A, clip(rho, 1 - eps, 1 + eps) A) - beta D_KL[pi || pi_ref], with one rho and one clip per turn, and on the
+squared error of V to its target, the advantage before normalization plus the old value.
 
-Differences from the paper: It trains a critic model of its own; here the critic shares the policy's body, and only its head has a rate of its own.
+Differences from the paper: The paper trains a separate critic model. Here the critic shares the policy's body, and only its head has its own
+learning rate.
 
-Limits: Written from accounts of the paper, for its text was not at hand. They give the turns' decision process, GAE and clip per turn, gamma, lambda
-and the rates. How a turn's ratio is made of its tokens they leave open; `TurnPPO.policy_loss` says what follows from the decision process.
+Limits: Written from secondary sources, since the paper's text was not available. They state the turn-level decision process, GAE and clip per turn,
+gamma, lambda and the learning rates. They do not state how a turn's ratio is computed from its tokens; `TurnPPO.policy_loss` derives it from the
+decision process.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ from sweetrl_agent.core.settings import setting
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, lam: float) -> list[float]:
-    """Generalized advantage estimation over the turns of an episode; nothing follows the last one.
+    """Generalized advantage estimation over the turns of an episode; the last turn is terminal.
 
     Args:
         rewards: r_t of every turn.
         values: V(o_t) of every turn.
-        gamma: Discount of a turn.
-        lam: lambda; 0 trusts the next turn's value alone, 1 the rewards alone.
+        gamma: Discount per turn.
+        lam: lambda; 0 is one-step temporal difference, 1 is Monte Carlo.
 
     Returns:
         A_t = sum over l of (gamma lambda)^l (r_(t+l) + gamma V(o_(t+l+1)) - V(o_(t+l))).
@@ -51,20 +53,22 @@ def turn_gae(rewards: Sequence[float], values: Sequence[float], gamma: float, la
 
 @dataclass(frozen=True)
 class TurnPPOConfig(OnPolicyConfig):
-    """Rates from a search on a seed that no comparison uses."""
+    """Settings of Turn-PPO. Learning rates are from a search on a seed that no comparison uses."""
 
-    learning_rate: float = setting(3e-4, "Of the policy: 1e-6 in the paper (3B model).")
+    learning_rate: float = setting(3e-4, "Learning rate of the policy; 1e-6 in the paper (3B model).")
     critic_learning_rate: float = setting(
-        3e-3, "Of the value head, ten times the policy's: 1e-5 in the paper, of a critic model."
+        3e-3, "Learning rate of the value head, ten times the policy's; 1e-5 in the paper, for a critic model."
     )
-    tasks: int = setting(60, "Tasks of a batch.", least=1)
-    group: int = setting(1, "Episodes of each; 1 in the paper.", least=1)
-    epochs: int = setting(2, "Optimizer steps on a batch.", least=1)
-    gamma: float = setting(0.99, "Discount of a turn; 0.99 in the paper.")
+    tasks: int = setting(60, "Tasks per batch.", least=1)
+    group: int = setting(1, "Episodes per task; 1 in the paper.", least=1)
+    epochs: int = setting(2, "Optimizer steps per batch.", least=1)
+    gamma: float = setting(0.99, "Discount per turn; 0.99 in the paper.")
     lam: float = setting(0.9, "lambda of generalized advantage estimation over turns; 0.9 in the paper.")
-    clip: float = setting(0.2, "eps: bound of a turn's ratio, in both directions.")
+    clip: float = setting(0.2, "Clip range eps of a turn's ratio.")
     value_weight: float = setting(0.5, "Weight of the value head's squared error.")
-    beta: float = setting(0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, by an account of it.")
+    beta: float = setting(
+        0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, according to a secondary source."
+    )
 
     def __post_init__(self) -> None:
         """Refuse discounts above 1."""
@@ -74,22 +78,22 @@ class TurnPPOConfig(OnPolicyConfig):
 
 
 class TurnPPO(OnPolicyAlgorithm):
-    """See the module."""
+    """Turn-PPO; see the module's docstring."""
 
     name, title, Config = "turn_ppo", "Turn-PPO", TurnPPOConfig
 
     @property
     def uses_reference(self) -> bool:
-        """For the KL divergence."""
+        """True if the loss has a KL term."""
         return bool(self.config.beta > 0)
 
     @property
     def critic_learning_rate(self) -> float:
-        """The value head's."""
+        """Learning rate of the value head."""
         return float(self.config.critic_learning_rate)
 
     def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
-        """Advantages of turns, normalized over all turns of the batch, and the targets of their values."""
+        """Advantages of turns, normalized over all turns of the batch, and targets of their values."""
         estimated = [
             turn_gae([turn.reward for turn in episode.turns], before, self.config.gamma, self.config.lam)
             for episode, before in zip(episodes, values, strict=True)
@@ -99,11 +103,11 @@ class TurnPPO(OnPolicyAlgorithm):
         return Credit([[next(normalized) for _ in turns] for turns in estimated], returns)
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
-        """PPO's clipped objective, negated, a mean over turns.
+        """PPO's clipped objective, negated, averaged over turns.
 
         The ratio of a turn is pi(a_t | o_t) / pi_old(a_t | o_t). The probability of an action is the product of its tokens' probabilities, so the
-        ratio is exp of the *sum* of their log-ratios. Their mean (GSPO, arXiv:2507.18071; the Turn-PPO of arXiv:2511.20718) is another quantity: it
-        lets a long turn go further from the policy that played than a short one.
+        ratio is exp of the *sum* of their log-ratios. Their mean (GSPO, arXiv:2507.18071; the Turn-PPO of arXiv:2511.20718) is a different quantity:
+        it allows a long turn to deviate further from the sampling policy than a short one.
         """
         zeros = torch.zeros_like(tokens.returns)
         ratio = torch.exp(zeros.index_add(0, tokens.turn, tokens.log_probs - tokens.sampled))
@@ -112,5 +116,5 @@ class TurnPPO(OnPolicyAlgorithm):
         return loss + self.config.beta * tokens.reference_divergence().mean() if self.uses_reference else loss
 
     def loss(self, tokens: ActionTokens) -> Tensor:
-        """The policy's loss and the critic's, a mean over turns too."""
+        """The policy's loss plus the critic's squared error, also averaged over turns."""
         return self.policy_loss(tokens) + self.config.value_weight * (tokens.values - tokens.returns).square().mean()

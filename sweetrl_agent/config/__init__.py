@@ -1,1 +1,1 @@
-"""Settings: one dataclass for each part of a run, one flat namespace for the command line and for YAML files."""
+"""Settings: one dataclass per part of a run, in one flat namespace for the command line and for YAML files."""

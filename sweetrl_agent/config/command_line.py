@@ -1,4 +1,4 @@
-"""What the commands share: settings from the command line and YAML files, errors in one line, and how the process is prepared."""
+"""Shared by the commands: settings from the command line and YAML files, one-line errors, and process setup."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sweetrl_agent.core.processes import yield_idle_threads
 
 
 def prepare_process() -> None:
-    """Settings of libraries that must stand before they are loaded, and silence of what they say on every run."""
+    """Set environment variables that libraries read on import, and silence messages that they print on every run."""
     yield_idle_threads()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if not sys.stderr.isatty():  # a log file wants a line now and then, not ten a second
+    if not sys.stderr.isatty():  # in a log file, a progress line every ten seconds is enough
         os.environ.setdefault("TQDM_MININTERVAL", "10")
     _quieten()
 
 
 def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
-    """`Config.parts`, with the settings of an algorithm that is named on the command line or in the file and is not ours.
+    """`Config.parts`, including the settings of external algorithms that the command line or the file names.
 
     Raises:
-        ValueError: If there is no such algorithm.
+        ValueError: If a named algorithm does not exist.
     """
     from sweetrl_agent.config.job import Config
 
@@ -49,10 +49,10 @@ def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
 
 
 def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
-    """Instances of dataclasses, one for each, from the command line and, with `--config`, a YAML file.
+    """Parse the command line and, with `--config`, a YAML file into one instance of each dataclass.
 
     Raises:
-        ValueError: If a setting is unknown, or the file is missing or no YAML.
+        ValueError: If a setting is unknown, or the file is missing or not YAML.
     """
     from trl import TrlParser
 
@@ -63,7 +63,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
         "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
     )
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Not TrlParser's own reading of the file: it takes the key `env`, which is a setting here, for environment variables.
+    # The file is not read by TrlParser: it takes the key `env`, which is a setting here, for environment variables.
     asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
     settings = _read_settings(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
@@ -105,7 +105,7 @@ def _read_settings(path: str | None) -> dict[str, Any]:
 
 
 def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
-    """What to say of words on the command line or keys of the configuration that are no settings."""
+    """Error text for words on the command line or keys of the file that are not settings."""
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
     known = [setting.name for part in parts for setting in fields(part)]
     near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
@@ -125,25 +125,25 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
 
 
 class CommandError(ValueError):
-    """What a command ends with: a setting that cannot work, or a failure of the world."""
+    """Error of a command: an invalid setting, or a failure of a service or of the machine."""
 
 
 def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:
     """Run a command with settings from Python.
 
     Args:
-        command: From words of a command line to an exit status.
-        settings: By name; see `as_words`.
-        output: Its folder, unless the settings name another.
+        command: Maps words of a command line to an exit status.
+        settings: Settings by name; see `as_words`.
+        output: Default of its folder, which the settings may override.
 
     Returns:
-        What `results.json` of the folder holds; {} after a dry run.
+        Content of `results.json` of the folder; {} after a dry run.
 
     Raises:
-        CommandError: Says what is wrong.
+        CommandError: If the command fails.
     """
     if command(as_words(settings)):
-        raise CommandError("The run would fail, for the reasons that were printed.")
+        raise CommandError("The run would fail, for the reasons printed above.")
     if settings.get("dry_run"):
         return {}
     found: dict[str, Any] = json.loads((Path(settings.get("output", output)) / "results.json").read_text(encoding="utf-8"))
@@ -151,7 +151,7 @@ def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, 
 
 
 def conclude(troubles: Sequence[str]) -> int:
-    """Say how a dry run went; the exit status."""
+    """Print the outcome of a dry run; returns the exit status."""
     for trouble in troubles:
         print(f"error: {trouble}", file=sys.stderr)
     print("Nothing was run, and the run would fail." if troubles else "The settings are valid; nothing was run.")
@@ -159,7 +159,7 @@ def conclude(troubles: Sequence[str]) -> int:
 
 
 def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
-    """Run a command; where it ends with an error, say what is wrong in one line."""
+    """Run a command; an error is printed in one line. Returns the exit status."""
     try:
         return command(arguments)
     except CommandError as error:
@@ -168,7 +168,7 @@ def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Seque
 
 
 def _quieten() -> None:
-    """Silence what libraries say on every run and no user can act on; errors and our own lines stay."""
+    """Silence library messages that appear on every run and that no user can act on; errors and our own output stay."""
     import datasets
     import transformers
 

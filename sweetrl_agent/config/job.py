@@ -1,7 +1,7 @@
-"""All settings of a run: one flat namespace for the command line and for YAML files, in one dataclass for each part.
+"""All settings of a run: one dataclass per part, in one flat namespace for the command line and for YAML files.
 
-Settings of an algorithm stand with the algorithm (`core.algorithm`). Defaults are those of the embedded tasks, for two cores; `configs/paper_backend.yaml`
-holds the paper's. Where they differ, the field says what the paper has.
+Settings of an algorithm are declared with the algorithm (`core.algorithm`). Defaults suit the embedded tasks on two cores; the paper's are
+in `configs/paper_backend.yaml`. Where a default differs from the paper, the help text gives the paper's value.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sweetrl_agent.envs.registry import find_record
 
 
 def _registry() -> Any:
-    """The registry of algorithms, whose modules know runs, and so this module."""
+    """The registry of algorithms, imported on use: its modules import this one."""
     return import_module("sweetrl_agent.algorithms.registry")
 
 
 def first_stage(name: str) -> str:
-    """The first stage whose files a setting shapes (`pipeline.first_stage`)."""
+    """The first stage with files that a setting affects (`pipeline.first_stage`)."""
     return pipeline.first_stage(name, _registry().setting_owners())
 
 
@@ -47,14 +47,14 @@ class Config:
 
     @staticmethod
     def parts() -> tuple[type, ...]:
-        """The dataclasses that settings stand in, in the order of the fields; the last has those of all registered algorithms."""
+        """The dataclasses of settings, in the order of the fields; the last has the settings of all registered algorithms."""
         return (
             RunArguments, TaskArguments, ModelArguments, SFTArguments, CollectArguments, EvaluationArguments,
             _registry().settings_class(),
         )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, before anything runs."""
+        """Refuse invalid settings before anything runs."""
         for part in fields(self):
             check_settings(getattr(self, part.name))
         for name, value in (("simulator", self.task.simulator), ("ray_address", self.run.ray_address)):
@@ -85,19 +85,19 @@ class Config:
 
     @property
     def record(self) -> EnvironmentRecord:
-        """What is known of the environment."""
+        """The record of the environment."""
         return find_record(self.task.env, self.task.env_record)
 
     @property
     def is_tiny(self) -> bool:
-        """True where the start is the tiny model made here."""
+        """Whether the initial policy is the tiny model trained here."""
         return self.model.model == "tiny"
 
     def _flat(self) -> dict[str, Any]:
         return {name: value for part in asdict(self).values() for name, value in part.items()}
 
     def with_settings(self, changed: Mapping[str, Any]) -> Config:
-        """The same with some settings changed, by their flat names."""
+        """A copy with some settings changed, by their flat names."""
         parts = {
             part.name: replace(own, **{name: value for name, value in changed.items() if hasattr(own, name)})
             for part in fields(self)
@@ -106,7 +106,7 @@ class Config:
         return Config(**parts)
 
     def settings(self) -> dict[str, Any]:
-        """All settings that shape the results, flat: everything but where and how much of it is run."""
+        """All settings that affect results, flat: without those of the folder, the stage and the machine."""
         flat = self._flat()
         for name in (
             "output",

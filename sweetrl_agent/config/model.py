@@ -1,4 +1,4 @@
-"""The agent's model: what it is, what samples from it, and how the tiny one is taught to converse."""
+"""Settings of the agent's model, of the engine that samples from it, and of the tiny model's SFT."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from sweetrl_agent.core.settings import setting
 class ModelArguments:
     """The agent's model."""
 
-    model: str = setting("tiny", "'tiny' (made here and taught by imitation), a folder, or a hub name of a chat model.")
+    model: str = setting("tiny", "'tiny' (a small Llama trained here by SFT), a folder, or a hub name of a chat model.")
     revision: str = setting("main", "Revision of a hub model.")
     dtype: str = setting("auto", "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU, float32 on a CPU.")
     engine: str = setting(
-        "transformers", "What generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls)."
+        "transformers",
+        "Engine that generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls).",
     )
-    server_urls: list[str] = setting((), "Engine 'server': addresses of servers that hold the model, http://HOST:PORT/v1.")
+    server_urls: list[str] = setting((), "Engine 'server': addresses of servers with the model, http://HOST:PORT/v1.")
     lora: bool = setting(False, "Train LoRA adapters instead of all weights.")
     lora_r: int = setting(16, "Rank of the adapters.", least=1)
     lora_alpha: int = setting(32, "Scale of the adapters.", least=1)
     system_prompt: str = setting(
-        "", "Instructions before every dialogue; 'benchmark' for ours, on pages 'pages'; empty for none."
+        "", "System prompt of the agent; 'benchmark' for ours, 'pages' for ours on pages; empty for none."
     )
-    max_new_tokens: int = setting(80, "Tokens of one utterance at most; 1024 in the paper.", least=1)
+    max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)
-    generation_batch: int = setting(128, "Dialogues that generate together.", least=1)
+    generation_batch: int = setting(128, "Dialogues per generation batch.", least=1)
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass.")
 
 
 @dataclass
 class SFTArguments:
-    """The start of the tiny model. Used only with `model: tiny`."""
+    """SFT of the tiny model. Used only with `model: tiny`."""
 
-    sft_dialogues: int = setting(6000, "Demonstrated dialogues.", least=1)
-    sft_epochs: int = setting(2, "Passes over them.", least=1)
-    sft_batch: int = setting(16, "Dialogues in an optimizer step.", least=1)
-    sft_learning_rate: float = setting(5e-3, "AdamW's, of embeddings and norms.")
-    sft_muon_learning_rate: float = setting(1.5e-2, "Muon's, of the matrices inside the layers.")
-    tiny_vocab_size: int = setting(8192, "Tokens of the tiny model's vocabulary.", least=300)
-    tiny_hidden_size: int = setting(192, "Width of the tiny Llama.", least=32)
-    tiny_layers: int = setting(3, "Its layers.", least=1)
+    sft_dialogues: int = setting(6000, "Demonstrated dialogues for SFT.", least=1)
+    sft_epochs: int = setting(2, "Epochs of SFT.", least=1)
+    sft_batch: int = setting(16, "Dialogues per optimizer step.", least=1)
+    sft_learning_rate: float = setting(5e-3, "Learning rate of AdamW, for embeddings and norms.")
+    sft_muon_learning_rate: float = setting(1.5e-2, "Learning rate of Muon, for the matrices inside the layers.")
+    tiny_vocab_size: int = setting(8192, "Vocabulary size of the tiny model.", least=300)
+    tiny_hidden_size: int = setting(192, "Hidden size of the tiny Llama.", least=32)
+    tiny_layers: int = setting(3, "Layers of the tiny Llama.", least=1)

@@ -1,4 +1,4 @@
-"""The stages of the main job, in order: SWEET-RL from its initial policy to the report. `core.stage` says what a statement holds."""
+"""The stages of the main job, in order: SWEET-RL from the initial policy to the report. `core.stage` documents a declaration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ STAGES: dict[str, Stage] = {stage.name: stage for stage in MAIN_JOB}
 
 
 def stages_of(algorithm: Any) -> dict[str, Stage]:
-    """The stages of a run that trains by an algorithm, in order, from the initial policy to the report.
+    """The stages of a run with an algorithm, in order, from the initial policy to the report.
 
     Args:
         algorithm: A `core.algorithm.Algorithm`.
@@ -77,11 +77,11 @@ def stages_of(algorithm: Any) -> dict[str, Stage]:
 
 
 def first_stage(setting: str, algorithms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The first stage whose files a setting shapes; until it has begun, the setting may change.
+    """The first stage with files that a setting affects; the setting may change until that stage has started.
 
     Args:
-        setting: Its name.
-        algorithms: Settings of single algorithms -> the algorithm, which is its stage's name.
+        setting: Name of the setting.
+        algorithms: Settings of single algorithms -> name of the algorithm, which is also the name of its stage.
     """
     if setting in algorithms:
         return algorithms[setting]

@@ -1,1 +1,1 @@
-"""Contracts of the trainer: nothing here knows ColBench, a command line, or a file's format."""
+"""Interfaces of the trainer. Nothing here depends on ColBench, on the command line or on a file format."""

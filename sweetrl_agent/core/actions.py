@@ -1,7 +1,7 @@
-"""Discrete dialogue actions: a finite menu of utterances, for agents that are no language models (Stable-Baselines3's and the like).
+"""Discrete dialogue actions: a finite menu of utterances, for agents that are not language models (such as Stable-Baselines3's).
 
-An environment that has them offers an attribute `discrete_actions`, which keeps `DialogueActions`. `DiscreteDialogue` is then the environment that such
-an agent trains in: numbers in, a choice out.
+An environment that supports them has an attribute `discrete_actions`, a `DialogueActions`. `DiscreteDialogue` wraps such an environment for
+training: its observations are arrays and its actions are integers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Observation = NDArray[np.float32]
 
 
 class DialogueActions(Protocol):
-    """A numbered menu of actions, and the dialogue as numbers. Without state: everything follows from the messages.
+    """A numbered menu of actions and an encoding of the dialogue as an array. Stateless: everything is computed from the messages.
 
     Attributes:
         count: Number of actions.
-        observation_size: Numbers of an observation.
-        discount: gamma that suits its rewards.
+        observation_size: Length of an observation.
+        discount: Discount factor gamma for its rewards.
     """
 
     count: int
@@ -34,34 +34,34 @@ class DialogueActions(Protocol):
     discount: float
 
     def observe(self, messages: Messages) -> Observation:
-        """What the agent knows, shape (observation_size,), all in [0, 1]."""
+        """What the agent observes, shape (observation_size,), values in [0, 1]."""
         ...
 
     def say(self, action: int, messages: Messages) -> str:
-        """The utterance that an action stands for in this dialogue."""
+        """The utterance of an action in this dialogue."""
         ...
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """The mask: which actions make sense now, shape (count,); at least one does."""
+        """Action mask: the actions that are valid now, shape (count,); at least one is."""
         ...
 
 
 class DiscreteDialogue(gym.Env[Observation, np.int64]):
-    """A dialogue whose actions are numbers and whose observations are arrays; every episode is about one of some tasks, drawn at random.
+    """A dialogue with discrete actions and array observations. Every episode is on one of the given tasks, drawn at random.
 
     ## Observation
     float32 in [0, 1], shape (actions.observation_size,).
 
     ## Action
-    0 .. actions.count - 1. `action_masks()` says which make sense, as sb3-contrib's MaskablePPO asks.
+    0 .. actions.count - 1. `action_masks()` gives the valid ones, in the form that sb3-contrib's MaskablePPO expects.
 
     ## Reward
-    The environment's own.
+    The reward of the wrapped environment.
 
     Args:
-        dialogue: What is stepped.
-        actions: The menu.
-        task_ids: Tasks to draw from.
+        dialogue: The wrapped dialogue.
+        actions: The menu of actions.
+        task_ids: Ids of the tasks to draw from.
     """
 
     def __init__(self, dialogue: TextDialogue, actions: DialogueActions, task_ids: Sequence[str]) -> None:
@@ -70,19 +70,19 @@ class DiscreteDialogue(gym.Env[Observation, np.int64]):
         self.observation_space = spaces.Box(0.0, 1.0, (actions.observation_size,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.dialogue.reset(options={"task_id": self._task_ids[int(self.np_random.integers(len(self._task_ids)))]})
         return self.actions.observe(self.dialogue.messages), {}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Say what an action stands for. A world that fails ends the episode without a reward."""
+        """Say the utterance of an action. If the environment fails, the episode is truncated with reward 0."""
         said = self.actions.say(int(action), self.dialogue.messages)
         _, reward, terminated, truncated, _ = self.dialogue.step(said)
         return self.actions.observe(self.dialogue.messages), reward, terminated, truncated, {}
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Actions that make sense now, shape (actions.count,)."""
+        """Actions that are valid now, shape (actions.count,)."""
         return self.actions.allowed(self.dialogue.messages)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What an algorithm is to the trainer: a class with its settings beside it, what it requires of the environment, and its stages.
+"""The interface of an algorithm: a class with its settings, the capabilities it requires of the environment, and its stages.
 
-`train --algorithm` and `compare --algorithms` take registered names and "my_package.module:Class" alike. A setting `rate` of an
-algorithm `mine` is `--mine_rate` on the command line and in YAML files.
+`train --algorithm` and `compare --algorithms` accept registered names and "my_package.module:Class". A setting `rate` of an
+algorithm `mine` is `--mine_rate` on the command line and `mine_rate` in YAML files.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.core.run import Run
 
-#: Stages that come before an algorithm's own: those of every language model, and of those that learn from collected dialogues.
+#: Shared stages before an algorithm's own: `START` for every language model, `COLLECTED` for algorithms that learn from collected dialogues.
 START, COLLECTED = ("sft",), ("sft", "collect", "pairs")
 
 
 @dataclass(frozen=True)
 class NoSettings:
-    """Of an algorithm without settings of its own."""
+    """Settings of an algorithm that has none."""
 
 
 class Algorithm:
-    """A way to train an agent. What it learns is in the folder `policy` of the run folder when its stages are done.
+    """Trains an agent. After its stages, the trained policy is in the folder `policy` of the run folder.
 
     Attributes:
-        name: Of its stage, its folder and its settings: letters, digits and underscores.
-        title: Its name for people.
-        Config: Dataclass of its settings, each made by `core.settings.setting`.
-        requires: Capabilities of the environment, of `core.environment.CAPABILITY_NAMES`.
+        name: Name of its stage, its folder and its settings: letters, digits and underscores.
+        title: Its name in reports.
+        Config: Dataclass of its settings, each made with `core.settings.setting`.
+        requires: Required capabilities of the environment, from `core.environment.CAPABILITY_NAMES`.
         shared: Stages before its own: `START`, or `COLLECTED` for trajectories and pairs.
-        critic: The critic that it trains its agent by, of `critics.CRITICS`; "" for none.
-        prefix: What the names of its settings begin with on the command line; None for its name and "_".
-        engines: What may sample from its agent, of `ModelArguments.engine`.
-        is_discrete: Its agent is no language model and chooses discrete dialogue actions.
+        critic: The critic that its agent is trained with, from `critics.CRITICS`; "" for none.
+        prefix: Prefix of its settings on the command line; None for its name and "_".
+        engines: Engines that can sample from its agent, from `ModelArguments.engine`.
+        is_discrete: Its agent chooses discrete dialogue actions and is not a language model.
     """
 
     name: str = ""
@@ -51,64 +51,64 @@ class Algorithm:
 
     @property
     def policy(self) -> str:
-        """Folder of its agent in the run folder; "" for the initial policy itself."""
+        """Folder of its trained policy in the run folder; "" for the initial policy itself."""
         return f"{self.name}/agent"
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
-        """What it does beyond what is shared, in order, by names that are unique in a run folder; the first is the algorithm's name."""
+        """Its own stages, in order, by names that are unique in a run folder; the first is the algorithm's name."""
         return {self.name: self.train}
 
     def train(self, run: Run) -> None:
-        """The one stage of an algorithm that has no more of them: reads files of the run folder, writes `policy`.
+        """The stage of an algorithm that has only one: reads files of the run folder, writes `policy`.
 
         Args:
-            run: Its folder, tasks, environments and settings; `settings(run)` are the algorithm's own.
+            run: The run: folder, tasks, environments and settings; `settings(run)` gives the algorithm's own settings.
         """
         raise NotImplementedError
 
     def settings(self, run: Run) -> Any:
-        """Its own settings in a run."""
+        """The algorithm's settings in a run."""
         return self.settings_in(run.config.algorithms)
 
     def settings_in(self, flat: Any) -> Any:
-        """Its own among the settings of all algorithms, each of which stands there after its algorithm's prefix."""
+        """The algorithm's settings, taken from the flat settings of all algorithms, where each name starts with its algorithm's prefix."""
         return self.Config(**{one.name: getattr(flat, f"{self.setting_prefix}{one.name}") for one in fields(self.Config)})
 
     @property
     def setting_prefix(self) -> str:
-        """What the names of its settings begin with."""
+        """Prefix of the names of its settings."""
         return f"{self.name}_" if self.prefix is None else self.prefix
 
     def refuse_engine(self, model: Any) -> None:
-        """Refuse what cannot sample from its agent.
+        """Refuse an engine that cannot sample from its agent.
 
         Args:
-            model: The settings of the model.
+            model: Settings of the model.
 
         Raises:
-            ValueError: Names both.
+            ValueError: If it cannot; names the engine and the ones allowed.
         """
         if model.engine not in self.engines:
             allowed = " or ".join(f"`--engine {one}`" for one in self.engines)
             raise ValueError(f"{self.name!r} takes {allowed}, got {model.engine!r}.")
 
     def plan(self, run: Run) -> list[str]:
-        """What `--dry_run` says of its stages, a line each.
+        """Lines that `--dry_run` prints on its stages, one per stage.
 
         Raises:
-            ValueError: If its trainers refuse a setting.
+            ValueError: If one of its trainers refuses a setting.
         """
         return []
 
     def response_prefix(self, run: Run) -> str:
-        """What its agent's every message begins with; "" for nothing."""
+        """Response prefix: text that every message of its agent starts with; "" for none."""
         return ""
 
     def load(self, run: Run) -> Policy:
-        """Its agent, which is the initial policy where it has learnt nothing."""
+        """Load its trained policy; the initial policy if training changed nothing."""
         return run.load_policy("" if self.policy in run.unchanged else self.policy, self.response_prefix(run))
 
     def loader(self, run: Run) -> Callable[[], Policy]:
-        """A function that loads its agent, for `evaluation.record`."""
+        """A function that loads its trained policy, for `evaluation.record`."""
         return partial(self.load, run)

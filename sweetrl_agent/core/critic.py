@@ -1,4 +1,4 @@
-"""What a critic is to the rest of the code: an opinion on what the agent might say next."""
+"""The interface of a critic: it scores candidates for the agent's next turn."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class Critic(Protocol):
     """A critic of agent turns."""
 
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
-        """Credit of candidates for the agent's next turn, higher is better; equal texts get equal credit.
+        """Scores of candidates for the agent's next turn; higher is better, equal texts get equal scores.
 
         Args:
-            messages: The dialogue that the agent sees; the last message is the human's.
-            hidden: What the critic is told; "" for nothing.
+            messages: The dialogue as the agent sees it; the last message is the user's.
+            hidden: Hidden information that the critic sees; "" for none.
             texts: The candidates.
         """
         ...
 
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
-        """Credit of every agent turn of a dialogue, in order."""
+        """Advantage of every agent turn of a dialogue, in order."""
         ...

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment over texts as a dialogue: its observations are what the user says, its actions what the agent says."""
+"""Any Gymnasium environment over texts as a dialogue: observations are the user's messages, actions are the agent's messages."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import gymnasium as gym
 
-#: Outcomes of an episode: it ended by itself, by its limit of turns, or because the world failed.
+#: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
 ENDED, CUT, VOID = "ended", "cut", "void"
-#: Failures of what an environment depends on. Any other exception of a step is a mistake in the environment, and is raised.
+#: Failures of services that an environment depends on. Any other exception in a step is a bug of the environment and is raised.
 WORLD_ERRORS = (ConnectionError, TimeoutError)
 
 
 class TextDialogue:
-    """One environment, an episode at a time.
+    """One environment, one episode at a time.
 
     Args:
-        env: Its observations and actions are texts. The keys "messages", "success" (or "is_success") and "metrics" of its infos are used where it
-            gives them.
-        seeds: Seed of every task, by the task's id.
-        metric: Name of the number that tells better episodes from worse: "return", or a key of the last info or of its "metrics".
-        max_turns: Agent turns after which an episode is cut; 0 leaves that to the environment.
+        env: Its observations and actions are texts. The keys "messages", "success" (or "is_success") and "metrics" of its infos are used if
+            present.
+        seeds: Seed of every task, by task id.
+        metric: Name of the metric, higher is better: "return", or a key of the last info or of its "metrics".
+        max_turns: Agent turns after which an episode is truncated; 0 leaves this to the environment.
 
     Attributes:
-        world_error: What voided the last void episode.
+        world_error: The error that made the last void episode void.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seeds: Mapping[str, int], metric: str, max_turns: int) -> None:
@@ -38,27 +38,27 @@ class TextDialogue:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The dialogue so far: all that an actor may see."""
+        """The dialogue so far: everything that the actor may see."""
         return list(self._messages)
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Of the finished episode; {} while it is under way."""
+        """Metrics of the finished episode; {} while it is running."""
         return dict(self._metrics)
 
     @property
     def hidden_information(self) -> str:
-        """What a critic may be told in training and an actor never is; "" where the environment has nothing."""
+        """Privileged information: critics may see it in training, the actor never does; "" if the environment has none."""
         return str(getattr(self.env.unwrapped, "hidden_information", ""))
 
     def prepare(self) -> None:
-        """Nothing is slow to start."""
+        """Does nothing: no part of it is slow to start."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> str:
-        """Begin an episode of the task `options["task_id"]`: the seed is the task's, so that its episodes differ by what the agent says alone.
+        """Start an episode of the task `options["task_id"]`. The environment is seeded by the task: its episodes differ only in the agent's actions.
 
         Args:
-            seed: Of the episode; not used.
+            seed: Seed of the episode; not used.
             options: "task_id".
         """
         task_id = (options or {})["task_id"]
@@ -68,9 +68,9 @@ class TextDialogue:
         return str(observation)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say one action; as `gymnasium.Env.step`.
+        """Send one message of the agent; returns what `gymnasium.Env.step` returns.
 
-        An error of `WORLD_ERRORS` makes the episode void: it is counted and no evidence.
+        An error of `WORLD_ERRORS` makes the episode void: it is counted, but used for neither training nor means.
         """
         self._messages.append({"role": "assistant", "content": action})
         self._turns += 1
@@ -94,14 +94,14 @@ class TextDialogue:
     def _hear(self, observation: Any, info: Mapping[str, Any]) -> None:
         if "messages" in info:
             self._messages = [{"role": str(said["role"]), "content": str(said["content"])} for said in info["messages"]]
-        elif not self._metrics:  # nobody answers the last observation
+        elif not self._metrics:  # the last observation is not part of the dialogue: the agent does not answer it
             self._messages.append({"role": "user", "content": str(observation)})
 
     def _measured(self, info: Mapping[str, Any], terminated: bool) -> dict[str, Any]:
         own = {**info, **(info["metrics"] if isinstance(info.get("metrics"), Mapping) else {})}
         success = own.get("success", own.get("is_success", self._return > 0))
         if self.metric != "return" and self.metric not in own:
-            raise KeyError(f"The last info of an episode must hold the metric {self.metric!r}, got {sorted(own)}.")
+            raise KeyError(f"The last info of an episode must contain the metric {self.metric!r}, got {sorted(own)}.")
         return {
             "outcome": ENDED if terminated else CUT,
             "success": int(bool(success)),
@@ -113,12 +113,12 @@ class TextDialogue:
 
 
 class TextDialogues:
-    """Several of them, each stepped at its own pace.
+    """Several dialogues, stepped asynchronously.
 
     Args:
         envs: The dialogues.
-        waits: Their steps wait for others, and are taken in threads; otherwise one after the other, in the order of asking, so that also
-            environments that share something give the same episodes every time.
+        waits: Their steps wait for other services and run in threads. Otherwise steps run one after the other, in the order of `submit`, so
+            that environments with shared state are deterministic too.
     """
 
     def __init__(self, envs: Sequence[TextDialogue], waits: bool = False) -> None:
@@ -126,7 +126,7 @@ class TextDialogues:
         self._threads = ThreadPoolExecutor(len(envs), thread_name_prefix="environment") if waits else None
 
     def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Say one action in dialogue i: a future of what its `step` returns."""
+        """Send one message of the agent in dialogue i: a future of what its `step` returns."""
         if self._threads is not None:
             return self._threads.submit(self.envs[i].step, action)
         done: Future[tuple[Any, float, bool, bool, dict[str, Any]]] = Future()

@@ -1,11 +1,11 @@
-"""What the trainer knows of an environment: its record.
+"""Environment records: what the trainer knows about an environment.
 
-Any Gymnasium environment whose observations and actions are texts can be trained, with nothing else: the chat is made of its observations (the
-user's side) and the agent's actions, task i is `reset(seed=i)`, and the return is the metric. What the trainer may know beyond that is a
-record: a subclass of `EnvironmentRecord`, in a file of its own, named by `--env_record my_package:RECORD`.
+The trainer can train an agent in any Gymnasium environment with text observations and text actions. By default its observations are the user's
+messages, the agent's actions are the assistant's, task i is `reset(seed=i)`, and the metric is the return. A record overrides these defaults: it is a
+subclass of `EnvironmentRecord` in its own module, named by `--env_record my_package:RECORD`.
 
-What an environment can do (its capabilities) is found by attribute, on the environment itself. Hidden information has one source, the
-environment's `hidden_information`: it is read once per episode and stored with the episode.
+Capabilities of an environment are detected by its attributes. Hidden information has one source, the environment's
+`hidden_information`: it is read once per episode and stored with the episode.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode, Messages
 
 Demonstrations = list[list[dict[str, str]]]
-#: Capability that an algorithm may require -> attribute of an environment that has it.
+#: Capability that an algorithm may require -> the environment's attribute that provides it.
 CAPABILITIES: Mapping[str, str] = {
     "hidden": "hidden_information", "snapshot": "get_state", "anchor": "state_key", "verifier": "score_answer", "pages": "page",
     "discrete_actions": "discrete_actions",
 }  # fmt: skip
-#: What messages call them.
+#: Their names in messages.
 CAPABILITY_NAMES: Mapping[str, str] = {
     "hidden": "hidden information (an attribute `hidden_information`)",
     "snapshot": "snapshots (methods `get_state` and `set_state`)",
     "anchor": "keys of its states (an attribute `state_key`)",
     "verifier": "a verifier (a method `score_answer`)",
     "pages": "pages (an attribute `page`)",
-    "answer_prefix": "answers that begin with known words (`answer_prefix` of its record)",
+    "answer_prefix": "answers with a fixed prefix (`answer_prefix` of its record)",
     "discrete_actions": "discrete dialogue actions (an attribute `discrete_actions`)",
 }
-#: What a token of the tiny model's tokenizer may span: words, but not lines, numbers or sentences. A line of code or a stock phrase becomes a few.
+#: Pre-tokenization of the tiny model's tokenizer: a token may span words, but not lines, numbers or sentences. A line of code or a stock phrase is a
+#: few tokens.
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
-#: Turns of the episode that is played before a run, to see that one can be.
+#: Maximum number of turns of the trial episode that is played before a run.
 MOST_TRIED = 100
-#: Settings whose defaults are others for an environment that is not ours.
+#: Defaults of settings for environments that are not ours.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
     "credit_tasks": 0,
@@ -57,7 +58,7 @@ GENERIC_DEFAULTS: Mapping[str, Any] = {
 
 
 class TaskSettings(Protocol):
-    """Settings of tasks, human and sandbox; `config.TaskArguments` says what each is."""
+    """Settings of tasks, simulated human and sandbox; documented in `config.TaskArguments`."""
 
     env: str
     tasks: str
@@ -66,46 +67,46 @@ class TaskSettings(Protocol):
     sandbox: str
 
     def keyword_arguments(self) -> dict[str, Any]:
-        """More arguments of the environment."""
+        """Further keyword arguments of the environment."""
         ...
 
     def simulator_spec(self) -> Any:
-        """The simulated human that is asked for."""
+        """Specification of the simulated human."""
         ...
 
 
 class Settings(Protocol):
-    """All settings of a run (`config.Config`), of which a record reads those of tasks."""
+    """All settings of a run (`config.Config`). A record reads the settings of tasks."""
 
     @property
     def task(self) -> TaskSettings:
-        """Those of tasks."""
+        """Settings of tasks."""
         ...
 
 
 class Task(Protocol):
-    """What an episode is about."""
+    """A task: what an episode is about."""
 
     @property
     def id(self) -> str:
-        """Its name, the same in every run."""
+        """Its id, the same in every run."""
         ...
 
 
 @dataclass(frozen=True)
 class SeedTask:
-    """A task of an environment that names none: what `reset(seed=seed)` begins."""
+    """A task of an environment without named tasks: the episode that `reset(seed=seed)` starts."""
 
     seed: int
 
     @property
     def id(self) -> str:
-        """The seed, in digits."""
+        """The seed as decimal digits."""
         return str(self.seed)
 
 
 class DialogueEnvs(Protocol):
-    """Environments as `rollouts.play` steps them, each at its own pace.
+    """Environments as `rollouts.play` steps them, asynchronously.
 
     Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
     `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`.
@@ -119,7 +120,7 @@ class DialogueEnvs(Protocol):
         ...
 
     def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Say one action in environment i: a future of what its `step` returns."""
+        """Send one message of the agent to environment i: a future of what its `step` returns."""
         ...
 
     def close(self) -> Any:
@@ -128,25 +129,25 @@ class DialogueEnvs(Protocol):
 
 
 class EnvironmentRecord:
-    """What the trainer knows of an environment; as it stands, what holds for any text environment.
+    """What the trainer knows about an environment. The base class fits any text environment.
 
     Attributes:
-        metric: Name of the number that tells better episodes from worse; any other than "return" is looked for in the last `info`, itself or
-            its "metrics".
-        defaults: Settings whose defaults are others than the main job's, and than `GENERIC_DEFAULTS`.
-        success_means: When an episode is a success, for reports: "Success: {success_means}."
-        waits: Its steps wait for others, such as a model server: they are played in threads.
-        has_sandbox: It runs what the agent writes in a sandbox of ours.
-        has_pages: Its answers are pages, which can be looked at.
-        answer_prefix: What a message begins with that is an answer; "" where no message ends a dialogue by its words.
-        simulators: Short names of simulated humans -> what `make_simulator` takes, for evaluation with several.
-        pieces: Regular expression of what a token of the tiny model's tokenizer may span.
-        max_token_length: Longest token of it, in bytes.
+        metric: Name of the metric, higher is better; any name other than "return" is looked up in the last `info` or in its
+            "metrics".
+        defaults: Defaults of settings that differ from the main job's and from `GENERIC_DEFAULTS`.
+        success_means: Definition of success, for reports: "Success: {success_means}."
+        waits: Its steps wait for other services, such as a model server; they are then played in threads.
+        has_sandbox: It runs the agent's code in one of our sandboxes.
+        has_pages: Its answers are web pages, which can be rendered.
+        answer_prefix: Prefix of a message that is an answer; "" if the text of a message never ends a dialogue.
+        simulators: Short names of simulated humans -> argument of `make_simulator`, for evaluation with several simulators.
+        pieces: Regular expression of the text that one token of the tiny model's tokenizer may span.
+        max_token_length: Its longest token, in bytes.
     """
 
     metric: ClassVar[str] = "return"
     defaults: ClassVar[Mapping[str, Any]] = {}
-    success_means: ClassVar[str] = "the last info of the episode says so; where it says nothing, the return is above 0"
+    success_means: ClassVar[str] = "the last info of the episode reports it or, without such a report, the return is above 0"
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
@@ -156,43 +157,43 @@ class EnvironmentRecord:
     max_token_length: ClassVar[int] = 24
 
     def all_defaults(self) -> dict[str, Any]:
-        """Settings whose defaults are others than the main job's."""
+        """Defaults of settings that differ from the main job's."""
         return {**GENERIC_DEFAULTS, **self.defaults}
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
 
     def load_tasks(self, source: str, given: TaskSettings) -> tuple[Any, ...]:
-        """The tasks that a name stands for: "seeds:0-999" for those of these seeds, both included.
+        """Load the tasks of a source: "seeds:0-999" gives one task per seed, both ends included.
 
         Args:
-            source: The name, with or without a slice.
-            given: The settings of tasks.
+            source: Name of the source, with or without a slice.
+            given: Settings of tasks.
 
         Raises:
-            ValueError: If it stands for none.
+            ValueError: If the source is unknown.
         """
         match = _SEEDS.fullmatch(source)
         if not match or not 0 <= int(match[2]) - int(match[1]) < _MOST_SEEDS:
             raise ValueError(
-                f"Tasks of {given.env} are named by their seeds, such as 'seeds:0-999' or 'seeds:0-999[:50]', got {source!r}."
+                f"Tasks of {given.env} are given by seeds, such as 'seeds:0-999' or 'seeds:0-999[:50]', got {source!r}."
             )
         start, stop = (int(bound) if bound else None for bound in (match[3], match[4]))
         return tuple(SeedTask(seed) for seed in range(int(match[1]), int(match[2]) + 1)[start:stop])
 
     def full_name(self, source: str) -> str:
-        """The name of a source of tasks with all that it stands for."""
+        """The full name of a source of tasks, with its defaults filled in."""
         return source
 
     def note(self, sources: Mapping[str, str]) -> str:
-        """What to say of a run's sources of tasks, by split, before it begins; "" for nothing."""
+        """A note on a run's sources of tasks, by split, printed before the run starts; "" for none."""
         return ""
 
     def task_row(self, task: Any) -> dict[str, Any]:
-        """A task as it is stored with a collected episode; {} where its id says it all."""
+        """A task as it is stored with a collected episode; {} if its id identifies it completely."""
         return {}
 
     def turn_limit(self, task: Any, given: TaskSettings) -> int | None:
-        """Agent turns of an episode on a task at most; None where nobody knows."""
+        """Maximum number of agent turns of an episode on a task; None if unknown."""
         return given.max_turns or None
 
     # ---- episodes ------------------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ class EnvironmentRecord:
         """The environment, by `gym.make` ("package.module:Name-v0" imports the module first).
 
         Raises:
-            ValueError: If there is none of that name, it refuses its arguments, or its observations or actions are no texts.
+            ValueError: If no environment has that id, it refuses its arguments, or its observations or actions are not texts.
         """
         find_beside()
         try:
@@ -212,18 +213,18 @@ class EnvironmentRecord:
             if not isinstance(space, gym.spaces.Text):
                 env.close()
                 raise ValueError(
-                    f"`env` {given.env!r} must have {what} that are texts (`gymnasium.spaces.Text`), got {space}; put a wrapper around it."
+                    f"`env` {given.env!r} must have text {what} (`gymnasium.spaces.Text`), got {space}; wrap it to convert them."
                 )
         return env
 
     def environments(self, config: Settings, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
-        """Environments over some tasks, for `rollouts.play`.
+        """Environments on the given tasks, for `rollouts.play`.
 
         Args:
             config: All settings.
-            tasks: The tasks that will be asked for.
-            num_envs: How many.
-            simulator: Another simulated human than that of the settings; None for that one.
+            tasks: The tasks that will be played.
+            num_envs: Number of environments.
+            simulator: Simulated human to use; None for the one in the settings.
         """
         seeds = {task.id: task.seed for task in tasks}
         return TextDialogues(
@@ -236,48 +237,48 @@ class EnvironmentRecord:
         return {}
 
     def answer(self, text: str) -> str | None:
-        """The answer in what the agent said; None where it hands none in."""
+        """The answer in a message of the agent; None if it contains none."""
         return None
 
     def current_page(self, texts: Iterable[str]) -> str:
-        """The page that is shown after the agent has said these; "" before the first, and where there are no pages."""
+        """The page on display after these messages of the agent; "" before the first page, and for environments without pages."""
         return ""
 
     def transcript(self, messages: Messages, max_chars: int) -> str:
-        """A dialogue as one text, as a model that judges it may read it.
+        """A dialogue as one text, for a model that judges it.
 
         Args:
             messages: The dialogue.
-            max_chars: Characters after the first message at most; what is left out is earliest.
+            max_chars: Maximum number of characters after the first message; the earliest are dropped.
         """
         raise NotImplementedError
 
-    # ---- what else is known ---------------------------------------------------------------------------------------------
+    # ---- demonstrations, capabilities, oracles --------------------------------------------------------------------------
 
     def demonstrations(self, tasks: Sequence[Any], count: int, seed: int) -> Demonstrations:
-        """Dialogues on tasks that teach a tiny model to converse; asked for where no file of them is given.
+        """Demonstrated dialogues for SFT of the tiny model; used if no file of demonstrations is given.
 
         Args:
             tasks: The training tasks.
-            count: How many dialogues.
-            seed: Of the run.
+            count: Number of dialogues.
+            seed: Seed of the run.
         """
         raise NotImplementedError
 
     def check_tiny(self, given: TaskSettings) -> None:
-        """Refuse the tiny model where the record has no demonstrations for it.
+        """Refuse the tiny model if the record has no demonstrations for its SFT.
 
         Raises:
             ValueError: If it has none for these tasks.
         """
         if type(self).demonstrations is EnvironmentRecord.demonstrations:
             raise ValueError(
-                f"The tiny model learns to converse from dialogues, and none are known for {given.env}: give some by `--demonstrations FILE`, "
+                f"SFT of the tiny model needs demonstrations, and {given.env} has none: give a file by `--demonstrations FILE`, "
                 "or a pretrained chat model by `--model`."
             )
 
     def capabilities(self, config: Settings) -> frozenset[str]:
-        """What the environment can do, of `CAPABILITY_NAMES`."""
+        """The environment's capabilities, from `CAPABILITY_NAMES`."""
         with closing(self.make(config.task)) as env:
             bare = env.unwrapped
             found = {
@@ -288,7 +289,7 @@ class EnvironmentRecord:
         return frozenset(found | ({"answer_prefix"} if self.answer_prefix else set()))
 
     def actions(self, config: Settings) -> DialogueActions:
-        """The discrete dialogue actions of an environment that has them."""
+        """The discrete dialogue actions of an environment that supports them."""
         with closing(self.make(config.task)) as env:
             found: DialogueActions = env.unwrapped.discrete_actions  # type: ignore[attr-defined]
             return found
@@ -297,12 +298,12 @@ class EnvironmentRecord:
     def action_environments(
         self, config: Settings, tasks: Sequence[Any], num_envs: int
     ) -> Iterator[Sequence[gym.Env[Any, Any]]]:
-        """Environments of discrete actions over some tasks, for training; closed at the end.
+        """Environments with discrete actions on the given tasks, for training; closed on exit.
 
         Args:
             config: All settings.
-            tasks: The tasks that are drawn from.
-            num_envs: How many.
+            tasks: The tasks to draw from.
+            num_envs: Number of environments.
         """
         actions, seeds = self.actions(config), {task.id: task.seed for task in tasks}
         with ExitStack() as stack:
@@ -320,10 +321,10 @@ class EnvironmentRecord:
             ]
 
     def check_actions(self, config: Settings) -> None:
-        """Refuse tasks that its discrete actions are not made for.
+        """Refuse tasks that its discrete actions do not cover.
 
         Raises:
-            ValueError: Says which.
+            ValueError: Names the tasks.
         """
 
     def has_exact_advantage(self, config: Settings) -> bool:
@@ -331,28 +332,28 @@ class EnvironmentRecord:
         return False
 
     def open_oracle(self, name: str, config: Settings, tasks: Sequence[Any]) -> AbstractContextManager[Critic]:
-        """A critic that knows the exact advantage; asked for where `has_exact_advantage`.
+        """The oracle, a critic that computes the exact advantage; used only if `has_exact_advantage`.
 
         Args:
-            name: "exact", or "marginal" for what can be expected without the hidden information.
+            name: "exact", or "marginal" for its expectation without the hidden information.
             config: All settings.
-            tasks: All tasks that it will be asked about.
+            tasks: All tasks that it will be queried on.
         """
         raise NotImplementedError
 
     def level(self, source: str) -> str:
-        """How hard the tasks of a source are, in a word, for the axis of a chart."""
+        """Difficulty of the tasks of a source, in one word, for the axis of a chart."""
         return source
 
     def human_server(self, human: Any) -> tuple[str | None, str] | None:
-        """Address of the server that a simulated human asks (None for OpenAI's), and the variable with its key; None without a server."""
+        """Address of a simulated human's model server (None for OpenAI's) and the environment variable with its key; None if it uses no server."""
         return None
 
     def check(self, config: Settings) -> None:
-        """Refuse what no run could work with; where steps do not wait for others, one episode is played to see it.
+        """Refuse settings that no run can work with. If steps do not wait for other services, a trial episode is played.
 
         Raises:
-            ValueError: If the environment cannot be made, a setting of it is wrong, or an episode of the first task fails.
+            ValueError: If the environment cannot be made, one of its settings is wrong, or an episode of the first task fails.
         """
         with closing(self.make(config.task)) as env:
             if not self.waits:
@@ -368,15 +369,15 @@ class EnvironmentRecord:
                     _, _, terminated, truncated, _ = tried.submit(0, act()).result()
                     if terminated or truncated:
                         break
-            except Exception as error:  # an environment of somebody else's may fail in any way
+            except Exception as error:  # an external environment may fail in any way
                 raise ValueError(
                     f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
                 ) from error
 
     def make_simulator(self, spec: Any) -> Any:
-        """The simulated human from what was asked for.
+        """The simulated human of a specification.
 
         Raises:
-            ValueError: If the environment has none.
+            ValueError: If the environment has no simulated humans.
         """
-        raise ValueError("This environment has no simulated human of ours: leave `simulator` out.")
+        raise ValueError("This environment has no simulated humans to choose from: leave `simulator` out.")

@@ -1,7 +1,7 @@
-"""Episodes: the key of one that is to be played, its turns, and the finished episode as a row that ColBench's own tools can read.
+"""Episodes: the key of an episode, its turns, and the finished episode as a row that ColBench's own tools can read.
 
-The row has ColBench's `task`, `dialogue_history`, `answer` and `reward`, and beside them what training needs: the metrics, and
-each turn's tokens with the log-probabilities they were sampled with.
+The row has ColBench's `task`, `dialogue_history`, `answer` and `reward`. For training it also has the metrics, and each turn's
+tokens with their log-probabilities under the sampling distribution.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.dialogues import VOID
 
-#: Chat messages: each has "role" ("user" or "assistant"; a leading "system") and "content".
+#: Chat messages: each has "role" ("user" or "assistant"; the first may be "system") and "content".
 Messages = Sequence[dict[str, str]]
 SCHEMA = 3
 
 
 @dataclass(frozen=True)
 class EpisodeKey:
-    """Which episode: its task, and its index among those of the task."""
+    """Identifies an episode: its task, and its index within the task."""
 
     task_id: str
     index: int = 0
@@ -31,11 +31,11 @@ class Turn:
     """One agent utterance.
 
     Attributes:
-        text: The utterance as sampled, private thought included.
-        token_ids: Tokens as sampled; empty where the policy gives none.
-        log_probs: Their log-probabilities under the sampling distribution, in nats; written with six decimals, of which the last depends
-            on the machine and on the number of its threads.
-        reward: What the environment's step returned for it.
+        text: The utterance as sampled, private reasoning included.
+        token_ids: Tokens as sampled; empty if the policy returns none.
+        log_probs: Their log-probabilities under the sampling distribution, in nats. Written with six decimals; the last decimal depends
+            on the machine and on the number of threads.
+        reward: Reward of the environment's step for it.
     """
 
     text: str
@@ -49,14 +49,14 @@ class Episode:
     """A finished episode.
 
     Attributes:
-        task_id: Task of the episode.
-        index: Index of the episode among those of the task.
-        messages: What was said, as chat messages; the first is the request.
+        task_id: Id of the task.
+        index: Index of the episode within its task.
+        messages: The dialogue as chat messages; the first is the request.
         turns: The agent's turns as sampled, in order.
         metrics: "outcome", and unless the episode is void "success", "turns", "answered" and the environment's metric.
         reward: The return: the sum of the turns' rewards.
-        hidden: The environment's hidden information of the episode; "" where it has none.
-        error: What made the episode void, for people: it may quote what is hidden, and is not written into rows.
+        hidden: Hidden information of the episode; "" if the environment has none.
+        error: Why the episode is void, for error messages. It may quote hidden information and is not written to rows.
     """
 
     task_id: str
@@ -70,12 +70,12 @@ class Episode:
 
     @property
     def is_void(self) -> bool:
-        """True where the world failed: such an episode is no evidence and enters neither means nor pairs."""
+        """Whether the environment failed. A void episode enters neither means nor pairs."""
         return bool(self.metrics["outcome"] == VOID)
 
     @property
     def key(self) -> EpisodeKey:
-        """Which episode it is."""
+        """The key of the episode."""
         return EpisodeKey(self.task_id, self.index)
 
     def prefix(self, turn: int) -> list[dict[str, str]]:
@@ -86,8 +86,8 @@ class Episode:
         """The episode as a JSON row.
 
         Args:
-            task_row: The task as ColBench's row, for its own tools.
-            answer: The answer in the last turn; None for all that was said there.
+            task_row: The task as ColBench's row, for ColBench's tools.
+            answer: The answer in the last turn; None for the whole text of that turn.
         """
         return {
             "schema": SCHEMA,
@@ -112,13 +112,13 @@ class Episode:
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Episode:
-        """Read a row back.
+        """Read an episode from its row.
 
         Raises:
-            ColBenchError: If the row is of another schema, or a field is missing or of another type.
+            ColBenchError: If the row has another schema, or a field is missing or has another type.
         """
         if row.get("schema") != SCHEMA:
-            raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it anew.")
+            raise ColBenchError(f"Expected a trajectory row of schema {SCHEMA}, got {row.get('schema')!r}; collect it again.")
         try:
             found = cls(
                 _is(row["task_id"], str),
@@ -131,10 +131,10 @@ class Episode:
             )
         except (KeyError, TypeError) as error:
             raise ColBenchError(
-                f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({error}); collect it anew."
+                f"Expected a trajectory row of schema {SCHEMA}, got one with a field missing or of another type ({error}); collect it again."
             ) from None
         if len(found.messages) < len(found.turns):
-            raise ColBenchError("Expected a trajectory row with a message for each turn, got fewer messages; collect it anew.")
+            raise ColBenchError("Expected a trajectory row with a message for each turn, got fewer messages; collect it again.")
         return found
 
 
@@ -145,7 +145,7 @@ def _turn(row: dict[str, Any]) -> Turn:
 
 
 def _is(value: Any, *types: type) -> Any:
-    """The value, where its type is exactly one of these.
+    """Return the value if its type is exactly one of these.
 
     Raises:
         TypeError: If it is not.
@@ -156,10 +156,10 @@ def _is(value: Any, *types: type) -> Any:
 
 
 def _all(values: Any, *types: type) -> Any:
-    """The list, where every item is exactly of one of these types; found by one look at the types, for lists of tokens are long.
+    """Return the list if the type of every item is exactly one of these. Checks the set of types at once, since lists of tokens are long.
 
     Raises:
-        TypeError: If one is not, or it is no list.
+        TypeError: If an item has another type, or the value is not a list.
     """
     if strange := {*map(type, _is(values, list))} - {*types}:
         raise TypeError(f"{strange.pop().__name__} for {types[-1].__name__} in a list")

@@ -1,7 +1,7 @@
-"""What an on-policy algorithm is: it says what a turn's advantage is, and where it must how that becomes a loss.
+"""The interface of an on-policy algorithm: it defines the advantages of turns and, optionally, the loss.
 
-Playing, updates on the tokens as they were sampled, checkpoints and metrics are `trainers.on_policy`'s, for all of them alike. With a critic, a value
-head on the policy's body is trained in the same steps (`algorithms.turn_ppo`).
+Rollouts, updates on the sampled tokens, checkpoints and metrics are implemented once, in `trainers.on_policy`. An algorithm with a critic trains a
+value head on the policy's body in the same optimizer steps (`algorithms.turn_ppo`).
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnPolicyConfig:
-    """How much is played and how far a step goes; a subclass adds what its algorithm has besides."""
+    """Settings of rollouts and optimizer steps; a subclass adds those of its algorithm."""
 
     learning_rate: float = setting(3e-4, "AdamW's.")
-    iterations: int = setting(30, "Times that episodes are played and learnt from.", least=1)
-    tasks: int = setting(15, "Tasks of an iteration; by default as many episodes in all as `collect` plays.", least=1)
-    group: int = setting(4, "Episodes of each.", least=1)
-    epochs: int = setting(1, "Optimizer steps on the episodes of an iteration, each on all of them.", least=1)
-    micro_batch: int = setting(16, "Dialogues in a forward pass.", least=1)
+    iterations: int = setting(30, "Iterations of rollouts and optimizer steps.", least=1)
+    tasks: int = setting(
+        15, "Tasks per iteration; by default the number of episodes in total equals that of `collect`.", least=1
+    )
+    group: int = setting(4, "Episodes per task.", least=1)
+    epochs: int = setting(1, "Optimizer steps per iteration, each on all of its episodes.", least=1)
+    micro_batch: int = setting(16, "Dialogues per forward pass.", least=1)
 
 
 @dataclass(frozen=True)
 class Credit:
-    """What the episodes of an iteration teach: one number for every turn of every episode.
+    """Advantages and returns of the episodes of an iteration: one number for every turn of every episode.
 
     Attributes:
-        advantages: Of the turns, for the policy.
+        advantages: Advantages of the turns, for the policy.
         returns: Targets of the critic's values; empty without a critic.
     """
 
@@ -49,15 +51,15 @@ class Credit:
 
 @dataclass(frozen=True)
 class ActionTokens:
-    """The action tokens of some dialogues in a row, N of them in K turns; log-probabilities in nats, at the temperature of sampling.
+    """The action tokens of some dialogues, concatenated: N tokens in K turns. Log-probabilities are in nats, at the sampling temperature.
 
     Attributes:
         log_probs: Under the policy in training, with its gradient. Shape (N,).
-        sampled: Under the policy that played. Shape (N,).
-        reference: Under the initial policy; equal to `sampled`, and of no use, where the configuration asks for none. Shape (N,).
-        advantages: Of the token's turn. Shape (N,).
-        dialogue: The token's dialogue, 0 to B - 1. Shape (N,).
-        turn: The token's turn, 0 to K - 1. Shape (N,).
+        sampled: Under the policy that sampled them. Shape (N,).
+        reference: Under the initial policy; meaningless (equal to `sampled`) unless `uses_reference`. Shape (N,).
+        advantages: Advantage of the token's turn. Shape (N,).
+        dialogue: Index of the token's dialogue, 0 to B - 1. Shape (N,).
+        turn: Index of the token's turn, 0 to K - 1. Shape (N,).
         values: V(o_t) of every turn, with its gradient; empty without a critic. Shape (K,).
         returns: Their targets; empty without a critic. Shape (K,).
     """
@@ -77,7 +79,7 @@ class ActionTokens:
         return torch.exp(to_reference) - to_reference - 1
 
     def staleness_weights(self, limit: float) -> Tensor:
-        """Truncated importance weights min(pi / pi_old, limit) of tokens that an older policy sampled, without a gradient. Shape (N,).
+        """Truncated importance weights min(pi / pi_old, limit) of tokens sampled by an older policy, detached. Shape (N,).
 
         Source: Espeholt et al., arXiv:1802.01561, section 4.1.
         """
@@ -96,7 +98,7 @@ def clipped_gain(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
 
 
 class OnPolicyAlgorithm(Algorithm):
-    """Trains the initial policy on episodes of its own. A subclass says what turns are worth.
+    """Trains the initial policy on its own episodes. A subclass defines the advantages of turns.
 
     Attributes:
         config: Its settings.
@@ -108,61 +110,61 @@ class OnPolicyAlgorithm(Algorithm):
     shared = START
 
     def __init__(self, config: Any = None) -> None:
-        """Take the settings; None for the defaults."""
+        """Store the settings; None for the defaults."""
         self.config = config or self.Config()
 
     @property
     def uses_reference(self) -> bool:
-        """Whether the loss asks for log-probabilities under the initial policy."""
+        """Whether the loss uses log-probabilities under the initial policy."""
         return False
 
     @property
     def critic_learning_rate(self) -> float | None:
-        """AdamW's for a value head on the policy's body; None for an algorithm without a critic."""
+        """Learning rate of AdamW for a value head on the policy's body; None for an algorithm without a critic."""
         return None
 
     def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
-        """One number for every turn of every episode.
+        """Advantage of every turn of every episode.
 
         Args:
-            episodes: Those of an iteration, void ones left out.
+            episodes: Episodes of an iteration, void ones excluded.
         """
         raise NotImplementedError
 
     def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
-        """Advantages, and the critic's targets; what an algorithm with a critic overrides in place of `advantages`.
+        """Advantages and the critic's targets. An algorithm with a critic overrides this instead of `advantages`.
 
         Args:
-            episodes: Those of an iteration, void ones left out.
-            values: V(o_t) of their turns by the critic as it was when they were played; empty without a critic.
+            episodes: Episodes of an iteration, void ones excluded.
+            values: V(o_t) of their turns by the critic before the iteration's updates; empty without a critic.
         """
         return Credit(self.advantages(episodes))
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
-        """The policy gradient: - A log pi, a mean over action tokens. Source: arXiv:2503.15478, Lemma B.2."""
+        """Policy-gradient loss: the mean of - A log pi over action tokens. Source: arXiv:2503.15478, Lemma B.2."""
         return -(tokens.advantages * tokens.log_probs).mean()
 
     def loss(self, tokens: ActionTokens) -> Tensor:
-        """What an optimizer step lowers; an algorithm with a critic adds the error of `tokens.values`."""
+        """The loss of an optimizer step. An algorithm with a critic adds the error of `tokens.values`."""
         return self.policy_loss(tokens)
 
     def refuse_engine(self, model: Any) -> None:
-        """See `Algorithm`. New weights reach a server as an adapter; nothing else of a model can be given to one.
+        """See `Algorithm`. A server can load new weights only as a LoRA adapter.
 
         Raises:
-            ValueError: Says what to do.
+            ValueError: If the engine is a server and LoRA is off; says what to set.
         """
         super().refuse_engine(model)
         if model.engine == "server" and not model.lora:
             raise ValueError(
-                f"{self.name!r} gives servers its new weights as adapters: add `--lora true`, or sample in this process by "
+                f"{self.name!r} sends its new weights to servers as LoRA adapters: add `--lora true`, or sample in this process with "
                 "`--engine transformers` or `vllm`."
             )
 
     def train(self, run: Run) -> None:
-        """Episodes on the training tasks, which take turns -> NAME/agent/. Resumes after the last whole iteration."""
+        """Plays episodes on the training tasks in rotation, writes NAME/agent/. Resumes after the last complete iteration."""
         type(self)(self.settings(run)).learn(run)
 
     def learn(self, run: Run) -> None:
-        """The same, with the settings that it has."""
+        """`train` with the settings in `config`."""
         function_of(self.loop)(run, self)

@@ -1,4 +1,4 @@
-"""What an agent is to the rest of the code: dialogues in, utterances out."""
+"""The interface of a policy: dialogues in, utterances out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Utterance:
     """One sampled utterance.
 
     Attributes:
-        text: What the agent says, special tokens removed.
-        token_ids: Tokens as sampled, the end-of-turn token included where it was reached.
-        log_probs: Log-probability of each token under the sampling distribution, in nats; empty where the policy gives none.
+        text: The text, special tokens removed.
+        token_ids: Tokens as sampled, including the end-of-turn token if it was sampled.
+        log_probs: Log-probability of each token under the sampling distribution, in nats; empty if the policy returns none.
     """
 
     text: str
@@ -31,49 +31,49 @@ class Policy(Protocol):
         """Sample the next utterance of every dialogue.
 
         Args:
-            dialogues: Chat messages that the agent may see; the last is the human's.
+            dialogues: Chat messages that the agent may see; the last is the user's.
             seeds: One per dialogue; the same dialogue and seed give the same utterance.
         """
         ...
 
 
 class RenewablePolicy(Policy, Protocol):
-    """An agent on an engine with weights of its own, which can be replaced by those of a model in training."""
+    """A policy on an engine that holds its own copy of the weights, which can be replaced by those of the model in training."""
 
     def load_weights(self, path: str) -> None:
-        """Sample from the weights in a folder from now on: a whole model, or an adapter on the same base.
+        """Replace the weights by those in a folder: a full model, or an adapter of the same base model.
 
         Args:
-            path: The folder; it may have been written anew since it was read last.
+            path: The folder; its files may have changed since the last call.
         """
         ...
 
 
 @runtime_checkable
 class ContinuousPolicy(Policy, Protocol):
-    """An agent that need not be waited for: dialogues are given to it at any time, and what it says in each comes when it is said."""
+    """A policy with continuous batching: dialogues are added at any time, and each utterance is returned as soon as it is finished."""
 
     def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
-        """Ask for the next utterance of a dialogue.
+        """Request the next utterance of a dialogue.
 
         Args:
-            name: The dialogue's, the same for all its turns: what was read of it need not be read again.
+            name: Name of the dialogue, the same for all its turns, so that its cache can be reused.
             dialogue: Its messages.
             seed: As in `generate`.
         """
         ...
 
     def step(self) -> list[tuple[Hashable, Utterance]]:
-        """Go on a little in all dialogues that were asked for; the names and utterances of those that ended their turn."""
+        """Advance all requested dialogues; returns the names and utterances of those that finished their turn."""
         ...
 
     def forget(self, name: Hashable) -> None:
-        """Give up what is kept of a dialogue."""
+        """Drop the cache of a dialogue."""
         ...
 
 
 class InRounds:
-    """Any policy as a continuous one: a step says everything that was asked for."""
+    """Any policy as a `ContinuousPolicy`: one step generates all requested utterances."""
 
     def __init__(self, policy: Policy) -> None:
         """Wrap a policy."""
@@ -91,7 +91,7 @@ class InRounds:
         return list(zip(asked, said, strict=True))
 
     def forget(self, name: Hashable) -> None:
-        """Nothing is kept."""
+        """Does nothing: there is no cache."""
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
@@ -99,7 +99,7 @@ class InRounds:
 
 
 def sample_each(policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[Sequence[int]]) -> list[list[Utterance]]:
-    """Several next utterances of every dialogue, one for each of its seeds, generated together."""
+    """Sample several next utterances of every dialogue, one per seed, in one batch."""
     wanted = [(dialogue, seed) for dialogue, own in zip(dialogues, seeds, strict=True) for seed in own]
     said = iter(policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted]))
     return [[next(said) for _ in own] for own in seeds]

@@ -1,4 +1,4 @@
-"""Processes: that they end with the one that started them, and leave a busy machine to others."""
+"""Child processes end with their parent, and idle OpenMP threads yield the CPU."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import os
 import signal
 
 _PR_SET_PDEATHSIG = 1
-#: How long an idle thread of OpenMP spins before it sleeps: turns of a loop for GNU's runtime, milliseconds for Intel's and LLVM's.
+#: How long an idle OpenMP thread spins before it sleeps: loop iterations for GNU's runtime, milliseconds for Intel's and LLVM's.
 PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
-#: All variables that say how OpenMP's threads wait.
+#: All environment variables that set how OpenMP threads wait.
 WAITING = ("OMP_WAIT_POLICY", *PATIENCE)
 
 
 def yield_idle_threads() -> None:
-    """Let threads of OpenMP that wait for each other sleep soon, unless the user has set how they wait.
+    """Make waiting OpenMP threads sleep soon, unless the user has set how they wait.
 
-    At every barrier of a training step they spin, by default for so long that, beside another busy process, they take the core from the
-    thread they wait for: the supervised stage then takes 18 times as long on two cores. Set before torch is loaded, and inherited by
-    processes that are started from here.
+    By default they spin at every barrier of a training step. If another process is busy, the spinning threads take the core from the
+    thread that they wait for: SFT then takes 18 times as long on two cores. Call this before torch is loaded; child processes inherit
+    the setting.
     """
     if not os.environ.keys() & set(WAITING):
         os.environ.update(PATIENCE)
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, however it ends. Does nothing where there is no such call (not Linux)."""
+    """Ask the kernel to kill this process when its parent ends for any reason. Does nothing on systems other than Linux."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the call
+    if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)

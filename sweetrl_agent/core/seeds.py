@@ -1,7 +1,7 @@
-"""Seeds that depend on what they are for and on nothing else.
+"""Seeds derived from addresses.
 
-The seed of an episode, a turn or a candidate is a hash of its address (run seed, stage, task, number), so results do not
-depend on order, batch size, or on where an interrupted run went on.
+The seed of an episode, a turn or a candidate is a hash of its address (run seed, stage, task, index). Results therefore do
+not depend on the order, on the batch size, or on where an interrupted run resumed.
 """
 
 from __future__ import annotations

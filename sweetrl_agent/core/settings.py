@@ -1,6 +1,6 @@
-"""A setting: a field of a dataclass with its help text and its bounds; and what single settings must be.
+"""Settings: dataclass fields with a help text and bounds, and checks of single settings.
 
-The check of a whole dataclass reads the bounds off its fields, so they stand where the setting does. Every check raises ValueError.
+Bounds are declared with the field; the check of a dataclass reads them from there. Every check raises ValueError.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-#: What holds a secret: an address with a user or password or with a key in its query, and a JSON argument of such a name.
+#: Patterns of secrets: an address with a user or password, an address with a key in its query, and a JSON argument with such a name.
 _SECRET = re.compile(
     r'://[^/?#\s"]*@|[?&](api[-_]?key|key|token|password|secret)=|"(api_?key|key|token|password|secret|authorization)"\s*:',
     re.I,
 )
 
-#: Whole numbers beyond this fit into no tensor, seed or thread count of the libraries below.
+#: Larger integers overflow in the tensors, seeds or thread counts of the libraries used.
 LARGEST = 2**31 - 1
 
 
 class Help(str):
-    """A setting's help text, which knows its bounds: what else is in a field's metadata, TRL's parser would hand to argparse.
+    """A help text that carries the bounds of its setting. Other keys in a field's metadata would be passed to argparse by TRL's parser.
 
     Attributes:
-        least: The least value; None for any.
-        above: What the value must be above; None for nothing.
-        most: The largest value; None for any.
+        least: Lower bound, inclusive; None for none.
+        above: Lower bound, exclusive; None for none.
+        most: Upper bound, inclusive; None for none.
     """
 
     least: float | None = None
@@ -38,14 +38,14 @@ class Help(str):
 
 
 def setting(default: Any, text: str, least: float | None = 0, above: float | None = None, most: float | None = None) -> Any:
-    """A field of a dataclass of settings; a list is a default of its own for every instance.
+    """Declare a field of a dataclass of settings; a default list is copied for every instance.
 
     Args:
-        default: Its default, which also says its type.
-        text: What it is, with the paper's value where that is another.
-        least: Of a number, the least value that makes sense; 0 often stands for "all" or "automatic". None for any.
-        above: What a number must be above.
-        most: The largest that makes sense.
+        default: Its default, which also determines its type.
+        text: Its help text, with the paper's value if that differs.
+        least: Lower bound of a number, inclusive; 0 often means "all" or "automatic". None for none.
+        above: Lower bound of a number, exclusive.
+        most: Upper bound of a number, inclusive.
     """
     described = Help(text)
     described.least, described.above, described.most = least, above, most
@@ -56,13 +56,13 @@ def setting(default: Any, text: str, least: float | None = 0, above: float | Non
 
 
 def check_settings(part: Any) -> None:
-    """Refuse settings of another type than their defaults', which a YAML file may hold, and numbers out of their bounds.
+    """Refuse settings with another type than their default's, which a YAML file may contain, and numbers out of bounds.
 
     Args:
         part: A dataclass of settings, each with a default.
 
     Raises:
-        ValueError: Names the setting, and its bound or type.
+        ValueError: Names the setting and its bound or type.
     """
     empty = type(part)()
     for one in fields(part):
@@ -96,30 +96,30 @@ def _check_bounds(name: str, value: float, given: Help) -> None:
 
 
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is none of those allowed."""
+    """Refuse a value that is not one of those allowed."""
     if value not in allowed:
         raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
 
 
 def require_folder(name: str, path: str) -> None:
-    """Refuse what is plainly a path and not there; anything else may be a name of the hub."""
+    """Refuse an obvious path that does not exist; anything else may be a name on the hub."""
     try:
         is_missing = path.startswith(("/", ".", "~")) and not Path(path).expanduser().is_dir()
-    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or a user's home that is not known
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or an unknown user's home
         is_missing = True
     if is_missing:
         raise ValueError(f"`{name}` names no folder: {path!r}.")
 
 
 def require_file(name: str, source: str) -> None:
-    """Refuse a source of tasks that is neither a file, with or without a slice, nor on the hub."""
+    """Refuse a source of tasks that is neither a file (with or without a slice) nor on the hub."""
     path = source.partition("[")[0]
     if not source.startswith("hub:") and not _is_file(path):
         raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
 
 
 def check_servers(engine: str, urls: Sequence[str]) -> None:
-    """Refuse addresses that are none, and an engine that has them and needs none or needs them and has none."""
+    """Refuse malformed addresses, a server engine without addresses, and addresses for another engine."""
     if engine == "server" and not urls:
         raise ValueError("`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1.")
     if engine != "server" and urls:
@@ -128,28 +128,28 @@ def check_servers(engine: str, urls: Sequence[str]) -> None:
         try:
             parts = urlsplit(url)
             is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in url
-        except ValueError:  # a port that is no number
+        except ValueError:  # the port is not a number
             is_address = False
         if not is_address:
             raise ValueError(
-                f"`server_urls` must be addresses with blanks between them, such as http://127.0.0.1:8000/v1, got {url!r}."
+                f"`server_urls` must be addresses separated by blanks, such as http://127.0.0.1:8000/v1, got {url!r}."
             )
 
 
 def refuse_secrets(name: str, value: str) -> None:
-    """Refuse a setting that holds a secret, without repeating it: settings are written to files that anybody may read.
+    """Refuse a setting that contains a secret, without repeating it: settings are written to files that anybody may read.
 
-    Limits: It knows addresses and JSON arguments by their form and name, and not a secret that looks like any other text.
+    Limits: It recognizes addresses and JSON arguments by form and name; it does not recognize a secret in other text.
     """
     if _SECRET.search(value):
         raise ValueError(
-            f"`{name}` must not hold a password or key, for settings are written to files and to the screen; set the environment "
-            "variable OPENAI_API_KEY, or another that `api_key_env` of the simulator names."
+            f"`{name}` must not contain a password or key, since settings are written to files and to the screen; set the environment "
+            "variable OPENAI_API_KEY, or the one named by `api_key_env` of the simulator."
         )
 
 
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # a name that is too long, or that no file can have
+    except (OSError, ValueError):  # too long, or not a valid file name
         return False

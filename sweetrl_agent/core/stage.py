@@ -1,7 +1,7 @@
-"""A stage is one step of a run, from files to files, and it is stated once.
+"""A stage is one step of a run. It reads files and writes files, and it is declared once.
 
-Whatever speaks of stages asks the statement: the runner for the function, resume for what has been written, a settings check for the
-first stage that a setting shapes, `--dry_run` for what must be there, `--help` and the README for the table.
+All code that needs information on stages reads the declaration: the runner reads the function, resume the files written, the check of changed
+settings the first stage that a setting affects, `--dry_run` the files required, `--help` and the README the table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal
 
-#: What a stage needs beside the files that it reads: it plays episodes, samples from the policy, or holds a model in training.
+#: What a stage needs besides the files that it reads: it plays episodes, samples from the policy, or trains a model.
 Need = Literal["episodes", "samples", "training"]
 
 
@@ -24,11 +24,11 @@ class Stage:
         name: Its name in `--stage`, `seconds.json` and reports.
         purpose: What it does, in a few words.
         reads: Files and folders of the run folder that it reads.
-        writes: Those that it writes; the first one is there as soon as it has begun.
-        work: The function of a run that does it, or where that is found, as "module:function": a statement imports nothing.
-        settings: Settings that shape its files and no earlier ones, by name or by a pattern such as "critic_*".
-        needs: What it needs beside files.
-        is_distributed: All processes of `accelerate launch` work in it; without, the first process does it alone.
+        writes: Files and folders that it writes; the first one exists as soon as the stage has started.
+        work: The function of a run that executes it, or "module:function", so that a declaration imports nothing.
+        settings: Settings that affect its files and no earlier ones, by name or by a pattern such as "critic_*".
+        needs: What it needs besides files.
+        is_distributed: All processes of `accelerate launch` take part; otherwise only the first process runs it.
     """
 
     name: str
@@ -41,17 +41,17 @@ class Stage:
     is_distributed: bool = False
 
     def run(self, run: Any) -> None:
-        """Do it.
+        """Execute the stage.
 
         Args:
-            run: The run, which knows its folder and settings.
+            run: The run, with its folder and settings.
         """
         if not isinstance(self.work, str):
             return self.work(run)
         function_of(self.work)(run)
 
     def is_shaped_by(self, setting: str) -> bool:
-        """True where the setting is one of its own."""
+        """Whether the setting is one of the stage's."""
         return any(fnmatchcase(setting, pattern) for pattern in self.settings)
 
 
@@ -63,7 +63,7 @@ def function_of(work: str) -> Callable[..., Any]:
 
 
 def as_table(stages: tuple[Stage, ...]) -> str:
-    """The stages as a Markdown table, for the documents."""
+    """The stages as a Markdown table, for the documentation."""
     rows = [f"| {stage.name} | {stage.purpose} | {_listed(stage.reads)} | {_listed(stage.writes)} |" for stage in stages]
     return "\n".join(["| stage | what it does | reads | writes |", "|---|---|---|---|", *rows])
 

@@ -1,7 +1,7 @@
-"""The trained critic at work: per-turn advantages of candidates and of whole dialogues.
+"""Inference with the trained critic: turn-wise advantages of candidates and of whole dialogues.
 
-The paper's reference sees the hidden information as the critic does (arXiv:2503.15478, equation 3). That of the released ranking script
-does not: then even an untrained critic ranks, by the pointwise information log pi(a | o, c) - log pi(a | o).
+In the paper, the reference sees the hidden information like the critic (arXiv:2503.15478, equation 3). In the released ranking script it
+does not: then even an untrained critic ranks candidates, by the pointwise mutual information log pi(a | o, c) - log pi(a | o).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class AdvantageCritic:
 
         Args:
             model: The critic, a causal language model or one with a LoRA adapter.
-            reference: The frozen start; None where `model` carries an adapter, which is then switched off.
+            reference: The frozen initial model; None if `model` has an adapter, which is then disabled for the reference.
             tokenizer: Tokenizer of both.
             is_normalised: Mean over a turn's tokens; False for their sum, the ablation without 1/L.
-            reference_sees_hidden: As in the paper; False as in the released ranking script.
-            instructions: System prompt that the agent speaks under; the critic and its reference see it too.
+            reference_sees_hidden: True as in the paper; False as in the released ranking script.
+            instructions: System prompt of the agent; the critic and its reference see it too.
         """
         if reference is None and not hasattr(model, "disable_adapter"):
-            raise ValueError("`reference` may be None only where `model` has a LoRA adapter to switch off.")
+            raise ValueError("`reference` may be None only if `model` has a LoRA adapter to disable.")
         self.model, self.reference, self.tokenizer = model.eval(), reference, tokenizer
         self.is_normalised, self.reference_sees_hidden, self.instructions = is_normalised, reference_sees_hidden, instructions
 
@@ -54,8 +54,8 @@ class AdvantageCritic:
         """Advantages of candidates for the next agent turn; equal texts are scored once.
 
         Args:
-            messages: The dialogue that the agent sees.
-            hidden: The hidden information; "" for a critic without.
+            messages: The dialogue as the agent sees it.
+            hidden: The hidden information; "" for a critic that does not see it.
             texts: The candidates.
         """
         unique = list(dict.fromkeys(texts))
@@ -102,22 +102,22 @@ class AdvantageCritic:
 
 
 def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list[int]]) -> list[Tensor]:
-    """Log-probabilities of candidates' tokens behind one prompt, which is encoded once.
+    """Log-probabilities of candidates' tokens after a shared prompt, which is encoded once.
 
     Args:
         model: A causal language model that returns a cache.
-        prompt: Token ids of the shared prompt, two or more.
+        prompt: Token ids of the shared prompt, at least two.
         candidates: Token ids of each candidate, not empty.
 
     Returns:
-        One float32 tensor per candidate, as long as it.
+        One float32 tensor per candidate, with one value per token.
     """
     if can_use_slots(model):
         return packed.candidate_log_probs(model, prompt, candidates)
     device, count, shared = model.device, len(candidates), prompt[:-1]
     cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
     cache.batch_repeat_interleave(count)
-    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # the prompt's last token predicts the first one's
+    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # the prompt's last token predicts a candidate's first token
     own = is_token(read, device)
     mask = torch.cat([own.new_ones(count, len(shared)), own], dim=1)
     logits = model(right_padded(read, device), attention_mask=mask, past_key_values=cache, use_cache=True).logits
@@ -126,7 +126,7 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
 
 
 def _token_log_probs(model: Any, token_ids: list[int]) -> Tensor:
-    """Log-probability of every token given those before it, shape (L,); 0 for the first."""
+    """Log-probability of every token given the preceding ones, shape (L,); 0 for the first."""
     ids = torch.tensor([token_ids], device=model.device)
     log_probs = torch.log_softmax(model(ids, use_cache=False).logits[0, :-1].float(), dim=-1)
     return torch.cat([log_probs.new_zeros(1), log_probs.gather(1, ids[0, 1:, None])[:, 0]]).cpu()

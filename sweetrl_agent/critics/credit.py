@@ -1,4 +1,4 @@
-"""Credit rules as plain Python: slow, exact, and the yardstick for the torch code."""
+"""Credit rules in plain Python: slow and exact, the reference for the torch code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 Form = Literal["paper", "released"]
 FORMS: tuple[Form, ...] = ("paper", "released")
-#: What multi-turn DPO compares: every token counts alike.
+#: The score of multi-turn DPO: all tokens have equal weight.
 SUM: Literal["sum"] = "sum"
 
 
@@ -32,10 +32,10 @@ def turn_advantages(log_ratios: Sequence[float], turn_ids: Sequence[int]) -> lis
 
 
 def trajectory_score(log_ratios: Sequence[float], turn_ids: Sequence[int], form: Form | Literal["sum"]) -> float:
-    """What the critic's loss compares between two trajectories.
+    """Score of a trajectory in the critic's loss.
 
-    "paper" sums the turns' mean log-ratios (equations 2 and 3). "released" is what the released code computes: one mean over
-    all action tokens of the trajectory, so long turns count for more and the number of turns for nothing. "sum" is multi-turn DPO's.
+    "paper" sums the turns' mean log-ratios (equations 2 and 3). "released" follows the released code: one mean over all action
+    tokens of the trajectory, so that long turns have more weight and the number of turns has no effect. "sum" is multi-turn DPO's.
     """
     if form == "paper":
         return sum(turn_advantages(log_ratios, turn_ids))

@@ -1,8 +1,8 @@
-"""Critics with a head of their own, which SWEET-RL is compared with: a number read off a turn's hidden states.
+"""Baseline critics with a linear head: a score computed from the hidden states of a turn.
 
-Two ways to teach it, both in `trainers.heads`:
-    regression: Bradley-Terry on the sum over turns, as SWEET-RL's own critic (its ablation "w/ regression head", Table 3).
-    value: does the dialogue succeed? Binary cross-entropy on every turn (the value function of Figure 3a).
+Two training objectives, both in `trainers.heads`:
+    regression: Bradley-Terry on the sum over turns, as for SWEET-RL's own critic (its ablation "w/ regression head", Table 3).
+    value: binary cross-entropy of every turn's score with the dialogue's success (the value function of Figure 3a).
 
 Source: arXiv:2503.15478, sections 5.1 and 5.3.
 """
@@ -26,10 +26,10 @@ HEAD = "head.safetensors"
 
 
 class ModelWithHead(nn.Module):
-    """A model's body and a linear head on its hidden states; what the head is read off, a subclass says."""
+    """A model's body and a linear head on its hidden states. A subclass defines the head's input."""
 
     def __init__(self, model: Any) -> None:
-        """Put a head, zero at first, on a model (which is trained with it)."""
+        """Add a head, initialised to zero, to a model, which is trained with it."""
         super().__init__()
         self.model, self.config = model, model.config
         self.head = nn.Linear(model.config.get_text_config().hidden_size, 1)
@@ -43,7 +43,7 @@ class ModelWithHead(nn.Module):
         save_file({name: value.contiguous().cpu() for name, value in self.head.state_dict().items()}, folder / HEAD)
 
     def load_head(self, folder: Path) -> Self:
-        """Read the head that `save` wrote; the body is the caller's."""
+        """Load the head that `save` wrote; the caller loads the body."""
         self.head.load_state_dict(load_file(folder / HEAD))
         return self
 
@@ -56,8 +56,8 @@ class TurnHead(ModelWithHead):
 
         Args:
             input_ids: Shape (B, L).
-            attention_mask: Shape (B, L).
-            turn_ids: Agent turn of each token, 1..T; 0 for others. Shape (B, L).
+            attention_mask: 1 for tokens, 0 for padding. Shape (B, L).
+            turn_ids: Agent turn of each token, 1..T; 0 for other tokens. Shape (B, L).
 
         Returns:
             Shape (B, T); 0 where a dialogue has fewer turns.
@@ -74,7 +74,7 @@ class TurnHead(ModelWithHead):
 
 
 class HeadCritic:
-    """Scores candidate turns by a trained head."""
+    """Scores candidate turns with a trained head."""
 
     def __init__(self, scorer: TurnHead, tokenizer: Any, instructions: str = "", batch_size: int = 32) -> None:
         """Wrap a trained head.
@@ -82,8 +82,8 @@ class HeadCritic:
         Args:
             scorer: Body and head.
             tokenizer: Their tokenizer.
-            instructions: System prompt that the agent speaks under.
-            batch_size: Candidates that are scored together.
+            instructions: System prompt of the agent.
+            batch_size: Candidates per forward pass.
         """
         self.scorer, self.tokenizer, self.instructions, self.batch_size = scorer.eval(), tokenizer, instructions, batch_size
 

@@ -1,7 +1,7 @@
-"""A language model as judge: which of two candidate turns helps more? Asked in both orders, and only a consistent verdict counts.
+"""A language model as judge of which of two candidate turns helps more. Both orders are tried; only consistent verdicts count.
 
-No training. The judge sees the hidden information. It is asked about neighbours in a circle of the candidates, so that each is
-compared twice at a cost that grows with their number and not with its square; a candidate's credit is its wins less its losses.
+The judge is not trained and sees the hidden information. It compares neighbours in a circle of the candidates: each candidate is
+compared twice, and the cost is linear in their number. The score of a candidate is its wins minus its losses.
 
 Source: arXiv:2503.15478, section 5.3 (the wording and the circle are ours).
 """
@@ -44,7 +44,7 @@ class JudgeCritic:
         Args:
             model: A causal language model.
             tokenizer: Its tokenizer, with a chat template.
-            batch_size: Questions that are answered together.
+            batch_size: Questions per forward pass.
         """
         self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
         letters = [
@@ -52,24 +52,24 @@ class JudgeCritic:
         ]
         self.letters = [next(t for t, turn in zip(e.token_ids, e.turn_ids, strict=True) if turn) for e in letters]
         if self.letters[0] == self.letters[1]:
-            raise ValueError("The judge's tokenizer begins the replies 'A' and 'B' with the same token; use another model.")
+            raise ValueError("The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.")
 
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
-        """Wins less losses of each candidate against its two neighbours, in [-2, 2]; see `Critic`."""
+        """Wins minus losses of each candidate against its two neighbours, in [-2, 2]; see `Critic`."""
         unique = list(dict.fromkeys(texts))
         pairs = [(i, (i + 1) % len(unique)) for i in range(len(unique) if len(unique) > 2 else len(unique) - 1)]
         asked = [question(messages, hidden, unique[a], unique[b]) for i, j in pairs for a, b in ((i, j), (j, i))]
         prefers_first = self._prefers_first(asked)
         credit = [0.0] * len(unique)
         for (i, j), forward, backward in zip(pairs, prefers_first[::2], prefers_first[1::2], strict=True):
-            if forward != backward:  # the same candidate in both orders
+            if forward != backward:  # the same candidate won in both orders
                 credit[i] += 1.0 if forward else -1.0
                 credit[j] -= 1.0 if forward else -1.0
         by_text = dict(zip(unique, credit, strict=True))
         return [by_text[text] for text in texts]
 
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
-        """0 for every turn: a judge of pairs has no opinion on a turn by itself."""
+        """0 for every turn: a judge of pairs cannot score a single turn."""
         return [0.0 for message in messages if message["role"] == "assistant"]
 
     @torch.inference_mode()
@@ -86,7 +86,7 @@ class JudgeCritic:
 
 
 def question(messages: Messages, hidden: str, first: str, second: str) -> str:
-    """What the judge is asked about two candidates, which can neither end their quotes nor begin a line; "" is no hidden information."""
+    """The judge's prompt on two candidates; these are quoted, so that they cannot end their quotes or start a line. `hidden` is "" for none."""
     return QUESTION.format(
         hidden=HIDDEN.format(hidden=hidden) if hidden else "",
         transcript="\n".join(f"{_SPEAKERS[m['role']]}: {quoted(m['content'])}" for m in messages),

@@ -1,7 +1,7 @@
-"""Candidates behind one prompt as one packed sequence: each sees the prompt and itself, none another.
+"""Candidates after a shared prompt as one packed sequence: each attends to the prompt and to itself, not to other candidates.
 
-The prompt is read once and its cache is not copied for every candidate, padding is never read, and the heads that share keys are queries
-of one call rather than copies of the keys. So sixteen candidates cost what their tokens cost.
+The prompt is prefilled once, its cache is not copied per candidate, there is no padding, and with grouped-query attention the keys
+are not repeated. The cost of sixteen candidates is therefore proportional to their tokens.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PACKED = "candidates_behind_a_prompt"
 
 
 def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list[int]]) -> list[Tensor]:
-    """Log-probabilities of candidates' tokens behind one prompt.
+    """Log-probabilities of candidates' tokens after a shared prompt.
 
     Args:
-        model: A causal language model whose layers attend to everything before them (`slots.can_use_slots`).
-        prompt: Token ids of the shared prompt, two or more.
+        model: A causal language model with full attention in all layers (`slots.can_use_slots`).
+        prompt: Token ids of the shared prompt, at least two.
         candidates: Token ids of each candidate, not empty.
 
     Returns:
-        One float32 tensor per candidate, as long as it.
+        One float32 tensor per candidate, with one value per token.
     """
     device = model.device
-    shared = prompt[:-1]  # its last token is read with each candidate, and predicts the first one's
+    shared = prompt[:-1]  # the last token is read with each candidate, since it predicts the candidate's first token
     cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
-    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # what follows the last token is nobody's
+    read = [prompt[-1:] + ids[:-1] for ids in candidates]  # a candidate's last token predicts nothing that is scored
     lengths = [len(ids) for ids in read]
     with _attention(model, PACKED):
         logits = model(
@@ -66,15 +66,15 @@ def attend(
 
     Args:
         module: Not used.
-        query: Of all candidates' tokens, shape (1, heads, N, D).
-        key: Of the prompt's P tokens and these, shape (1, key heads, P + N, D).
+        query: Queries of all candidates' tokens, shape (1, heads, N, D).
+        key: Keys of the prompt's P tokens and of these, shape (1, key heads, P + N, D).
         value: As `key`.
         attention_mask: Not used.
-        candidates: What each candidate's tokens may see of the prompt and of themselves, shape (length, P + length).
-        scaling: Of the products.
+        candidates: Attention mask of each candidate over the prompt and itself, shape (length, P + length).
+        scaling: Scale of the attention logits.
 
     Returns:
-        Shape (1, N, heads, D), and no weights.
+        The attention output, shape (1, N, heads, D), and None for the weights.
     """  # fmt: skip
     heads, width, dimension = query.shape[1:]
     key_heads = key.shape[1]
@@ -101,7 +101,7 @@ def _visible(shared: int, length: int, device: Any) -> Tensor:
 
 @contextmanager
 def _attention(model: Any, name: str) -> Iterator[None]:
-    """The model with another attention for a while."""
+    """Temporarily switch the model to another attention implementation."""
     before = model.config._attn_implementation
     model.set_attn_implementation(name)
     try:
@@ -111,6 +111,6 @@ def _attention(model: Any, name: str) -> Iterator[None]:
 
 
 def _log_probs(logits: Tensor, token_ids: Tensor) -> Tensor:
-    """Of each token given the logits before it, shape (L,)."""
+    """Log-probability of each token given the logits that predict it, shape (L,)."""
     logits = logits.float()
     return logits.gather(1, token_ids[:, None])[:, 0] - logits.logsumexp(dim=1)

@@ -1,7 +1,7 @@
-"""The paper's own critic of pages: a vision-language model with a regression head on the mean of all its tokens, pictures' and words'.
+"""The paper's critic for pages: a vision-language model with a regression head on the mean over all image and text tokens.
 
-It looks at the page that the person has in mind, the page after a turn, and the dialogue so far, and gives the turn a number; taught as the
-text critic is, by Bradley-Terry on the sum over turns (`trainers.vision`).
+Its inputs are the reference page (hidden information), the page after a turn, and the dialogue so far; its output is the turn's score. It is
+trained like the text critic, by Bradley-Terry on the sum over turns (`trainers.vision`).
 
 Source: arXiv:2503.15478, section 5.1 (there Qwen2-VL-7B-Instruct).
 """
@@ -24,13 +24,13 @@ from sweetrl_agent.critics.heads import ModelWithHead
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: Longest side of the pictures that the model is given, in pixels; its processor may shrink them further.
+#: Longest side of the input images, in pixels; the model's processor may shrink them further.
 MAX_SIDE = 896
-#: Characters of what was said after the request, see `transcript`.
+#: Maximum number of characters of the dialogue after the request, see `transcript`.
 MAX_CHARS = 20_000
 _LED_BY_WANTED = "The first picture is the page that is wanted, the second the page that is shown.\n\n"
 _ALONE = "The picture is the page that is shown.\n\n"
-#: A dialogue up to and with an agent's turn, and what the critic is told: the source of the page in mind, or "".
+#: A dialogue up to and including an agent's turn, and the critic's hidden information: the source of the reference page, or "".
 View = tuple[Messages, str]
 
 
@@ -38,7 +38,7 @@ class VisionHead(ModelWithHead):
     """A vision-language model's body and a linear head on the mean hidden state of all tokens of a view."""
 
     def forward(self, **views: Tensor) -> Tensor:
-        """Score of every view, shape (N,), from what `Views.encode` made of them."""
+        """Score of every view encoded by `Views.encode`, shape (N,)."""
         output = self.model(**views, output_hidden_states=True, use_cache=False, logits_to_keep=1)
         is_token = views["attention_mask"][..., None].float()
         pooled = (output.hidden_states[-1].float() * is_token).sum(dim=1) / is_token.sum(dim=1)
@@ -47,19 +47,19 @@ class VisionHead(ModelWithHead):
 
 
 class Views:
-    """Makes tensors of dialogues and pictures.
+    """Encodes dialogues and images as tensors.
 
     Args:
-        processor: The model's, from `AutoProcessor`.
-        browser: Renders the pages; it stays the caller's to close.
-        record: Of the environment: which page is shown, and how a dialogue is written out.
+        processor: The model's processor, from `AutoProcessor`.
+        browser: Renders the pages; the caller closes it.
+        record: The environment's record: gives the current page and the transcript of a dialogue.
     """
 
     def __init__(self, processor: Any, browser: Browser, record: EnvironmentRecord) -> None:
         self.processor, self.browser, self.record = processor, browser, record
 
     def encode(self, views: Sequence[View]) -> dict[str, Tensor]:
-        """One row for each view: the wanted page (where it is told), the page after the turn, and the dialogue."""
+        """One row per view: the reference page (if it is given), the page after the turn, and the dialogue."""
         shown = [self.record.current_page(m["content"] for m in messages if m["role"] == "assistant") for messages, _ in views]
         pages = self.browser.render([Page(html) for html in shown])
         wanted = self.browser.render([Page(hidden) for _, hidden in views])
@@ -78,10 +78,10 @@ class Views:
 
 
 class VisionCritic:
-    """Scores agent turns by a trained head; see `Critic`."""
+    """Scores agent turns with a trained head; see `Critic`."""
 
     def __init__(self, scorer: VisionHead, views: Views, batch_size: int = 8) -> None:
-        """Wrap a trained head; `batch_size` views are scored together."""
+        """Wrap a trained head; `batch_size` is the number of views per forward pass."""
         self.scorer, self.views, self.batch_size = scorer.eval(), views, batch_size
 
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
@@ -106,7 +106,7 @@ class VisionCritic:
 
 
 def turns_of(messages: Messages) -> list[Messages]:
-    """The dialogue up to each agent turn, with it."""
+    """The dialogue up to and including each agent turn."""
     return [messages[: i + 1] for i, message in enumerate(messages) if message["role"] == "assistant"]
 
 

@@ -1,1 +1,1 @@
-"""What a run folder holds: rows, dialogues as tokens, pairs, and the folder itself."""
+"""The run folder and its contents: rows, tokenized dialogues and preference pairs."""

@@ -1,8 +1,8 @@
-"""From dialogues to token ids, the same way in training and in scoring.
+"""Encodes dialogues as token ids, identically in training and in scoring.
 
-Agent turns are found by prefix spans: the dialogue is rendered up to a turn with the generation prompt, and once more with the
-turn; what the second adds is the turn. This needs a chat template that renders a prefix of a dialogue the same inside the
-whole; templates that do not (those that drop earlier thoughts) are refused with an error.
+Agent turns are found by prefix spans: the dialogue is rendered up to a turn with the generation prompt, and again including the
+turn; the difference is the turn. This requires a chat template that renders a prefix of a dialogue the same way as within the
+whole dialogue. Other templates (such as those that drop earlier reasoning) raise an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class EncodedDialogue:
 
     Attributes:
         token_ids: Length L.
-        turn_ids: Length L; 0 for tokens that are not the agent's, t for those of agent turn t, counted from 1.
+        turn_ids: Length L; t for tokens of agent turn t, counted from 1, and 0 for all other tokens.
     """
 
     token_ids: list[int]
@@ -28,14 +28,14 @@ class EncodedDialogue:
 
 
 def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:
-    """Token ids of a dialogue up to and with the header of the agent's next turn."""
+    """Token ids of a dialogue, including the header of the agent's next turn."""
     return _render([messages], tokenizer, add_generation_prompt=True)[0]
 
 
 def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
     """Encode a dialogue and number the tokens of its agent turns.
 
-    A turn's tokens are its text and the end-of-turn token(s) that the template adds; its header is not among them.
+    A turn's tokens are its text and the end-of-turn token(s) that the template adds, without its header.
 
     Raises:
         ValueError: If there is no agent turn, or the chat template renders a turn differently inside the whole dialogue.
@@ -44,7 +44,7 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
 
 
 def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[EncodedDialogue]:
-    """`encode_dialogue` of each, in one call of the tokenizer, which spreads it over the cores.
+    """`encode_dialogue` of each dialogue, in one call of the tokenizer, which runs on all cores.
 
     Raises:
         ValueError: As `encode_dialogue`.
@@ -62,7 +62,7 @@ def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[Enco
 
 
 def _numbered(messages: Messages, starts: Iterator[list[int]], ends: Iterator[list[int]]) -> EncodedDialogue:
-    """The next dialogue of those whose prompts, and whose beginnings up to each turn and whole, these are."""
+    """Encode a dialogue from the next of its rendered prompts (`starts`) and of its prefixes up to the end of each turn (`ends`)."""
     spans = [(next(starts), next(ends)) for message in messages if message["role"] == "assistant"]
     token_ids = spans[-1][1] if messages[-1]["role"] == "assistant" else next(ends)
     turn_ids = [0] * len(token_ids)
@@ -76,13 +76,13 @@ def _numbered(messages: Messages, starts: Iterator[list[int]], ends: Iterator[li
 def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], tokenizer: Any) -> EncodedDialogue:
     """Encode a dialogue with the tokens of its agent turns as the policy sampled them.
 
-    A text need not be tokenized the way it was sampled, and a probability is one of tokens. So the words between the turns are rendered, and
-    the turns are not; what the template puts behind a turn (the end token of a turn that was cut, a line break) belongs to no turn.
+    Tokenizing a sampled text again may give other tokens, and log-probabilities belong to the sampled ones. Therefore only the text between
+    turns is rendered. Tokens that the template adds after a turn (the end token of a truncated turn, a line break) belong to no turn.
 
     Args:
-        messages: The dialogue, a leading system message included.
+        messages: The dialogue, including a leading system message.
         sampled: Token ids of every agent turn.
-        tokenizer: Has the chat template.
+        tokenizer: Tokenizer with the chat template.
 
     Raises:
         ValueError: As `encode_dialogue`.
@@ -105,22 +105,22 @@ def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], toke
 
 
 def _after(token_ids: list[int], end_id: int) -> list[int]:
-    """The last end token and what follows it; nothing where there is none."""
+    """The last end token and everything after it; [] if there is none."""
     places = [i for i, token in enumerate(token_ids) if token == end_id]
     return token_ids[places[-1] :] if places else []
 
 
 def encode_turns(messages: Messages, prompt: list[int], texts: Sequence[str], tokenizer: Any) -> list[list[int]]:
-    """Token ids of each of several next turns of an agent, their end-of-turn token(s) included.
+    """Token ids of each of several candidates for the agent's next turn, including the end-of-turn token(s).
 
     Args:
         messages: The dialogue before them.
-        prompt: What `encode_prompt` gives for it.
-        texts: What the agent may say.
-        tokenizer: Has the chat template.
+        prompt: Result of `encode_prompt` for the dialogue.
+        texts: The candidates.
+        tokenizer: Tokenizer with the chat template.
 
     Raises:
-        ValueError: If the chat template renders the dialogue differently with a turn behind it.
+        ValueError: If the chat template renders the dialogue differently when a turn follows.
     """
     dialogues = _render([[*messages, {"role": "assistant", "content": text}] for text in texts], tokenizer)
     if any(token_ids[: len(prompt)] != prompt for token_ids in dialogues):
@@ -131,12 +131,12 @@ def encode_turns(messages: Messages, prompt: list[int], texts: Sequence[str], to
 def _changing_template(turn: int) -> ValueError:
     return ValueError(
         f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
-        "told apart; use a template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+        "identified; use a template that keeps every turn unchanged (for a reasoning model, its non-reasoning template)."
     )
 
 
 def _render(dialogues: Sequence[Messages], tokenizer: Any, add_generation_prompt: bool = False) -> list[list[int]]:
-    """Token ids of each dialogue, [] of one without messages. In one call, which takes half the time of many."""
+    """Token ids of each dialogue, [] for a dialogue without messages. One call for all takes half the time of many."""
     said = [list(messages) for messages in dialogues if messages]
     encoded = tokenizer.apply_chat_template(
         said, tokenize=True, add_generation_prompt=add_generation_prompt, return_dict=True

@@ -1,7 +1,7 @@
-"""The main job as several processes of `accelerate launch`: they train together, and the first does everything else.
+"""The main job in several processes of `accelerate launch`: all take part in distributed stages, and the first runs everything else.
 
-The others wait for a stage's name in the run folder, which they share. A wait on a file has no time limit, unlike one of torch.distributed; a
-process that ends with an error ends all of them, which is the launcher's work.
+The other processes wait for a stage's name in the shared run folder. Unlike a barrier of torch.distributed, waiting for a file has no timeout. If one
+process fails, the launcher ends all of them.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def rank() -> int:
-    """This process's number; 0 for the only or the first one."""
+    """Rank of this process; 0 for the first or only one."""
     return int(os.environ.get("RANK", "0"))
 
 
 def num_processes() -> int:
-    """How many processes train together."""
+    """Number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
-    """True for the process that writes files."""
+    """Whether this is the process that writes files."""
     return rank() == 0
 
 
 def sharding() -> str:
-    """What shares out weights among the processes, as `accelerate launch` was told: "DEEPSPEED", "FSDP", or "" for nothing."""
+    """The library that shards weights, as configured in `accelerate launch`: "DEEPSPEED", "FSDP", or "" for none."""
     names = ("DEEPSPEED", "FSDP")
     return next((name for name in names if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true"), "")
 
 
 def refuse_other_sharding(trainer: Any) -> None:
-    """Check that accelerate does what it was launched for.
+    """Check that accelerate shards as it was launched to.
 
     Raises:
-        ColBenchError: If the weights are not shared out as it was told to.
+        ColBenchError: If the weights are not sharded as requested.
     """
     if sharding() not in ("", str(trainer.accelerator.distributed_type.value)):
-        raise ColBenchError(f"accelerate trains without {sharding()} here, which it was launched with: FSDP needs GPUs.")
+        raise ColBenchError(f"accelerate was launched with {sharding()} but trains without it here: FSDP needs GPUs.")
 
 
 def wait_until(is_there: Callable[[], bool]) -> None:
-    """Wait for what the first process does."""
+    """Wait until a condition that the first process fulfils holds."""
     while not is_there():
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def gradient_accumulation_steps(batch: int, micro_batch: int) -> int:
-    """Forward passes of each process in an optimizer step.
+    """Gradient accumulation steps: forward passes per process in an optimizer step.
 
     Raises:
-        ColBenchError: If the processes cannot share the batch evenly.
+        ColBenchError: If the batch cannot be divided evenly among the processes.
     """
     together = micro_batch * num_processes()
     if batch % together:
         raise ColBenchError(
-            f"A batch of {batch} cannot be shared by {num_processes()} processes of {micro_batch} at a time; "
+            f"A batch of {batch} cannot be divided among {num_processes()} processes with a micro-batch of {micro_batch}; "
             f"choose a micro-batch so that {num_processes()} times it divides {batch}."
         )
     return batch // together

@@ -1,7 +1,7 @@
-"""The files of a run folder: written so that a kill at any moment loses at most the unit of work in flight.
+"""Files of a run folder, written so that a kill at any time loses at most the unit of work in progress.
 
-Whole files are written beside their name and moved over it. Growing files take complete batches of lines: a torn last line,
-all that a kill can leave behind, is dropped on reading and cut off before the next batch.
+Whole files are written to a temporary file, which then replaces the old one. Growing files are appended to in batches of complete
+lines. A kill can leave an incomplete last line; it is ignored on reading and removed before the next append.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from colbench_gym.errors import ColBenchError
 
 Row = dict[str, Any]
-#: What every row has of `evaluation.jsonl` and of `metrics.jsonl`.
+#: Required fields of every row of `evaluation.jsonl` and of `metrics.jsonl`.
 EVALUATION, METRICS = ("agent", "split", "task_id", "episode", "outcome"), ("stage",)
 _CHUNK_BYTES = 1 << 16
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file: afterwards it has the old content or the new, never a part."""
+    """Write a whole file atomically: it has either the old content or the new."""
     _write_whole(path, [text])
 
 
@@ -39,17 +39,17 @@ def _write_whole(path: Path, parts: Iterable[str]) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, keys in the order given."""
+    """Write a JSON file, keys in the given order."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a whole JSONL file, row by row: they need not fit into memory together."""
+    """Write a whole JSONL file row by row: the rows need not fit into memory together."""
     _write_whole(path, map(_line, rows))
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Append rows to a JSONL file, after cutting off a torn last line."""
+    """Append rows to a JSONL file, after removing an incomplete last line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         file.truncate(_complete_bytes(path))
@@ -59,19 +59,19 @@ def append_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_rows(path: Path, fields: Collection[str] = ()) -> list[Row]:
-    """Rows of a JSONL file without a torn last line; [] where there is no file. See `iter_rows`."""
+    """Rows of a JSONL file without an incomplete last line; [] if the file does not exist. See `iter_rows`."""
     return list(iter_rows(path, fields))
 
 
 def iter_rows(path: Path, fields: Collection[str] = ()) -> Iterator[Row]:
-    """The same one by one, for files that are large.
+    """Iterate over the rows of a JSONL file, for large files.
 
     Args:
         path: The file.
-        fields: What every row must have.
+        fields: Fields that every row must have.
 
     Raises:
-        ColBenchError: If a whole line is no JSON object or lacks a field, or the file cannot be read: something else than a kill has been at it.
+        ColBenchError: If a complete line is not a JSON object or lacks a field, or the file cannot be read: a kill alone does not cause this.
     """
     if not path.exists():
         return
@@ -98,10 +98,10 @@ def _row(line: bytes, path: Path, number: int, fields: Collection[str]) -> Row:
 
 
 def read_object(path: Path) -> Row:
-    """A JSON object from a file; {} where there is no file.
+    """Read a JSON object from a file; {} if the file does not exist.
 
     Raises:
-        ColBenchError: If the file holds anything else, or cannot be read.
+        ColBenchError: If the file contains anything else, or cannot be read.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -117,21 +117,21 @@ def read_object(path: Path) -> Row:
 
 
 def count_rows(path: Path) -> int:
-    """How many rows `read_rows` gives; 0 where there is no file."""
+    """Number of rows that `read_rows` returns; 0 if the file does not exist."""
     return sum(1 for _ in iter_rows(path))
 
 
 def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
-    """How much of the work at the end of a growing file is done; rows of a batch that a kill cut short are removed.
+    """Number of rows of complete batches at the end of a growing file; rows of an incomplete batch are removed.
 
     Args:
         path: The file.
-        count: Rows at its end that belong to this work.
-        batch: Rows that are appended together.
-        total: Rows that the work comes to; its last batch may be smaller.
+        count: Rows at its end that belong to this unit of work.
+        batch: Rows per append.
+        total: Rows of the finished work; its last batch may be smaller.
 
     Returns:
-        Rows of this work that stay: a multiple of `batch`, or `total`.
+        Rows of this work that are kept: a multiple of `batch`, or `total`.
     """
     kept = count if count == total else count // batch * batch
     if kept < count:
@@ -141,7 +141,7 @@ def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
 
 
 def _complete_bytes(path: Path) -> int:
-    """Length up to the end of the last whole line, looked for from the end: a growing file is not read at every append."""
+    """Length in bytes up to the end of the last complete line. Searched from the end, so that an append does not read the whole file."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -155,20 +155,20 @@ def _complete_bytes(path: Path) -> int:
 
 
 def _line(row: Row) -> str:
-    return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is no error
+    return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is not an error
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, and everything in it, for this process alone; it is made if it is not there.
+    """Lock a folder and everything in it for this process; it is created if it does not exist.
 
-    The lock (`flock`) is exclusive on the folder and shared on all folders above it, so a comparison and a run in one of its seeds'
-    folders exclude each other, whichever comes first. The kernel releases it when the process ends, however it ends.
+    The lock (`flock`) is exclusive on the folder and shared on all its parents, so a comparison and a run in the folder of one of its
+    seeds exclude each other, in either order. The kernel releases the lock when the process ends for any reason.
 
-    Limits: On network file systems it holds among the processes of one machine. A folder above that this user cannot open is not locked.
+    Limits: On network file systems it works only between processes of one machine. A parent that this user cannot open is not locked.
 
     Raises:
-        ValueError: If another process holds it or a folder around or in it, it cannot be made or written, or a link leads out of it.
+        ValueError: If another process has locked it, a parent or a subfolder; if it cannot be created or written; or if a link points out of it.
     """
     with contextlib.ExitStack() as held:
         _check_writable(folder)
@@ -192,15 +192,15 @@ def _flock(folder: Path, kind: int, held: contextlib.ExitStack) -> None:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ValueError(
-            f"Another process is at work in {str(folder)!r}; wait until it ends, or give another `--output`."
+            f"Another process is working in {str(folder)!r}; wait until it ends, or give another `--output`."
         ) from None
 
 
 def check_output(folder: Path) -> None:
-    """Check a folder as `locked` does, and neither make nor lock it.
+    """Check a folder as `locked` does, without creating or locking it.
 
     Raises:
-        ValueError: If it cannot be made or written, or a link leads out of it.
+        ValueError: If it cannot be created or written, or a link points out of it.
     """
     _check_writable(folder)
     refuse_links_out(folder)
@@ -209,14 +209,14 @@ def check_output(folder: Path) -> None:
 def _check_writable(folder: Path) -> None:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
-    except OSError as error:  # such as a name that is too long
+    except OSError as error:  # for example, the name is too long
         raise _not_writable(folder, error.strerror) from None
     if not existing.is_dir():
-        raise _not_writable(folder, f"{str(existing)!r} is no folder")
+        raise _not_writable(folder, f"{str(existing)!r} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise _not_writable(folder, f"{str(existing)!r} may not be written")
     try:
-        os.rmdir(tempfile.mkdtemp(dir=existing))  # what `access` says of root is not true of /proc and its like
+        os.rmdir(tempfile.mkdtemp(dir=existing))  # for root, `access` is wrong on /proc and similar file systems
     except OSError as error:
         raise _not_writable(folder, error.strerror) from None
 
@@ -226,9 +226,9 @@ def _not_writable(folder: Path, reason: str | None) -> ValueError:
 
 
 def refuse_links_out(folder: Path) -> None:
-    """Refuse a folder in which a symbolic link leads out of it: what is written below must stay below.
+    """Refuse a folder with a symbolic link that points out of it: files must be written inside the folder.
 
-    Limits: It looks once. A link that somebody with write access plants later is followed, and hard links are not seen.
+    Limits: It checks once. A link created later by somebody with write access is followed, and hard links are not detected.
 
     Raises:
         ValueError: Names the first such link.

@@ -1,4 +1,4 @@
-"""Rows of unequal length as one tensor."""
+"""Pads rows of unequal length into one tensor."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: Any = None) -> Tensor:
-    """Rows with zeros behind them, shape (B, length of the longest)."""
+    """Rows padded with zeros on the right, shape (B, length of the longest row)."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
 
 
 def is_token(rows: Sequence[Sequence[int]], device: Any = None) -> Tensor:
-    """1 where `right_padded` has a token, 0 behind it: an attention mask."""
+    """Attention mask of `right_padded`: 1 for tokens, 0 for padding."""
     return right_padded([[1] * len(row) for row in rows], device)

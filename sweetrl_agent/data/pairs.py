@@ -14,16 +14,16 @@ from sweetrl_agent.core.episode import Episode
 def outcome_pairs(
     trajectories: Sequence[Episode], min_best: float = 1.0, min_difference: float = 0.0, metric: str = "tests_passed"
 ) -> list[dict[str, Any]]:
-    """Pair the best trajectory of each task with every strictly worse one.
+    """Pair the best trajectory of each task with each strictly worse one.
 
     Args:
-        trajectories: Several of each task; void episodes are no evidence.
-        min_best: Tasks whose best falls short of this are left out, as in the released code for functions.
-        min_difference: Pairs that differ by less are left out, as in the released code for pages (0.1).
-        metric: The metric that tells better from worse.
+        trajectories: Several per task; void episodes are skipped.
+        min_best: Tasks with a lower best metric are skipped, as in the released code for functions.
+        min_difference: Pairs with a smaller difference are skipped, as in the released code for pages (0.1).
+        metric: Name of the metric, higher is better.
 
     Returns:
-        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and both scores.
+        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and the metric of both.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -56,17 +56,17 @@ def outcome_pairs(
 def turn_pairs(
     scores: Sequence[float], num_pairs: int, rng: np.random.Generator, quantile: float = 0.5
 ) -> list[tuple[int, int]]:
-    """Random (chosen, rejected) indices: one from the best `quantile` of the candidates, one from the worst.
+    """Draw (chosen, rejected) indices: one from the best `quantile` of the candidates, one from the worst.
 
-    Ties are broken at random, so equal scores carry no preference for the order of sampling.
+    Ties are broken at random, so that equal scores do not favour the order of sampling.
 
     Args:
-        scores: Credit of each candidate.
-        num_pairs: Pairs to draw.
-        rng: Where chance comes from.
-        quantile: Share of the candidates on either side, at most 0.5; at least one candidate is.
+        scores: Score of each candidate.
+        num_pairs: Number of pairs to draw.
+        rng: Random number generator.
+        quantile: Fraction of the candidates on each side, at most 0.5; each side has at least one candidate.
 
-    Source: arXiv:2503.15478, section 4.3, where it is 0.5; the released code draws 4 pairs per turn.
+    Source: arXiv:2503.15478, section 4.3, with quantile 0.5; the released code draws 4 pairs per turn.
     """
     order = sorted(rng.permutation(len(scores)), key=lambda i: -scores[i])
     count = max(int(len(order) * quantile), 1)

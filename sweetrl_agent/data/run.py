@@ -1,4 +1,4 @@
-"""A run folder: which stages are done, how long they took, and what the run was asked to do."""
+"""A run folder: which stages are done, how long they took, and the settings of the run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from sweetrl_agent.data.files import METRICS, Row, read_object, read_rows, write
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
-#: Cores that are left to browsers while pages are rendered.
+#: Cores reserved for browsers while pages are rendered.
 BROWSER_CORES = 2
 
 
 class Run:
-    """A run in its folder. Stages are done once: a stage's name stands in `seconds.json` when all its files are whole."""
+    """A run in its folder. Each stage runs once: its name is in `seconds.json` when all its files are complete."""
 
     def __init__(self, config: Config, is_dry: bool = False) -> None:
         """Open or create the folder.
@@ -48,7 +48,7 @@ class Run:
             is_dry: Nothing is created or written.
 
         Raises:
-            ValueError: If the folder holds a run with other settings, of which some have shaped files already, or broken files.
+            ValueError: If the folder has broken files, or a run with other settings that have affected files already.
             ColBenchError: If tasks cannot be loaded.
         """
         self.config = config
@@ -78,12 +78,12 @@ class Run:
         if fixed:
             listed = ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
             raise ValueError(
-                f"{path} holds other settings than these, and its files were made with them ({listed}); "
-                "give the same settings to go on with that run, or another `--output` to start one."
+                f"{path} has other settings, and files were made with them ({listed}); "
+                "give the same settings to resume that run, or another `--output` to start a new one."
             )
 
     def _note_versions(self, path: Path) -> None:
-        """What the run was begun with; under "later" what else it was resumed with, in order."""
+        """Record the versions that the run started with; under "later", others that it was resumed with, in order."""
         first, now = read_object(path), versions()
         later = list(first.pop("later", None) or ())
         first = first or now
@@ -92,7 +92,7 @@ class Run:
         write_json(path, {**first, "later": later} if later else first)
 
     def _reopen_played(self) -> None:
-        """Take the stages that play episodes for not done, unless something was made of their episodes: they play void ones again."""
+        """Mark stages that play episodes as not done, unless a later stage has used their episodes: they replay void ones."""
         played = [name for name in self.seconds if name.startswith(("evaluate", "simulators"))]
         for name in [*played, *([] if self._has_begun("pairs") else ["collect"])]:
             self.seconds.pop(name, None)
@@ -103,22 +103,22 @@ class Run:
         return own or self.is_done(stage) or self.path(output).exists()
 
     def is_done(self, stage: str) -> bool:
-        """True where the stage's files are whole."""
+        """Whether all files of the stage are complete."""
         return stage in self.seconds
 
     def wait_for(self, stage: str) -> None:
-        """Wait until the first process has done a stage."""
+        """Wait until the first process has finished a stage."""
         wait_until(lambda: stage in _read(self.folder / "seconds.json"))
         self.seconds = _read(self.folder / "seconds.json")
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage, note its peak memory, and mark it done when the block ends without an error.
+        """Time a stage, record its peak memory, and mark it as done when the block ends without an error.
 
-        A stage that was killed and gone on with counts its last part only.
+        For a stage that was killed and resumed, only the last part is counted.
 
         Raises:
-            ColBenchError: If the disk is full: Python, safetensors and torch say so by different exceptions.
+            ColBenchError: If the disk is full: Python, safetensors and torch raise different exceptions for it.
         """
         start = time.monotonic()
         forget_peak_memory()
@@ -128,8 +128,8 @@ class Run:
             if not any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT)):
                 raise
             raise ColBenchError(
-                f"There is no room left to write on the disk of {self.folder} (stage {name!r}). Free some, and give the same command: it "
-                "goes on from what is whole."
+                f"The disk of {self.folder} is full (stage {name!r}). Free some space, and give the same command: it "
+                "resumes from the complete files."
             ) from error
         if not is_first():
             return
@@ -139,22 +139,22 @@ class Run:
         write_json(self.folder / "seconds.json", self.seconds)
 
     def leave_unchanged(self, policy: str, why: str) -> None:
-        """Note that an algorithm has learnt nothing: its agent, which the folder `policy` would hold, is the start."""
+        """Record that an algorithm has learnt nothing: its trained policy, otherwise in the folder `policy`, is the initial policy."""
         self.unchanged[policy] = why
         write_json(self.folder / "unchanged.json", self.unchanged)
 
     def with_settings(self, changed: Mapping[str, Any]) -> Run:
-        """The run with settings of its own for one algorithm's stages; files and records are the same."""
+        """A view of the run with other settings for one algorithm's stages; files and records are shared."""
         other = copy.copy(self)
         other.config = self.config.with_settings(changed)
         return other
 
     def path(self, name: str) -> Path:
-        """A file or folder of the run."""
+        """Path of a file or folder of the run."""
         return self.folder / name
 
     def artifact(self, name: str, file: str) -> Path:
-        """A file or folder that each of several critics or algorithms has: SWEET-RL's own lies in the run folder itself."""
+        """Artifact path of an algorithm or critic: in the folder `name`; SWEET-RL's artifacts are in the run folder itself."""
         return self.path(file) if name == "sweet" else self.path(name) / file
 
     @property
@@ -164,7 +164,7 @@ class Run:
 
     @property
     def note(self) -> str:
-        """What to say of the sources of tasks; "" for nothing."""
+        """Note on the sources of tasks; "" for none."""
         return self.record.note(self.sources)
 
     @property
@@ -179,15 +179,15 @@ class Run:
 
     @property
     def initial_model(self) -> str:
-        """Folder or hub name of the model that reinforcement learning starts from."""
+        """Folder or hub name of the model of the initial policy."""
         return str(self.path("initial")) if self.config.is_tiny else self.config.model.model
 
     def load_policy(self, folder: str = "", response_prefix: str = "") -> Policy:
-        """An agent, with the engine of the settings.
+        """Load a policy on the engine of the settings.
 
         Args:
-            folder: Of its model in the run folder; "" for the initial policy.
-            response_prefix: What its every message begins with.
+            folder: Folder of its model in the run folder; "" for the initial policy.
+            response_prefix: Text that every message of it starts with.
         """
         load: Any = import_module("sweetrl_agent.models.loading").load_policy
         policy: Policy = load(
@@ -196,19 +196,19 @@ class Run:
         return policy
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:
-        """Put a stage's training metrics into `metrics.jsonl`, in place of earlier ones of the same stage."""
+        """Write a stage's training metrics to `metrics.jsonl`, replacing earlier ones of the same stage."""
         if not is_first():
             return
         kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
         write_rows(self.path("metrics.jsonl"), [*kept, *rows])
 
     def environment(self, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
-        """Environments over some of its tasks, for `rollouts.play`; with another human where one is given."""
+        """Environments on some of its tasks, for `rollouts.play`; `simulator` replaces the simulated human of the settings."""
         return self.record.environments(self.config, tasks, num_envs, simulator)
 
     @contextlib.contextmanager
     def beside_browsers(self) -> Iterator[None]:
-        """While pages are rendered, the agent's model leaves the browsers their cores: with all of them, both wait for each other."""
+        """While pages are rendered, reserve cores for the browsers: if the model uses all cores, both wait for each other."""
         threads = torch.get_num_threads()
         if self.record.has_pages:
             torch.set_num_threads(max(threads - BROWSER_CORES, 1))
@@ -228,7 +228,7 @@ def source_names(config: Config) -> dict[str, str]:
 
 
 def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
-    """All tasks to train on, and those to measure on by split; where no test tasks are named, they are the last fifth."""
+    """The training tasks, and the evaluation tasks by split. Without test tasks in the settings, they are the last fifth."""
     arguments, record = config.task, config.record
 
     def load(source: str) -> tuple[Any, ...]:
@@ -254,12 +254,12 @@ def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, .
 
 
 def forget_peak_memory() -> None:
-    """Let the next `peak_memory_mib` know of this moment on only, and not of what is held no longer: that is given back to the system.
+    """Reset the peak of `peak_memory_mib`, after returning freed memory to the system.
 
-    Where the kernel does not offer it (not Linux), it knows of the process's life.
+    On systems other than Linux, the peak remains that of the whole process.
     """
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # other C libraries than glibc
+    with contextlib.suppress(OSError, AttributeError):  # C libraries other than glibc
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -268,7 +268,7 @@ def forget_peak_memory() -> None:
 
 
 def peak_memory_mib() -> float:
-    """Most memory that this process held, in MiB: resident, and on the GPU where there is one."""
+    """Peak memory of this process in MiB: resident, plus GPU memory if there is a GPU."""
     try:
         status = Path("/proc/self/status").read_text()
         resident = int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -280,7 +280,7 @@ def peak_memory_mib() -> float:
 def _read(path: Path) -> dict[str, float]:
     found = read_object(path)
     if not all(type(value) in (int, float) for value in found.values()):
-        raise ColBenchError(f"{path}: expected numbers by the names of stages; restore the file, or remove it.")
+        raise ColBenchError(f"{path}: expected a number for each stage; restore the file, or remove it.")
     return found
 
 
@@ -288,14 +288,14 @@ def _read_settings(path: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ColBenchError(f"{path} does not hold the settings of a run: {error}.") from None
+        raise ColBenchError(f"{path} does not contain the settings of a run: {error}.") from None
     if not isinstance(found, dict):
-        raise ColBenchError(f"{path} does not hold the settings of a run; restore the file, or give another `--output`.")
+        raise ColBenchError(f"{path} does not contain the settings of a run; restore the file, or give another `--output`.")
     return found
 
 
 def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without what may change in a run that has begun: where the human's server is, and the name of its key."""
+    """Settings without those that may change on resume: the address of the simulator's server and the name of its key."""
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
         human = json.loads(settings["simulator"])
         return {
@@ -306,7 +306,7 @@ def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, Any]:
-    """Python, packages, machine, and the commit where this package is a checkout, for whoever wants to repeat the run."""
+    """Versions of Python and packages, the machine and, in a git checkout, the commit: what is needed to reproduce the run."""
     packages = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -321,9 +321,9 @@ def versions() -> dict[str, Any]:
 
 
 def git_commit(file: str | Path) -> str | None:
-    """The commit that a tracked file is checked out at, with "-dirty" where tracked files have changed since.
+    """Commit of the checkout of a tracked file, with "-dirty" if tracked files have changed since.
 
-    None where git does not track the file, such as a package that is installed inside another repository, or cannot be asked.
+    None if git does not track the file (such as a package installed inside another repository) or git is not available.
     """
     path = Path(file).resolve()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {

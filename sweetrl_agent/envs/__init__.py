@@ -1,1 +1,1 @@
-"""One record per environment, found by the environment's id."""
+"""Environment records, one per environment, found by the environment's id."""

@@ -1,15 +1,15 @@
-"""Scripted dialogues that teach a tiny model to converse, deliberately mediocre.
+"""Scripted, deliberately mediocre demonstrations for SFT of the tiny model.
 
-The demonstrator asks about random topics of the family's list in every turn but the last, then answers with what it heard and the plain
-choice on the rest: it succeeds only where luck made it ask about what matters. How many questions it asks is fixed, so that
-what distinguishes good dialogues from bad ones is *which* questions they ask. It asks about what it has picked in the order in which the function takes it up, and in
-one wording: which of many questions are still open is learnt slowly by a model from scratch (asked in random order, it repeats itself in one of seven questions
-after two passes over 6,000 dialogues, and in one of fifty otherwise).
+The demonstrator asks about random topics of the family's list in every turn but the last. It then answers with the wishes that it heard and the
+plain choice on all other topics: it succeeds only if it happened to ask about the topics that matter. The number of questions is fixed, so that good
+and bad dialogues differ only in *which* questions they ask. It asks about its topics in the order of the function and in one wording, since a model
+from scratch learns slowly which of many questions are still open (with random order it repeats itself in one of seven questions after two epochs on
+6,000 dialogues, with fixed order in one of fifty).
 
-Half of the dialogues are *softly* led by the hidden information, given as a system message: they cover all that matters, among as many
-other topics as usual. Without those a model from scratch could not read the critic's hint, which any pretrained model can; led
-sharply, so that they ask about nothing else, the hint would leave a critic nothing to learn. Another part are writing exercises, where the request
-itself says some of the wishes and is answered at once: the shortest way to learn what code a wish means.
+Half of the dialogues are *softly* guided by the hidden information, given as a system message: they cover all topics that matter, among as many
+other topics as usual. Without them a model from scratch could not read the hidden information of the critic, which any pretrained model can. If they
+asked about nothing else, the critic would have nothing left to learn. A further part are writing exercises: the request itself states some of the
+wishes and is answered at once, the shortest way to learn the code of a wish.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.envs.backend_exact_credit import has_fixed_length
 
-#: Plain wishes that a writing exercise says beside special ones, at most.
+#: Maximum number of plain wishes in a writing exercise, besides special ones.
 MOST_PLAIN = 3
 
 
 @dataclass(frozen=True)
 class Demonstrator:
-    """How good the demonstrations are.
+    """Parameters of the demonstrations' quality.
 
     Attributes:
-        hinted_fraction: Share of dialogues led by the hidden information.
+        hinted_fraction: Share of dialogues guided by the hidden information.
         exercise_fraction: Share of writing exercises among all demonstrations.
-        questions: Probability of 0, 1, 2, ... questions where the budget has room for all topics.
-        wish_fraction: Probability that an exercise says a special wish.
+        questions: Probability of 0, 1, 2, ... questions if the limit of turns allows all topics.
+        wish_fraction: Probability that an exercise states a special wish.
     """
 
     hinted_fraction: float = 0.5
@@ -57,7 +57,7 @@ class Demonstrator:
         return self.exercise(task, seed) if kind < self.exercise_fraction else self.dialogue(task, simulator, seed)
 
     def exercise(self, task: Task, seed: int) -> list[dict[str, str]]:
-        """A request that says some of the wishes itself, and its answer."""
+        """A request that states some of the wishes, and its answer."""
         rng = np.random.default_rng(seed)
         facts = task.hidden.facts
         special = [i for i, fact in enumerate(facts) if fact.is_special and rng.random() < self.wish_fraction]
@@ -69,7 +69,7 @@ class Demonstrator:
         return Dialogue().add("user", request).add("assistant", f"{ANSWER_MARKER}\n{answer}").to_dicts()
 
     def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
-        """One demonstration on an embedded task, as chat messages; led by a system message where it is a hinted one."""
+        """One demonstration on an embedded task, as chat messages; a guided one starts with a system message."""
         rng = np.random.default_rng(seed)
         is_hinted = rng.random() < self.hinted_fraction
         topics = self._topics(task, is_hinted, rng)
@@ -82,7 +82,7 @@ class Demonstrator:
         return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
 
     def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
-        """What a dialogue asks about, in order: all that matters where it is led, and others, as many in all as in any dialogue."""
+        """Topics that a dialogue asks about, in order. A guided dialogue includes all that matter; the number is the same as in any dialogue."""
         family, choice = family_of(task)
         turns = turn_limit(task)
         shuffled = rng.permutation(len(family.topics))
@@ -96,7 +96,7 @@ class Demonstrator:
 def demonstrations(
     tasks: Sequence[Task], simulator: Simulator, num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None
 ) -> list[list[dict[str, Any]]]:
-    """`num_dialogues` demonstrations, tasks taking turns."""
+    """`num_dialogues` demonstrations, on the tasks in rotation."""
     demonstrator = demonstrator or Demonstrator()
     return [
         demonstrator.demonstrate(tasks[i % len(tasks)], simulator, derive_seed(seed, "imitation", i))

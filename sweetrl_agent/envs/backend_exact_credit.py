@@ -1,18 +1,18 @@
-"""The exact advantage of a turn on the embedded tasks: the oracle for critics.
+"""The exact advantage of a turn on the embedded tasks: the oracle of critics.
 
-On an embedded task what is known decides what can be right: an answer passes if every special wish was heard. So for a *known
-answerer* the value of a dialogue can be computed, not estimated. Ours, when it is to speak, hands in its answer with probability s
-(and on its last turn), which passes if no special wish is unheard; else it asks about one of the topics not spoken of yet, each equally
-likely. With m special wishes and u plain ones unheard and t turns left,
+On an embedded task an answer passes if every special wish was heard. For a *known answerer*, a fixed policy, the value of a dialogue can
+therefore be computed instead of estimated. Our answerer hands in its answer with probability s in each turn (and in its last turn); the
+answer passes if no special wish is unheard. Otherwise it asks about one of the remaining topics, chosen uniformly.
+With m special wishes and u plain ones unheard and t turns left,
 
     V(m, u, t) = s [m = 0] + (1 - s) (m V(m - 1, u, t - 1) + u V(m, u - 1, t - 1)) / (m + u),    V(m, u, 1) = V(m, 0, t) = [m = 0].
 
-It is the demonstrator of behaviour cloning: s = 0 where it asks in all turns but the last, else `STOP`. A turn that is said is not the
-answerer's: Q(o, a) is the tests' own verdict on an answer, and for anything else V of the dialogue with the scripted human's reply to
-it; the advantage is A(o, a) = Q(o, a) - V(o).
+The answerer is the demonstrator of SFT: s = 0 if it asks in all turns but the last, else `STOP`. The turn to be scored is arbitrary:
+Q(o, a) is the unit tests' verdict if it is an answer, and otherwise V of the dialogue with the turn and the scripted human's reply.
+The advantage is A(o, a) = Q(o, a) - V(o).
 
-Two oracles differ in what they know. The one of the *task* knows its wishes, which no agent can know when it asks. The *marginal* one knows what
-could be known: it averages over all tasks of the family that agree with what the human has said so far. No critic is shown either.
+There are two oracles. The *task* oracle knows the wishes of the task, which no agent knows. The *marginal* oracle knows only the dialogue:
+it averages over all tasks of the family that are consistent with the human's messages so far. Neither is shown to a critic.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from sandboxes import Program
 from sandboxes.values import fingerprint_of
 from sweetrl_agent.core.episode import Messages
 
-#: Probability that an answerer whose number of questions is not fixed answers instead of asking on: four turns in the mean.
+#: Probability that an answerer without a fixed number of questions answers in a turn: four turns on average.
 STOP = 0.25
-#: Tasks of a family that the marginal oracle averages over, at most.
+#: Maximum number of tasks of a family that the marginal oracle averages over.
 MOST_ALTERNATIVES = 300
-#: Verdicts on answers: the expected success of each.
+#: Maps answers to the expected success of each.
 Verdicts = Callable[[Sequence[str]], list[float]]
 
 
 @cache
 def value(special: int, plain: int, turns_left: int, stop: float = STOP) -> float:
-    """Probability that the known answerer succeeds: V of the module's docstring.
+    """Success probability of the known answerer: V in the module's docstring.
 
     Args:
         special: Special wishes not heard yet.
-        plain: Plain ones not heard yet.
-        turns_left: Turns that it may still speak, the answer included.
-        stop: Probability s that it answers although it might ask.
+        plain: Plain wishes not heard yet.
+        turns_left: Remaining turns of the answerer, including the answer.
+        stop: Probability s of answering in a turn in which it could ask.
     """
     answers = float(special == 0)
     unheard = special + plain
@@ -66,24 +66,24 @@ def value(special: int, plain: int, turns_left: int, stop: float = STOP) -> floa
 
 
 def has_fixed_length(num_topics: int, turns: int) -> bool:
-    """Whether a demonstrator asks in every turn but the last: only where that leaves topics out."""
+    """Whether the demonstrator asks in every turn but the last: only if there are more topics than questions."""
     return 0 < turns - 1 < num_topics
 
 
 def task_advantages(
     task: Task, messages: Messages, texts: Sequence[str], unit_tests: UnitTests, max_turns: int = 0
 ) -> list[float]:
-    """A(o, a) of candidates for the agent's next turn by the oracle of the task, in [-1, 1].
+    """A(o, a) of candidates for the agent's next turn by the task oracle, in [-1, 1].
 
     Args:
         task: An embedded task.
-        messages: The dialogue so far; the last message is the human's.
-        texts: What the agent might say.
-        unit_tests: Grades candidates that are answers.
-        max_turns: Turns of a dialogue, the last of which is graded whatever it is; 0 for the task's own budget.
+        messages: The dialogue so far; the last message is the user's.
+        texts: The candidates.
+        unit_tests: Scores candidates that are answers.
+        max_turns: Maximum number of agent turns; the message of the last turn is always scored as an answer. 0 for the task's own limit.
 
     Raises:
-        ValueError: If the task has no facts, as rows of the real benchmark have none.
+        ValueError: If the task has no facts, as in rows of the real benchmark.
     """
     _require_facts(task)
     special = frozenset(i for i, fact in enumerate(task.hidden.facts) if fact.is_special)
@@ -97,7 +97,7 @@ def task_advantages(
 def marginal_advantages(
     task: Task, messages: Messages, texts: Sequence[str], unit_tests: UnitTests, max_turns: int = 0
 ) -> list[float]:
-    """A(o, a) expected over all tasks of the family that agree with the dialogue so far; arguments and errors as of `task_advantages`."""
+    """Expectation of A(o, a) over all tasks of the family that are consistent with the dialogue; see `task_advantages`."""
     _require_facts(task)
     family, choice = family_of(task)
     heard = _heard(task, messages)
@@ -120,7 +120,7 @@ def marginal_advantages(
 def _advantages(
     task: Task, messages: Messages, texts: Sequence[str], special: Sequence[frozenset[int]], verdicts: Verdicts, max_turns: int
 ) -> list[float]:
-    """A(o, a) expected over alternatives, each the set of the positions of its special wishes."""
+    """Expectation of A(o, a) over alternatives, each given by the positions of its special wishes."""
     num_topics = len(task.hidden.facts)
     stop = 0.0 if has_fixed_length(num_topics, max_turns) else STOP
     spoken = sum(message["role"] == "assistant" for message in messages)
@@ -142,14 +142,14 @@ def _advantages(
 
 
 def _answers(parsed: Sequence[AgentMessage], verdicts: Verdicts, is_last: bool) -> dict[str, float]:
-    """Verdicts on the messages that are graded, by utterance; the last message is, whatever it is."""
+    """Verdicts on the messages that are scored as answers, by utterance; in the last turn these are all messages."""
     graded = {m.utterance: m.answer if m.answer is not None else m.utterance for m in parsed if m.answer is not None or is_last}
     return dict(zip(graded, verdicts(list(graded.values())), strict=True)) if graded else {}
 
 
 def _require_facts(task: Task) -> None:
     if not task.hidden.facts:
-        raise ValueError(f"Expected an embedded task, whose facts are known, got {task.id!r}.")
+        raise ValueError(f"Expected an embedded task with known facts, got {task.id!r}.")
 
 
 def _heard(task: Task, messages: Messages) -> frozenset[int]:
@@ -160,5 +160,5 @@ def _heard(task: Task, messages: Messages) -> frozenset[int]:
 
 @lru_cache(maxsize=1024)
 def _alternatives(family: Family, wishes: tuple[int, int]) -> tuple[Choice, ...]:
-    """Choices of a family's tasks, the first of them where there are very many."""
+    """Choices of a family's tasks; only the first ones if there are too many."""
     return tuple(islice(family.choices(wishes), MOST_ALTERNATIVES))

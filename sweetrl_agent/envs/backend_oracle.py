@@ -1,4 +1,4 @@
-"""The exact advantage as a critic: what the best critic could do with the same candidates and the same loss."""
+"""The exact advantage as a critic: an upper bound for critics with the same candidates and the same loss."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ADVANTAGES: Mapping[str, Advantages] = {"exact": task_advantages, "marginal": ma
 
 @contextmanager
 def open_oracle(name: str, tasks: Sequence[Task], sandbox: str, max_turns: int) -> Iterator[Oracle]:
-    """An oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
+    """Open an oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
     with sandboxes.make(sandbox) as opened:
         yield Oracle(tasks, UnitTests(opened), ADVANTAGES[name], max_turns)
 
 
 class Oracle:
-    """Ranks by `envs.backend_exact_credit`. It knows the tasks; the hidden information is how it finds the one that is meant.
+    """Ranks by `envs.backend_exact_credit`. It knows the tasks, and finds the task of a dialogue by the hidden information.
 
     Args:
         tasks: Embedded tasks.
-        unit_tests: Grades candidates that are answers.
-        advantages: What it knows: `task_advantages` or `marginal_advantages`.
-        max_turns: Turns of a dialogue; 0 for each task's own budget.
+        unit_tests: Scores candidates that are answers.
+        advantages: `task_advantages` or `marginal_advantages`.
+        max_turns: Maximum number of agent turns; 0 for each task's own limit.
     """
 
     def __init__(
@@ -51,4 +51,6 @@ class Oracle:
         try:
             return self.tasks[messages[0]["content"], hidden]
         except KeyError:
-            raise ValueError("Expected the dialogue and reference of one of the critic's tasks, got another's.") from None
+            raise ValueError(
+                "Expected the dialogue and reference of one of the critic's tasks, got those of another task."
+            ) from None

@@ -1,4 +1,4 @@
-"""What the records of ColBench's environments share."""
+"""Base class of the records of ColBench's environments."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from sweetrl_agent.core.settings import require_file
 if TYPE_CHECKING:
     from sweetrl_agent.core.episode import Episode, Messages
 
-#: Arguments of an environment that settings of their own stand for.
+#: Arguments of an environment that have their own settings, and so are not allowed in `env_kwargs`.
 _GIVEN = frozenset(("tasks", "simulator", "sandbox", "max_turns", "on_error", "render_mode"))
-#: Processes that grade answers, or browsers, beside the agent.
+#: Processes or browsers that score answers while the agent generates.
 SANDBOX_WORKERS = 2
 
 
 class ColBenchRecord(EnvironmentRecord):
-    """An environment of `colbench_gym`: tasks with a hidden half, a simulated human, discrete actions over the embedded tasks.
+    """An environment of `colbench_gym`: tasks with hidden information, a simulated human, discrete actions for the embedded tasks.
 
     Attributes:
-        env: Its class.
+        env: Class of the environment.
     """
 
     env: ClassVar[type[ColBenchEnv]]
@@ -48,24 +48,24 @@ class ColBenchRecord(EnvironmentRecord):
     simulators: ClassVar[Mapping[str, Any]] = {level: {"name": "scripted", "level": level} for level in LEVELS}
 
     def all_defaults(self) -> dict[str, Any]:
-        """Those of the environment: the main job's defaults are made for ours."""
+        """The record's own defaults only: the main job's defaults already suit our environments."""
         return dict(self.defaults)
 
     def check_tiny(self, given: TaskSettings) -> None:
-        """Only the embedded tasks have demonstrations.
+        """See `EnvironmentRecord`; only the embedded tasks have demonstrations.
 
         Raises:
-            ValueError: If these are others.
+            ValueError: If the tasks are not embedded ones.
         """
         if not given.tasks.startswith("embedded:"):
             require_file("tasks", given.tasks)
             raise ValueError(
-                f"The tiny model learns to converse on the embedded tasks only, got `tasks`={given.tasks!r}; "
+                f"SFT of the tiny model is available on the embedded tasks only, got `tasks`={given.tasks!r}; "
                 "give a pretrained chat model with `--model`."
             )
 
     def load_tasks(self, source: str, given: TaskSettings) -> tuple[Task, ...]:
-        """See `EnvironmentRecord`; the environment knows the names, their slices included."""
+        """See `EnvironmentRecord`; the environment parses the names and their slices."""
         on_error: OnError = given.on_error  # type: ignore[assignment]
         tasks = self.env.load_tasks(source, on_error)
         return tuple(task.with_turns(given.max_turns) for task in tasks) if given.max_turns else tasks
@@ -93,7 +93,7 @@ class ColBenchRecord(EnvironmentRecord):
         )
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
-        """How much of the hidden code the human gave away, and the share of a task's special wishes that it said."""
+        """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""
         said = "\n".join(message["content"] for message in episode.messages[1:] if message["role"] == "user")
         return {
             "leak": leak_fraction(said, task.hidden.reference, task.signature),
@@ -109,30 +109,30 @@ class ColBenchRecord(EnvironmentRecord):
         return current_page(texts)
 
     def transcript(self, messages: Messages, max_chars: int) -> str:
-        """See `EnvironmentRecord`; nobody can forge a line of it."""
+        """See `EnvironmentRecord`; a message cannot forge a line of it."""
         return transcript(Dialogue.from_dicts(list(messages)), max_chars)
 
     def human_server(self, human: Any) -> tuple[str | None, str] | None:
-        """See `EnvironmentRecord`; a human whose replies are recorded asks nobody."""
+        """See `EnvironmentRecord`; a human with recorded replies uses no server."""
         return (human.base_url, human.api_key_env) if isinstance(human, OpenAIHuman) and not human.is_deterministic else None
 
     def capabilities(self, config: Settings) -> frozenset[str]:
-        """See `EnvironmentRecord`; known of the class, without making one."""
+        """See `EnvironmentRecord`; determined from the class, without making an environment."""
         return frozenset(
             {name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)}
             | {"discrete_actions", "answer_prefix"}
         )
 
     def check(self, config: Settings) -> None:
-        """Build the human and close it again, and look for the environment's other arguments.
+        """Make and close the simulated human, and check the environment's other arguments.
 
         Raises:
             ValueError: If a name or an argument is wrong.
-            ImportError: If the human's package is missing.
+            ImportError: If a package of the simulated human is missing.
         """
         known = set(inspect.signature(self.env).parameters) - _GIVEN
         if unknown := sorted(set(config.task.keyword_arguments()) - known):
-            raise ValueError(f"`env_kwargs` of {config.task.env} may hold {sorted(known)}, got {unknown}.")
+            raise ValueError(f"`env_kwargs` of {config.task.env} may contain {sorted(known)}, got {unknown}.")
         try:
             with closing(self.make_simulator(config.task.simulator_spec())):
                 pass
@@ -141,13 +141,13 @@ class ColBenchRecord(EnvironmentRecord):
 
     @abstractmethod
     def make_simulator(self, spec: Any) -> Simulator:
-        """The simulated human from what was asked for, as the environment would build it."""
+        """Make the simulated human of a specification, as the environment does."""
 
     def check_actions(self, config: Settings) -> None:
-        """The actions know the embedded tasks alone.
+        """See `EnvironmentRecord`; the actions cover only the embedded tasks.
 
         Raises:
-            ValueError: If these are others.
+            ValueError: If the tasks are not embedded ones.
         """
         given: Any = config.task
         sources = [source for source in (given.tasks, given.test_tasks, given.unseen_tasks, given.novel_tasks) if source]
@@ -156,15 +156,15 @@ class ColBenchRecord(EnvironmentRecord):
 
     @abstractmethod
     def actions(self, config: Settings) -> DialogueActions:
-        """The discrete actions that an agent which is no language model chooses from."""
+        """The discrete dialogue actions, for agents that are not language models."""
 
     def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
-        """Arguments of the environment as such an agent trains in it; what is to be closed is put on the stack."""
+        """Arguments of the environment for training with discrete actions; resources to close are put on the stack."""
         return {"sandbox": config.task.sandbox}
 
     @contextmanager
     def action_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActions]]:
-        """Environments of discrete actions over some tasks, which share what grades; closed at the end."""
+        """Environments with discrete actions on the given tasks, which share a scorer; closed on exit."""
         with ExitStack() as stack:
             arguments = self.action_arguments(config, stack)
             made: Any = self.env
@@ -180,6 +180,6 @@ class ColBenchRecord(EnvironmentRecord):
 
 
 def _wishes_heard(task: Task, said: str) -> float | None:
-    """Share of the special wishes that are said in so many words; None for a task that names none."""
+    """Fraction of the special wishes that were stated literally; None for a task without special wishes."""
     special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
     return sum(sentence in said for sentence in special) / len(special) if special else None

@@ -1,4 +1,4 @@
-"""ColBench-Backend-v0: functions, graded by hidden unit tests."""
+"""Record of ColBench-Backend-v0: functions, scored by hidden unit tests."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from sweetrl_agent.envs.colbench import ColBenchRecord
 
 
 class BackendRecord(ColBenchRecord):
-    """See the module; the exact advantage of the embedded tasks is known."""
+    """Record of ColBench-Backend-v0; the exact advantage is known on the embedded tasks."""
 
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
     metric: ClassVar[str] = "tests_passed"
     success_means: ClassVar[str] = "the answer passes every hidden test"
 
     def full_name(self, source: str) -> str:
-        """The name with the whole dial of embedded tasks."""
+        """The name with the full dial (difficulty) of embedded tasks."""
         return with_dial(source)
 
     def note(self, sources: Mapping[str, str]) -> str:
-        """What to say where embedded tasks are measured on at another dial than is trained on."""
+        """A note if evaluation uses embedded tasks at another dial than training."""
         dials = {split: dial_of_source(name).name for split, name in sources.items() if name.startswith("embedded:")}
         others = [f"{split} {dial}" for split, dial in dials.items() if "train" in dials and dial != dials["train"]]
-        return f"note: training is on dial {dials['train']}, measuring on another ({', '.join(others)})" if others else ""
+        return f"note: training is on dial {dials['train']}, evaluation on another ({', '.join(others)})" if others else ""
 
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
@@ -42,7 +42,7 @@ class BackendRecord(ColBenchRecord):
         return demonstrations(tasks, make("scripted"), count, seed)
 
     def has_exact_advantage(self, config: Settings) -> bool:
-        """Only of the embedded tasks."""
+        """True on the embedded tasks only."""
         return config.task.tasks.startswith("embedded:")
 
     def open_oracle(self, name: str, config: Settings, tasks: Sequence[Task]) -> AbstractContextManager[Critic]:
@@ -60,5 +60,5 @@ class BackendRecord(ColBenchRecord):
         return make(spec)
 
     def actions(self, config: Settings) -> DialogueActions:
-        """Questions about the topics of the dial, and an answer of what was heard."""
+        """Questions about the topics of the dial, and an answer from the replies."""
         return QuestionActions(dial_of_source(config.task.tasks))

@@ -1,4 +1,4 @@
-"""ColBench-Frontend-v0: web pages, measured by their likeness to a hidden design."""
+"""Record of ColBench-Frontend-v0: web pages, scored by their similarity to a hidden design."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sweetrl_agent.envs.colbench import ColBenchRecord
 
 
 class FrontendRecord(ColBenchRecord):
-    """See the module. The tiny model's pages get better for five turns and fall apart after seven, hence `max_turns`."""
+    """Record of ColBench-Frontend-v0. The tiny model's pages improve for five turns and degrade after seven, hence `max_turns`."""
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
     metric: ClassVar[str] = "similarity"
     success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
     has_pages: ClassVar[bool] = True
-    pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes becomes one or two tokens
+    pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
     defaults: ClassVar[Mapping[str, Any]] = {
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
         "sft_dialogues": 4000, "sft_batch": 8, "sft_learning_rate": 2e-3, "sft_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
@@ -48,5 +48,5 @@ class FrontendRecord(ColBenchRecord):
         return SlotActions()
 
     def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
-        """Pages of slots are our own, and nobody looks at their pictures."""
+        """See `ColBenchRecord`; pages made of slots are our own, and only their layout is used, not their pictures."""
         return {"sandbox": stack.enter_context(LayoutBrowser(workers=1, cache=RenderingCache(most=50_000)))}

@@ -1,8 +1,8 @@
-"""Scripted dialogues that teach a tiny model to design pages with a person, deliberately mediocre.
+"""Scripted, deliberately mediocre demonstrations of page design with a simulated human, for SFT of the tiny model.
 
-The demonstrator shows what most people would want, hears what differs, and mends some of it; it often overhears something, and stops too
-early: there is something left to learn. A part of the dialogues is led by the hidden page, given as a system message: there it shows that
-page at once. Without those a model from scratch could not read the critic's hint, which any pretrained model can.
+The demonstrator shows the most common page, hears the differences, and corrects some of them. It often misses something and stops too early,
+which leaves room for learning. Some of the dialogues are guided by the hidden page, given as a system message: in these it shows that page at
+once. Without them a model from scratch could not read the hidden information of the critic, which any pretrained model can.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
 
-#: Pages whose boxes are kept, some kilobytes each.
+#: Size of the cache of pages' boxes, some kilobytes each.
 CACHED = 50_000
-#: Words of what a person says -> slots that it may be about, likely ones first.
+#: Words in a sentence of the simulated human -> slots that it may refer to, likely ones first.
 _ABOUT = (
     ("background of the page", ("ground",)), ("bar at the top", ("tone", "shade")), ("bar at the bottom", ("footer", "tone", "shade")),
     ("photo", ("photo", "layout")), ("column", ("layout", "tone", "shade")), ("larger", ("size",)), ("smaller", ("size",)),
@@ -38,14 +38,14 @@ _ABOUT = (
 
 @dataclass(frozen=True)
 class Demonstrator:
-    """How good the demonstrations are.
+    """Parameters of the demonstrations' quality.
 
     Attributes:
-        rounds: Probability of hearing the person 0, 1, 2, ... times before the last page is handed in.
-        hears: Probability of mending what a sentence is about.
-        errs: Probability of another option than the right one where it mends.
-        guesses: Probability that a slot of the first draft is not what most people would want.
-        hinted_fraction: Share of dialogues led by the hidden page.
+        rounds: Probability of 0, 1, 2, ... replies of the simulated human before the last page is handed in.
+        hears: Probability of correcting the slot that a sentence refers to.
+        errs: Probability that a correction chooses a wrong option.
+        guesses: Probability that a slot of the first draft is not the most common option.
+        hinted_fraction: Share of dialogues guided by the hidden page.
     """
 
     rounds: tuple[float, ...] = (0.2, 0.27, 0.2, 0.1, 0.07, 0.05, 0.04, 0.04, 0.03)
@@ -69,10 +69,10 @@ class _Dialogue:
 def demonstrations(
     tasks: Sequence[Task], num_dialogues: int, seed: int, demonstrator: Demonstrator | None = None, level: str = "normal"
 ) -> list[list[dict[str, str]]]:
-    """`num_dialogues` demonstrations on embedded pages as chat messages, tasks taking turns; the person is the scripted one.
+    """`num_dialogues` demonstrations on embedded pages as chat messages, on the tasks in rotation, with the scripted human.
 
     Raises:
-        sandboxes.SandboxError: If no browser can be had to see the pages in.
+        sandboxes.SandboxError: If there is no browser to render the pages.
     """
     demonstrator = demonstrator or Demonstrator()
     dialogues = [_begin(tasks[i % len(tasks)], demonstrator, derive_seed(seed, "imitation", i)) for i in range(num_dialogues)]
@@ -81,7 +81,7 @@ def demonstrations(
             pages = browser.render([Page(dialogue.own.html()) for dialogue in under_way])
             references = browser.render([Page(dialogue.task.hidden.reference) for dialogue in under_way])
             for dialogue, page, reference in zip(under_way, pages, references, strict=True):
-                _go_on(dialogue, page, reference, demonstrator, level)
+                _continue(dialogue, page, reference, demonstrator, level)
     return [dialogue.messages for dialogue in dialogues]
 
 
@@ -106,7 +106,7 @@ def _first_draft(wanted: Design, demonstrator: Demonstrator, rng: np.random.Gene
     return Design(wanted.topic, choices)
 
 
-def _go_on(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, level: str) -> None:
+def _continue(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstrator: Demonstrator, level: str) -> None:
     heard = [message["content"] for message in dialogue.messages if message["role"] == "user"][1:]
     said = sentences(differences(page, reference), heard, level)
     dialogue.messages.append({"role": "user", "content": " ".join(said) or CONTENT})
@@ -121,7 +121,7 @@ def _go_on(dialogue: _Dialogue, page: Rendering, reference: Rendering, demonstra
 
 
 def _hand_in(dialogue: _Dialogue) -> None:
-    """The last page again, or the words alone where the person has just said that it is right."""
+    """Hand in the last page again, or only the marker if the simulated human has just accepted it."""
     last = dialogue.messages[-1]
     if last["role"] == "assistant":
         last["content"] = f"{ANSWER_MARKER}\n{last['content']}"
@@ -131,7 +131,7 @@ def _hand_in(dialogue: _Dialogue) -> None:
 
 
 def _mended(dialogue: _Dialogue, sentence: str, errs: float) -> Design:
-    """The page with the first slot corrected that the sentence may be about; colours go together."""
+    """The page with the first slot corrected that the sentence may refer to; matching colours change together."""
     slots = next((slots for words, slots in _ABOUT if words in sentence), ("layout",))
     wrong = [slot for slot in slots if dialogue.own[slot] != dialogue.wanted[slot]]
     choices = dict(dialogue.own.choices)

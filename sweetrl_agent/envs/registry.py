@@ -1,4 +1,4 @@
-"""The records of environments, by id; a record is imported when it is asked for."""
+"""Registry of environment records, by environment id; a record is imported on use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ RECORDS = {
 
 
 def find_record(env: str, named: str = "") -> EnvironmentRecord:
-    """The record of an environment.
+    """Find the record of an environment.
 
     Args:
-        env: Its id.
-        named: "package.module:NAME" of a record, an instance or a class; "" for the one of the id, or for what holds of any text environment.
+        env: Id of the environment.
+        named: "package.module:NAME" of a record (instance or class); "" for the id's record, or the base record if it has none.
 
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If `named` names no record.
     """
     name = named or RECORDS.get(env, "")
     found = load_named("env_record", name) if name else EnvironmentRecord

@@ -1,1 +1,1 @@
-"""How good agents and critics are: episodes, statistics, comparisons, costs, and what else is measured."""
+"""Evaluation of agents and critics: episodes, statistics, comparisons and costs."""

@@ -1,7 +1,7 @@
-"""Best of N per turn: how far a critic alone carries the start (arXiv:2503.15478, Figure 3a).
+"""Best-of-N per turn: how much a critic alone improves the initial policy (arXiv:2503.15478, Figure 3a).
 
-The start says N candidates at every turn and the critic's favourite is taken. Critics that are told the hidden information use it at
-test time, which no agent may: the curves say what a critic knows, not what an agent can.
+At every turn N candidates are sampled from the initial policy, and the one with the best score is used. Critics that see the hidden information
+use it at test time, which an agent must not: the curves measure the critic, not a deployable agent.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ ROWS = "best_of_n.jsonl"
 
 
 class RememberingPolicy:
-    """An agent that samples the same utterance only once: N, 2N, 4N candidates and all critics share most of theirs."""
+    """Caches the utterances of a policy: N, 2N, 4N candidates and all critics share most of their samples."""
 
     def __init__(self, policy: Policy) -> None:
-        """Remember what this agent says."""
+        """Cache the utterances of this policy."""
         self.policy = policy
         self.said: dict[tuple[tuple[str, ...], int], Utterance] = {}
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
-        """The next utterance of every dialogue; see `Policy`."""
+        """Sample the next utterance of every dialogue; see `Policy`."""
         keys = [(tuple(m["content"] for m in dialogue), seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
         new = {key: dialogue for key, dialogue in zip(keys, dialogues, strict=True) if key not in self.said}
         utterances = self.policy.generate(list(new.values()), [seed for _, seed in new])
@@ -49,9 +49,9 @@ def best_of_n(
     num_tasks: int,
     own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Episodes on the first test tasks, a critic's favourite of N at every turn, for every critic and N -> best_of_n.jsonl.
+    """Play best-of-N episodes on the first test tasks, for every critic and N; writes best_of_n.jsonl.
 
-    `own` holds settings that single critics have for themselves.
+    `own` has the settings of single critics.
     """
     start = cache(lambda: RememberingPolicy(ALGORITHMS["zero_shot"].load(run)))
     for critic in critics:
@@ -75,6 +75,6 @@ def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int])
         for size in sizes:
             of_cell = {seed: [r for r in own if (r["agent"], r["candidates"]) == (critic, size)] for seed, own in rows.items()}
             scores = task_table(of_cell, "success")
-            if scores.size:  # else every episode of some seed is void
+            if scores.size:  # empty if every episode of a seed is void
                 found.append({"critic": critic, "candidates": size, **score_of(scores)})
     return found

@@ -1,4 +1,4 @@
-"""What a comparison refuses before anything runs: unknown names, numbers out of range, algorithms that the environment cannot serve."""
+"""Checks of a comparison's settings before anything runs: unknown names, numbers out of range, missing capabilities of the environment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def check(given: CompareArguments, config: Config) -> None:
-    """Refuse what cannot work, before anything runs.
+    """Refuse invalid settings before anything runs.
 
     Raises:
-        ValueError: If a name is unknown or named twice, an algorithm needs what the environment does not have, or a number is too small.
+        ValueError: If a name is unknown or given twice, the environment lacks a capability that an algorithm requires, or a number is too small.
     """
     from sweetrl_agent.core.settings import check_settings, refuse_secrets
     from sweetrl_agent.evaluation.dials import read_results
@@ -25,7 +25,7 @@ def check(given: CompareArguments, config: Config) -> None:
     _check_names(given, config)
     _check_numbers(given, config)
     if config.run.stage != "all":
-        raise ValueError("`stage` is the main job's; `compare` does whatever is missing: leave it out.")
+        raise ValueError("`stage` is a setting of `train`; `compare` runs all missing stages: leave it out.")
     record = config.record
     record.check(config)
     for simulator in given.simulators:
@@ -42,11 +42,11 @@ def check(given: CompareArguments, config: Config) -> None:
 
 
 def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
-    """Settings that single algorithms have for themselves.
+    """Parse the setting `own_settings`: settings by algorithm.
 
     Raises:
-        ValueError: If it is no JSON of that form, an algorithm is not compared or has no critic, a setting is not one of its own critic's and
-            actor's training, or a value is of another type than the setting.
+        ValueError: If it is not JSON of that form, an algorithm is not compared or has no critic, a setting does not belong to the training of
+            its critic or actor, or a value has the wrong type.
     """
     import json
 
@@ -64,11 +64,11 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
     allowed = sorted(name for name in known if first_stage(name) in ("critic", "rank", "actor"))
     for name, own in found.items():
         if name not in given.algorithms:
-            raise ValueError(f"`own_settings` must be of algorithms that are compared, {given.algorithms}, got {name!r}.")
+            raise ValueError(f"`own_settings` must name algorithms that are compared, {given.algorithms}, got {name!r}.")
         if not ALGORITHMS[name].critic:
-            raise ValueError(f"`own_settings` must be of algorithms that have a critic and train an actor by it, got {name!r}.")
+            raise ValueError(f"`own_settings` must name algorithms that train an actor with a critic, got {name!r}.")
         if wrong := sorted(own.keys() - set(allowed)):
-            raise ValueError(f"`own_settings` of {name!r} may be of {allowed}, got {wrong}.")
+            raise ValueError(f"`own_settings` of {name!r} may contain {allowed}, got {wrong}.")
         for setting, value in own.items():
             if type(value) is not known[setting] and not (known[setting] is float and type(value) is int):
                 raise ValueError(
@@ -84,19 +84,19 @@ def _check_names(given: CompareArguments, config: Config) -> None:
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
     if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
-        given.credit_tasks = 0  # nobody asked for it, and none of them has a critic
+        given.credit_tasks = 0  # left at its default, and no algorithm has a critic
     for name in given.critics:
         if name not in CRITICS:
-            raise ValueError(f"`critics` must be of {tuple(CRITICS)}, got {name!r}.")
+            raise ValueError(f"`critics` must be one of {tuple(CRITICS)}, got {name!r}.")
     for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
         if len(set(names)) < len(names):
-            raise ValueError(f"`{setting}` must name each once, got {names}.")
+            raise ValueError(f"`{setting}` must not contain duplicates, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
     for name in used:
         ALGORITHMS[name].refuse_engine(config.model)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
     if "vision_head" in used and not config.algorithms.vision_model:
-        raise ValueError("'vision_head' looks at pages: name its model by `--vision_model`, a folder or hub name.")
+        raise ValueError("'vision_head' needs a vision-language model: give `--vision_model`, a folder or hub name.")
     if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
         config.record.check_actions(config)
     needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])

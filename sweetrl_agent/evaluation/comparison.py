@@ -1,4 +1,4 @@
-"""What a comparison shows: scores of every algorithm on the same tasks and seeds, their paired differences, and how sure that is."""
+"""Results of a comparison: scores of every algorithm on the same tasks and seeds, paired differences, intervals and tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tables(
 ) -> dict[str, dict[str, Scores]]:
     """Scores of every algorithm on one split by metric, each shape (S, T): mean over a task's episodes, rows by seed, columns by task.
 
-    A task that is void for any algorithm and seed is left out for all, so that all are measured on the same ones.
+    A task that is void for any algorithm and seed is excluded for all, so that all are evaluated on the same tasks.
     """
     rows = [(seed, row) for seed, own in evaluations.items() for row in own if row["split"] == split]
     names = dict.fromkeys(row["agent"] for _, row in rows)
@@ -55,18 +55,18 @@ def tables(
 
 
 def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> dict[str, Any]:
-    """All numbers of a comparison but the ledger.
+    """All results of a comparison except the ledger of costs.
 
     Args:
         evaluations: Rows of episodes by seed.
-        metric: The metric beside success: "tests_passed", or "similarity" of pages.
+        metric: The metric besides success: "tests_passed", or "similarity" for pages.
 
     Returns:
         "metric": its name. "algorithms": name -> split -> "success", the metric (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
-        the algorithm (over runs and tasks) and "ci95_agents" for these very agents (over tasks); "links" says where dialogues fail.
-        "paired": for every two algorithms and split the "difference" of success (a minus b on the same task and seed), its "ci95",
+        the algorithm (over runs and tasks) and "ci95_agents" for the trained agents (over tasks); "links" locates failures of dialogues.
+        "paired": for every pair of algorithms and every split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
-        "tasks_for_80" (tasks that as many seeds would need to see a difference of this size with power 0.8; None: no number).
+        "tasks_for_80" (tasks needed with this number of seeds to detect a difference of this size with power 0.8; None if no number suffices).
     """
     splits = dict.fromkeys(row["split"] for rows in evaluations.values() for row in rows)
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -102,7 +102,7 @@ def _is_of(row: Row, agent: str, split: str) -> bool:
 def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
     rows: list[Row] = []
     for a, b in combinations(success, 2):
-        difference = success[b] - success[a]  # later ones, which should be better, minus earlier ones
+        difference = success[b] - success[a]  # later algorithms, which should be better, minus earlier ones
         parts = components(difference) if min(difference.shape) >= 2 else Components(0.0, 0.0, 0.0)
         rows.append(
             {
@@ -124,7 +124,7 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
 
 
 def table(results: dict[str, Any], titles: dict[str, str]) -> str:
-    """The numbers as lines for a terminal."""
+    """The results as text for a terminal."""
     metric = results["metric"]
     head = f"\n{'':24} {'split':8} {'tasks':>5} {'seeds':>5} {'success':>8} {'95% interval':>17} {metric.replace('_', ' '):>13}"
     lines = [head]
@@ -147,17 +147,17 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
         )
     is_single = all(score["seeds"] < 2 for splits in results["algorithms"].values() for score in splits.values())
     holds = (
-        "so do the intervals, for one seed says nothing of other runs of an algorithm"
+        "so do the intervals, since one seed gives no information on other runs of an algorithm"
         if is_single
         else "the intervals hold for the algorithms, and are wide with two or three seeds"
     )
-    lines.append(f"\n* of these very agents; {holds}")
+    lines.append(f"\n* holds for the trained agents; {holds}")
     lines += results.get("notes", [])
     return "\n".join(lines)
 
 
 def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
-    """Everything that a comparison shows, from the files of its runs: what results.json holds."""
+    """All results of a comparison, from the files of its runs: the content of results.json."""
     evaluations = {
         run.seed: [
             row
@@ -195,9 +195,9 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _notes(algorithms: Sequence[str], runs: Sequence[Run]) -> list[str]:
-    """What is to be said beside the numbers."""
+    """Notes on the results."""
     left = [
-        f"{ALGORITHMS[name].title} left the start as it was on seed {run.seed}. {run.unchanged[ALGORITHMS[name].policy]}"
+        f"{ALGORITHMS[name].title} did not change the initial policy on seed {run.seed}. {run.unchanged[ALGORITHMS[name].policy]}"
         for name in algorithms
         for run in runs
         if ALGORITHMS[name].policy in run.unchanged

@@ -1,4 +1,4 @@
-"""What an algorithm has cost on one seed: every number is read off the files that its stages left."""
+"""Costs of an algorithm on one seed, computed from the files of its stages."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sweetrl_agent.data.files import METRICS, Row, read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers.running import TRAINED_TOKENS
 
-#: What each column counts, for reports.
+#: Meaning of each column, for reports.
 COLUMNS = {
-    "environment_turns": "turns of the agent in training episodes",
-    "simulator_calls": "replies of the human in them",
-    "sandbox_runs": "answers graded in them (ten tests each)",
-    "generated_tokens": "tokens that the agent sampled for training, candidates included",
+    "environment_turns": "agent turns in training episodes",
+    "simulator_calls": "replies of the simulated human in them",
+    "sandbox_runs": "answers scored in them (ten tests each)",
+    "generated_tokens": "tokens sampled for training, candidates included",
     "candidates": "candidates sampled without an environment",
-    "trained_tokens": "tokens that went through a model in training steps, the human's words included",
+    "trained_tokens": "tokens processed by a model in training steps, user messages included",
     "seconds": "wall time of its training stages, shared ones included",
-    "own_seconds": "of these, what it does not share",
-    "peak_mib": "most memory in any of them, MiB",
+    "own_seconds": "wall time of its own training stages, shared ones excluded",
+    "peak_mib": "peak memory over these stages, MiB",
 }
 
 
 def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Costs of each algorithm, of `COLUMNS`. Evaluation is left out: it is the same for all.
+    """Costs of each algorithm, by `COLUMNS`. Evaluation is excluded, since it is the same for all.
 
-    The imitation that makes the tiny start is left out too: it stands for a model that users bring.
+    SFT of the tiny model is excluded too, since it replaces a pretrained model.
     """
     collected = read_rows(run.path("trajectories.jsonl"))
     last = {row["stage"]: row for row in read_rows(run.path("metrics.jsonl"), METRICS)}
@@ -38,7 +38,7 @@ def ledger(run: Run, algorithms: Sequence[str]) -> dict[str, dict[str, float]]:
 def _costs(
     run: Run, algorithm: Algorithm, collected: list[Row], candidates: list[Row], last: dict[str, Row]
 ) -> dict[str, float]:
-    """`last` holds the last metrics of every stage; an algorithm that plays episodes of its own counts them there."""
+    """`last` has the last metrics of every stage; on-policy algorithms count their episodes there."""
     own = list(algorithm.stages)
     shared = [stage for stage in algorithm.shared if stage != "sft"]
     stages = [*shared, *own]

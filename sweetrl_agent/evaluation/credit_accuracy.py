@@ -1,9 +1,9 @@
-"""How well critics credit turns: against the exact advantage (`envs.backend_exact_credit`), apart from all optimisation of an agent.
+"""Credit accuracy: critics are compared with the exact advantage (`envs.backend_exact_credit`), independently of training an agent.
 
-The start plays held-out tasks; at every turn candidates are sampled from it, and every critic of a run scores the same ones. Two
-numbers a task: Spearman's rank correlation of credit and exact advantage over all candidates of all its turns, and the fraction of
-pairs of candidates of one turn, unlike in exact advantage, of which the critic prefers the better one (half a point where it has no
-preference). Chance is 0 and 0.5.
+The initial policy plays held-out tasks. At every turn candidates are sampled from it, and all critics of a run score the same candidates.
+There are two numbers per task: Spearman's rank correlation of scores and exact advantages over all candidates of all its turns, and pair
+accuracy, the fraction of pairs of candidates of one turn with different exact advantage in which the critic prefers the better one (ties
+count one half). Chance level is 0 and 0.5.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAME = 1e-9
 
 
 def sample_states(run: Run, num_tasks: int) -> None:
-    """Turns of the start on the first held-out tasks of each split, with candidates and their exact advantages -> credit_states_N.jsonl."""
+    """Sample turns of the initial policy on the first held-out tasks of each split, with candidates and exact advantages: credit_states_N.jsonl."""
     policy = load_policy(run.initial_model, run.initial_model, run.config.model)
     rows: list[Row] = []
     for split, tasks in run.held_out.items():
@@ -65,7 +65,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
 
 
 def score(run: Run, critic: str, num_tasks: int) -> None:
-    """A critic's credit of the same candidates -> the critic's credit_scores_N.jsonl."""
+    """Score the same candidates with a critic; writes the critic's credit_scores_N.jsonl."""
     with open_critic(run, critic) as critic_:
         write_rows(
             run.artifact(critic, SCORES.format(num_tasks)),
@@ -77,13 +77,13 @@ def score(run: Run, critic: str, num_tasks: int) -> None:
 
 
 def hint_reading(run: Run, num_states: int = 80) -> Row:
-    """How well the initial policy reads the hidden information: how often, told it, it prefers a useful over a useless question.
+    """How well the initial policy reads the hidden information: how often it prefers a useful to a useless question when it sees it.
 
-    That is the *untrained* critic against the exact advantage, on pairs of questions among the candidates of the first `num_states` turns. Where the
-    initial policy cannot read the hint, hidden information cannot help a critic that starts from it.
+    This is the pair accuracy of the *untrained* critic, on pairs of questions among the candidates of the first `num_states` turns. If the
+    initial policy cannot read the hidden information, a critic initialised from it cannot benefit from it.
 
     Returns:
-        "accuracy" over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" that have any; accuracy None without a pair.
+        "accuracy" over pairs with "ci95" (bootstrap over turns), number of "pairs" and of "turns" with pairs; accuracy is None without pairs.
     """
     right, turns = [], []
     with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
@@ -103,7 +103,7 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
 
 
 def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
-    """Numbers of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None where there is nothing to be right about."""
+    """Results of every task: "split", "task_id", and those of `METRICS` and `KINDS`; None if they are undefined for a task."""
     by_task: dict[tuple[str, str], list[Turn]] = {}
     scores = read_rows(run.artifact(critic, SCORES.format(num_tasks)))
     for state, scored in zip(read_rows(run.path(STATES.format(num_tasks))), scores, strict=True):
@@ -126,36 +126,36 @@ def accuracies(run: Run, critic: str, num_tasks: int) -> list[Row]:
 
 @dataclass(frozen=True)
 class Turn:
-    """Candidates of one turn: exact advantage, a critic's credit, and which of them are answers. Arrays of shape (N,)."""
+    """Candidates of one turn: exact advantages, a critic's scores, and which of them are answers. Arrays of shape (N,)."""
 
     exact: Any
     credit: Any
     is_answer: Any
 
     def unlike(self) -> Any:
-        """Pairs (better, worse) by exact advantage, shape (N, N)."""
+        """Mask of pairs (better, worse) by exact advantage, shape (N, N)."""
         return np.subtract.outer(self.exact, self.exact) > _SAME
 
     def question_over_answer(self) -> Any:
-        """Of these the ones where a question is better than an answer, which is then wrong."""
+        """Mask of pairs in which a question is better than an answer, which is then wrong."""
         return self.unlike() & np.logical_and.outer(~self.is_answer, self.is_answer)
 
     def question_over_question(self) -> Any:
-        """Of these the ones of two questions."""
+        """Mask of pairs of two questions."""
         return self.unlike() & np.logical_and.outer(~self.is_answer, ~self.is_answer)
 
     def answer_over_answer(self) -> Any:
-        """Of these the ones of two answers, a right one and a wrong one."""
+        """Mask of pairs of two answers, a right and a wrong one."""
         return self.unlike() & np.logical_and.outer(self.is_answer, self.is_answer)
 
     def answer_when_all_is_known(self) -> Any:
-        """Pairs of a right answer and a question where nothing is left to be asked; their exact advantage is the same, 0."""
+        """Mask of pairs of a right answer and a question when nothing is left to ask; both have exact advantage 0."""
         is_known = float(self.exact.max()) < _SAME
         is_right = self.is_answer & (np.abs(self.exact) < _SAME)
         return np.logical_and.outer(is_right, ~self.is_answer) & is_known
 
 
-#: Kinds of pairs of one turn's candidates, for a closer look at what a critic knows.
+#: Kinds of pairs of candidates, for a detailed analysis of critics.
 KINDS: dict[str, Callable[[Turn], Any]] = {
     "question_over_wrong_answer": Turn.question_over_answer,
     "useful_over_useless_question": Turn.question_over_question,
@@ -165,14 +165,14 @@ KINDS: dict[str, Callable[[Turn], Any]] = {
 
 
 def rank_correlation(exact: Any, credit: Any) -> float | None:
-    """Spearman's rho; 0 where the critic sees no difference, None where there is none to be seen."""
+    """Spearman's rho; 0 if all scores are equal, None if all exact advantages are equal."""
     if np.ptp(exact) < _SAME:
         return None
     return 0.0 if np.ptp(credit) < _SAME else float(stats.spearmanr(exact, credit).statistic)
 
 
 def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unlike) -> float | None:
-    """Fraction of pairs whose first candidate has more credit, half a point where the credit is equal; None without such a pair."""
+    """Fraction of pairs in which the first candidate has the higher score, ties count one half; None without pairs."""
     right, count = 0.0, 0
     for turn in turns:
         preference = np.subtract.outer(turn.credit, turn.credit)[pairs(turn)]
@@ -182,11 +182,11 @@ def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unl
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> dict[str, dict[str, Row]]:
-    """Critic -> split -> "n" tasks, "seeds", every number of `METRICS` and, in "kinds", of `KINDS`, each with "mean" and "ci95".
+    """Results by critic and split: "n" tasks, "seeds", all of `METRICS` and, in "kinds", all of `KINDS`, each with "mean" and "ci95".
 
-    `METRICS` are means over tasks and seeds with intervals over both, of tasks that have a number for every critic and seed, and
-    "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so each task counts that has one for any
-    seed, "n" says how many, and the intervals hold for these critics (over tasks alone).
+    `METRICS` are means over tasks and seeds with intervals over both, on tasks that have a value for every critic and seed;
+    "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so a task is used if it has one for any
+    seed, "n" is the number of such tasks, and the intervals hold for the trained critics (over tasks only).
     """
     rows = {(critic, run.seed): accuracies(run, critic, num_tasks) for critic in critics for run in runs}
     found: dict[str, dict[str, Row]] = {critic: {} for critic in critics}
@@ -204,7 +204,7 @@ def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> di
 
 
 def _tables(cells: dict[tuple[str, int], dict[str, Row]], metric: str) -> dict[str, Scores]:
-    """A metric of every critic on the tasks that have it for all critics and seeds, shape (seeds, tasks)."""
+    """Table of a metric for every critic, on tasks that have a value for all critics and seeds, shape (seeds, tasks)."""
     known = [{task for task, row in own.items() if row[metric] is not None} for own in cells.values()]
     kept = sorted(set.intersection(*known))
     tables: dict[str, list[list[float]]] = {}
@@ -214,7 +214,7 @@ def _tables(cells: dict[tuple[str, int], dict[str, Row]], metric: str) -> dict[s
 
 
 def _beside_sweet(tables: dict[str, Scores], critic: str) -> Row:
-    """A critic's mean of a metric, and how far it is behind SWEET-RL's own critic where that is among them."""
+    """A critic's mean of a metric, and its difference to SWEET-RL's own critic if that is evaluated too."""
     row = _number(tables[critic], algorithm_interval(tables[critic]))
     if "sweet" in tables and critic != "sweet":
         behind = tables["sweet"] - tables[critic]
@@ -223,7 +223,7 @@ def _beside_sweet(tables: dict[str, Scores], critic: str) -> Row:
 
 
 def _kinds(by_seed: Sequence[dict[str, Row]]) -> dict[str, Row]:
-    """Accuracy of one critic by kind of pair, of the tasks that have such a pair for any seed."""
+    """Accuracy of one critic by kind of pair, on tasks that have such a pair for any seed."""
     found: dict[str, Row] = {}
     for kind in KINDS:
         by_task: dict[str, list[float]] = {}

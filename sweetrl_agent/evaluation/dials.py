@@ -1,6 +1,6 @@
-"""The same algorithms on tasks of other dials: when does turn-level credit help?
+"""The same algorithms on tasks at other dials (difficulty settings): when does turn-level credit help?
 
-Each dial is a comparison of its own, in a folder of its own; its results stand beside those of this one.
+Each dial is a separate comparison in its own folder; the results are shown next to each other.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ NUMBERS = ("success", "n", "seeds", "by_seed", "ci95")
 
 
 def read_results(folder: str) -> dict[str, Any]:
-    """What a comparison found.
+    """Read the results of a comparison.
 
     Raises:
-        ColBenchError: If its results.json is no JSON object.
-        ValueError: If the folder holds none, or one from before tasks had dials.
+        ColBenchError: If its results.json is not a JSON object.
+        ValueError: If the folder has no results.json, or one without the tasks' dial (from an older version).
     """
     path = Path(folder) / "results.json"
     if not path.is_file():
-        raise ValueError(f"`dials` names folders of comparisons, each with a results.json; {folder!r} has none.")
+        raise ValueError(f"`dials` must be folders of comparisons, each with a results.json; {folder!r} has none.")
     found = read_object(path)
     if not {"tasks", "algorithms", "paired"} <= found.keys():
-        raise ValueError(f"{path} does not say which tasks it is about; make that comparison again.")
+        raise ValueError(f"{path} does not name its tasks; run that comparison again.")
     return found
 
 
 def summarize(every: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """A row for each comparison, in the order given: its dial's "name" and "tasks", and for each algorithm its numbers on the test split."""
+    """A row for each comparison, in the given order: its dial's "name" and "tasks", and the results of each algorithm on the test split."""
     return [
         {
             "name": _name(results),
@@ -47,7 +47,7 @@ def summarize(every: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _name(results: Mapping[str, Any]) -> str:
-    """The dial's name, and the turns where `max_turns` took the place of the dial's own."""
+    """The dial's name, with the limit of turns if `max_turns` overrides the dial's own."""
     settings = results["settings"]
     record = find_record(settings.get("env", ""), settings.get("env_record", ""))
     name, turns = record.level(results["tasks"]["train"]), settings.get("max_turns")

@@ -1,4 +1,4 @@
-"""How good an agent is: episodes on held-out tasks, means with 95% intervals, void episodes counted apart."""
+"""Evaluation of agents: episodes on held-out tasks, means with 95% intervals, void episodes counted separately."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sweetrl_agent.rollouts.episode_files import EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.scheduler import BestOf
 
-#: What a row has beside the metric that is summed up.
+#: Fields of a row besides the metric.
 NUMBERS = ("success", "turns", "answered")
 
 
 def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
-    """Play an agent's episodes on every held-out split -> evaluation.jsonl. All agents get the same seeds."""
+    """Play an agent's episodes on every held-out split into evaluation.jsonl. All agents use the same seeds."""
     policy = load if run.config.run.ray_workers else cache(load)
     for split, tasks in run.held_out.items():
         record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
@@ -42,24 +42,26 @@ def record(
     simulator: Any = None,
     best_of: BestOf | None = None,
 ) -> None:
-    """Play episodes of tasks and append a row for each; what stands there already, in whole batches, is not played again.
+    """Play episodes and append a row for each. Complete batches that are already in the file are not played again.
 
     Args:
         run: The run.
-        path: File of rows.
-        label: What tells these rows apart from others in the file; put into each.
-        tasks: What is played, `eval_episodes` times each.
-        load: Loads the agent; called only where something is left to play.
-        stage: Name that the episodes' seeds come from: the same for agents that are to be compared.
-        simulator: Another human than the run's; None for the run's own.
-        best_of: The critic that chooses among several candidates of the agent; None for the agent alone.
+        path: File of the rows.
+        label: Fields that identify these rows in the file; added to each.
+        tasks: The tasks, played `eval_episodes` times each.
+        load: Loads the policy; called only if episodes are left to play.
+        stage: Name that the episodes' seeds are derived from; the same for agents that are compared.
+        simulator: Simulated human to use; None for the run's own.
+        best_of: Best-of-N with a critic; None for the policy alone.
     """
     by_id = {task.id: task for task in tasks}
     episodes = episodes_of(list(by_id), run.config.evaluation.eval_episodes)
     size = min(run.config.model.generation_batch, len(episodes))
     said = " ".join(str(value) for value in label.values() if value not in stage.split())
     environment = partial(run.environment, tasks, size, simulator)
-    settings = run.config.run if best_of is None else replace(run.config.run, ray_workers=0)  # an open critic stays where it is
+    settings = (
+        run.config.run if best_of is None else replace(run.config.run, ray_workers=0)
+    )  # an open critic cannot be sent to workers
     player = partial(play.player, load, environment, run.seed, stage, best_of=best_of)
     file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.record), label)
     with run.beside_browsers():
@@ -67,10 +69,10 @@ def record(
 
 
 def read_evaluation(path: Path, metric: str) -> list[Row]:
-    """Rows of an `evaluation.jsonl`, of which every one that is not void has the numbers that are summed up.
+    """Read the rows of an `evaluation.jsonl`, and check that all rows that are not void have the required numbers.
 
     Raises:
-        ColBenchError: If a row lacks one, or is no row: something else than a kill has been at the file.
+        ColBenchError: If a row lacks a number or is malformed; a kill alone does not cause this.
     """
     rows = read_rows(path, EVALUATION)
     for row in rows:
@@ -85,16 +87,16 @@ def read_evaluation(path: Path, metric: str) -> list[Row]:
 
 
 def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, Any]:
-    """Means over the episodes that are not void.
+    """Means over episodes that are not void.
 
     Args:
-        rows: Of `evaluation.jsonl`.
-        metric: The metric that tells better answers from worse: "tests_passed", or "similarity" of pages.
+        rows: Rows of `evaluation.jsonl`.
+        metric: Name of the metric, higher is better: "tests_passed", or "similarity" for pages.
 
     Returns:
         "success" and the metric in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
-        episodes, "turns" per dialogue, the share "answered" before the turn limit, "leak": how much of the reference's code the
-        human gave away in a dialogue, and where tasks have wishes "links" (`links`).
+        episodes, "turns" per dialogue, the fraction "answered" before the limit of turns, "leak": the fraction of the reference's code
+        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`).
     """
     valid = [row for row in rows if row["outcome"] != "void"]
     if not valid:
@@ -121,22 +123,22 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
 
 
 def links(rows: Sequence[Row]) -> dict[str, float | None]:
-    """Where dialogues fail: are the wishes asked about, and written down once they are heard?
+    """Where dialogues fail: whether wishes are asked about, and whether heard wishes are implemented.
 
     Args:
-        rows: Of `evaluation.jsonl`, none of them void.
+        rows: Rows of `evaluation.jsonl` without void ones.
 
     Returns:
-        "wishes_heard": share of a task's special wishes that the human said, "all_heard": share of dialogues in which it said all,
-        and "success_if_all_heard", None where there are none. Empty where no task has wishes that could be looked for.
+        "wishes_heard": fraction of a task's special wishes that the simulated human stated, "all_heard": fraction of dialogues in which it
+        stated all, and "success_if_all_heard", None if there are no such dialogues. Empty if no task has wishes.
     """
-    told = [row for row in rows if row.get("wishes_heard") is not None]
-    if not told:
+    found = [row for row in rows if row.get("wishes_heard") is not None]
+    if not found:
         return {}
-    complete = [row for row in told if row["wishes_heard"] == 1]
+    complete = [row for row in found if row["wishes_heard"] == 1]
     return {
-        "wishes_heard": round(_mean([row["wishes_heard"] for row in told]), 4),
-        "all_heard": round(len(complete) / len(told), 4),
+        "wishes_heard": round(_mean([row["wishes_heard"] for row in found]), 4),
+        "all_heard": round(len(complete) / len(found), 4),
         "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
     }
 

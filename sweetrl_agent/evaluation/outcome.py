@@ -1,4 +1,4 @@
-"""The last two stages: measure start and result, and tell."""
+"""The last two stages: evaluation of the initial and the trained policy, and the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGENTS = ("initial", "trained")
 
 
 def evaluate(run: Run) -> None:
-    """Episodes of start and result -> evaluation.jsonl; advantages of some dialogues -> turn_advantages.jsonl."""
+    """Evaluate the initial and the trained policy; writes evaluation.jsonl, and turn-wise advantages of some dialogues to turn_advantages.jsonl."""
     if run.config.evaluation.eval_initial:
         evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run))
     evaluate_agent(run, "trained", run.algorithm.loader(run))
@@ -29,7 +29,7 @@ def evaluate(run: Run) -> None:
 
 
 def report(run: Run) -> None:
-    """evaluation.jsonl -> results.json and report.html, and a table on standard output."""
+    """Write results.json and report.html from evaluation.jsonl, and print a table."""
     rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
     results: dict[str, Any] = {}
     for agent in AGENTS:
@@ -55,7 +55,7 @@ def report(run: Run) -> None:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Start and result, per split, with intervals; then the wall time of the stages."""
+    """Results of the initial and the trained policy per split, with intervals; then the wall time of the stages."""
     metric = results["metric"]
     lines = [
         f"\n{'':8} {'split':8} {'n':>5} {'void':>5} {'success':>9} {'95% interval':>17} {metric.replace('_', ' '):>13} {'95% interval':>17} "
@@ -76,8 +76,8 @@ def table(results: dict[str, Any]) -> str:
     if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
         low, high = reading["ci95"]
         lines.append(
-            f"\nThe untrained critic, told the hidden reference, prefers the useful of two questions in {reading['accuracy']:.0%} "
-            f"({low:.0%} to {high:.0%}) of {reading['pairs']} pairs: so well does the initial policy read the hint."
+            "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
+            f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
         )
     seconds = results["seconds"]
     lines.append(
@@ -87,14 +87,14 @@ def table(results: dict[str, Any]) -> str:
 
 
 def score_dialogues(run: Run) -> None:
-    """The critic's advantages of all agents' dialogues on the first test tasks -> turn_advantages.jsonl."""
+    """Write the critic's advantages of all agents' dialogues on the first test tasks to turn_advantages.jsonl."""
     path = run.path("turn_advantages.jsonl")
     if path.exists():
-        path.unlink()  # cheap to do again, and whole or absent when the stage is done
+        path.unlink()  # cheap to compute again, and either complete or absent when the stage is done
     shown = {task.id for task in run.test[: run.config.evaluation.shown_dialogues]}
     with open_critic(run) as critic:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-                told = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
+                hidden = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], told)}])
+                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], hidden)}])

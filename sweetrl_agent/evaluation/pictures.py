@@ -1,4 +1,4 @@
-"""What the pages of a few dialogues looked like, turn by turn: for people who read the report."""
+"""Pictures of the pages of a few dialogues, turn by turn, for the report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sweetrl_agent.data.files import Row, read_rows, write_json
 from sweetrl_agent.data.run import Run
 
 FILE = "pictures.json"
-#: Dialogues of each agent, and size of a picture in pixels; the height is cut there.
+#: Dialogues per agent, and size of a picture in pixels; taller pictures are cropped.
 NUM_TASKS, WIDTH, MAX_HEIGHT = 4, 320, 360
 
 
 def keep_pictures(run: Run) -> None:
-    """The first test tasks that every agent has played -> pictures.json; nothing where pages cannot be rendered."""
+    """Write pictures.json, for the first test tasks that every agent has played; does nothing if pages cannot be rendered."""
     rows = [row for row in read_rows(run.path("evaluation.jsonl")) if row["split"] == "test" and row["episode"] == 0]
     played: dict[str, list[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Data scaling: what each algorithm reaches from the first n of a seed's trajectories (arXiv:2503.15478, Figure 3b)."""
+"""Data scaling: success of each algorithm trained on the first n trajectories of a seed (arXiv:2503.15478, Figure 3b)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweetrl_agent.evaluation.statistics import score_of, task_table
 
 
 def scaled_run(run: Run, trajectories: int) -> Run:
-    """A run in a folder of its own inside `run`'s, with the same start and the first trajectories, in whole tasks.
+    """A run in a subfolder of `run`'s, with the same initial policy and the first trajectories, in whole tasks.
 
     Raises:
         ValueError: If the run has fewer trajectories.
@@ -48,6 +48,6 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[i
         for name in algorithms:
             own = {seed: [r for r in of if (r["agent"], r["split"]) == (name, "test")] for seed, of in rows.items()}
             scores = task_table(own, "success")
-            if scores.size:  # else every episode of some seed is void
+            if scores.size:  # empty if every episode of a seed is void
                 found.append({"algorithm": name, "trajectories": count, **score_of(scores)})
     return found

@@ -1,7 +1,7 @@
-"""The audit of the simulated human: the same agents talk with other humans than the one they learnt from.
+"""Evaluation with other simulators: the same agents with other user simulators than the one in training.
 
-A ranking of algorithms that holds for one simulator only says little about people. For every other human: success of every agent, how
-much the human says, how much of the hidden code it gives away, and whether the order of the algorithms stays.
+A ranking of algorithms that holds for only one simulator says little about real users. For every other simulator this reports the success of
+every agent, the length of replies, the fraction of the hidden code that is leaked, and whether the ranking of the algorithms is the same.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROWS = "simulators.jsonl"
 
 
 def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
-    """A simulated human by its name: of the record's `simulators`, of a simulator, or JSON.
+    """Specification of a simulated human: a name of the record's `simulators`, a name of a simulator, or JSON.
 
     Args:
-        name: Of the human.
-        record: Of the environment that it is to talk in.
+        name: The name or JSON.
+        record: Record of the environment.
 
     Raises:
         ValueError: If it is none of these.
@@ -39,7 +39,7 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
         spec = json.loads(name) if name.lstrip().startswith("{") else name
         record.make_simulator(spec).close()
     except (ValueError, TypeError, RecursionError) as error:
-        shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # it may hold a password
+        shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # JSON may contain a password
         raise ValueError(
             f"`simulators` takes {tuple(record.simulators)}, names of simulators or JSON, got {shown}: {error}"
         ) from None
@@ -47,7 +47,7 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
 
 
 def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:
-    """Episodes of every agent on the first test tasks with every human -> simulators.jsonl. Seeds are those of the evaluation."""
+    """Play episodes of every agent on the first test tasks with every simulator; writes simulators.jsonl. Uses the evaluation's seeds."""
     for simulator in simulators:
         for name in algorithms:
             label = {"simulator": simulator, "agent": name}
@@ -57,14 +57,14 @@ def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Se
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> dict[str, Any]:
-    """How much the human matters. The first human is the run's own, from the evaluation on the same tasks.
+    """Effect of the simulator. The first simulator is the run's own, from the evaluation on the same tasks.
 
     Returns:
         "cells": for every simulator and algorithm "success" with "ci95", "n", "seeds", "turns", "reply_chars" (mean length of a reply)
-        and "leak" (share of the hidden code that the human said). "rankings": for every simulator the algorithms, best first, and
+        and "leak" (fraction of the hidden code in the replies). "rankings": for every simulator the algorithms, best first, and
         Kendall's tau of their success with the first simulator's. "variance": shares of the variance of success (means by
-        algorithm, simulator and seed) that go with the algorithm, the simulator, the seed, the pairing of algorithm and simulator
-        (rankings that move), and the rest. "void": humans that failed in every episode of some agent and seed, left out.
+        algorithm, simulator and seed) explained by the algorithm, the simulator, the seed, the interaction of algorithm and simulator
+        (changes of ranking), and the rest. "void": simulators that failed in every episode of an agent and seed, which are excluded.
     """
     own_human = f"{runs[0].config.task.simulator} (of the training)"
     rows = {run.seed: [*_own_rows(run, own_human, num_tasks), *read_rows(run.path(ROWS))] for run in runs}
@@ -90,7 +90,7 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
 
 
 def _own_rows(run: Run, simulator: str, num_tasks: int) -> list[Row]:
-    """The evaluation's rows on the audit's tasks."""
+    """The evaluation's rows on the same tasks."""
     tasks = {task.id for task in run.test[:num_tasks]}
     rows = read_rows(run.path("evaluation.jsonl"))
     return [{**row, "simulator": simulator} for row in rows if row["split"] == "test" and row["task_id"] in tasks]
@@ -106,7 +106,7 @@ def _cell(own: dict[int, list[Row]]) -> Row:
 
 
 def variance_shares(means: Any) -> dict[str, float]:
-    """Shares of the sum of squares of a table by algorithm, simulator and seed; they sum to 1 (all 0 where nothing varies)."""
+    """Shares of the sum of squares of a table by algorithm, simulator and seed; they sum to 1 (all 0 if nothing varies)."""
     centred = means - means.mean()
     total = float((centred**2).sum())
     effects = {}
@@ -121,7 +121,7 @@ def variance_shares(means: Any) -> dict[str, float]:
 
 
 def _tau(first: Any, other: Any) -> float | None:
-    """Kendall's tau; None where there is no order to agree on."""
+    """Kendall's tau; None if it is undefined because all values are equal."""
     if len(first) < 2:
         return None
     tau = float(stats.kendalltau(first, other).statistic)

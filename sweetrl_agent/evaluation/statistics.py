@@ -1,9 +1,9 @@
-"""How sure a comparison is: intervals, paired differences, and how many tasks and seeds it would take.
+"""Statistics of a comparison: intervals, paired differences, tests and power.
 
-An experiment is a table of scores, one row per seed (a training run) and one column per task, the same tasks for every seed. Tasks and
-seeds are both samples, of the tasks that there could be and of the runs that there could be, so both belong into an interval
-that is to hold for the *algorithm*. An interval over tasks alone holds for the agents that were trained, no more: runs of one
-algorithm differ by several points. Both are given, by their names.
+An experiment is a table of scores, one row per seed (a training run) and one column per task, with the same tasks for every seed. Tasks and
+seeds are both samples, from a population of tasks and a population of runs. An interval for the *algorithm* must therefore include
+both. An interval over tasks only holds for the trained agents: runs of one algorithm differ by several points. Both intervals are
+reported, under different names.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _RESAMPLES = 2_000
 
 @dataclass(frozen=True)
 class Components:
-    """Variances of a table of scores, by where they come from.
+    """Variance components of a table of scores.
 
     Attributes:
-        seed: Between runs, the same for all tasks.
-        task: Between tasks, the same for all runs.
-        rest: What neither explains, of one cell.
+        seed: Variance between runs.
+        task: Variance between tasks.
+        rest: Residual variance of one cell.
     """
 
     seed: float
@@ -59,9 +59,9 @@ def components(scores: Scores) -> Components:
 
 
 def algorithm_interval(scores: Scores) -> Interval:
-    """95% interval of the mean over the runs and tasks that there could be: Student's t with Satterthwaite's degrees of freedom.
+    """95% interval of the mean over the populations of runs and tasks: Student's t with Satterthwaite's degrees of freedom.
 
-    With one seed nothing is known of other runs: the interval is `agents_interval`.
+    With one seed the variance between runs is unknown, and the interval is `agents_interval`.
 
     Args:
         scores: Shape (S, T): one row per seed, one column per task.
@@ -72,7 +72,7 @@ def algorithm_interval(scores: Scores) -> Interval:
     if seeds < 2 or tasks < 2:
         return agents_interval(scores)
     between_seeds, between_tasks, rest = _mean_squares(scores)
-    # Never less than either source alone: the subtraction is an estimate, which may come out negative.
+    # At least the variance of either source alone: the subtraction is an estimate and may be negative.
     variance = max(between_seeds + between_tasks - rest, between_seeds, between_tasks) / scores.size
     if variance == 0:
         return agents_interval(scores)
@@ -84,11 +84,11 @@ def algorithm_interval(scores: Scores) -> Interval:
 
 
 def agents_interval(scores: Scores, seed: int = 0) -> Interval:
-    """95% interval of the mean of these very agents over the tasks that there could be: bootstrap of whole tasks.
+    """95% interval of the mean of the trained agents over the population of tasks: bootstrap over tasks.
 
     Args:
         scores: Shape (S, T).
-        seed: Of the resampling.
+        seed: Seed of the resampling.
     """
     by_task = scores.mean(axis=0)
     if len(by_task) < 2 or np.ptp(by_task) == 0:
@@ -100,9 +100,9 @@ def agents_interval(scores: Scores, seed: int = 0) -> Interval:
 
 
 def score_interval(scores: Scores, of: Callable[[Scores], Interval] = algorithm_interval) -> Interval:
-    """95% interval of a mean of scores in [0, 1], by `of`; where none or all of the tasks were passed, Wilson's over the tasks.
+    """95% interval of a mean of scores in [0, 1], by `of`; if no or all tasks were passed, Wilson's interval over the tasks.
 
-    Without any variation the others would claim certainty.
+    Without variation the other intervals would have width 0.
     """
     if scores.size and np.ptp(scores) == 0 and scores.flat[0] in (0.0, 1.0):
         return wilson(float(scores.flat[0]), scores.shape[1])
@@ -110,11 +110,11 @@ def score_interval(scores: Scores, of: Callable[[Scores], Interval] = algorithm_
 
 
 def permutation_p(differences: Scores, seed: int = 0) -> float:
-    """Two-sided p-value of "no difference between these agents": signs of whole tasks are flipped at random.
+    """Two-sided p-value of "no difference between these agents", by random sign flips per task.
 
     Args:
         differences: Shape (S, T): score of one algorithm minus that of the other, on the same seed and task.
-        seed: Of the permutations.
+        seed: Seed of the permutations.
     """
     by_task = differences.mean(axis=0)
     if not by_task.any():
@@ -126,7 +126,7 @@ def permutation_p(differences: Scores, seed: int = 0) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for several tests, in the order given.
+    """Holm's correction for multiple tests, in the given order.
 
     Source: Holm, 1979, Scand. J. Stat. 6.
     """
@@ -140,7 +140,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def pass_at_k(successes: int, episodes: int, k: int) -> float:
-    """Probability that at least one of `k` episodes succeeds, unbiased from `episodes` of which `successes` did.
+    """Unbiased estimate of the probability that at least one of `k` episodes succeeds, from `successes` of `episodes`.
 
     Source: Chen et al., arXiv:2107.03374, equation 1.
     """
@@ -148,7 +148,7 @@ def pass_at_k(successes: int, episodes: int, k: int) -> float:
 
 
 def pass_hat_k(successes: int, episodes: int, k: int) -> float:
-    """Probability that all of `k` episodes succeed, unbiased.
+    """Unbiased estimate of the probability that all of `k` episodes succeed.
 
     Source: Yao et al., arXiv:2406.12045, section 4.
     """
@@ -156,13 +156,13 @@ def pass_hat_k(successes: int, episodes: int, k: int) -> float:
 
 
 def power(difference: float, parts: Components, seeds: int, tasks: int) -> float:
-    """Probability that `algorithm_interval` of a true paired difference leaves out 0 on its side.
+    """Probability that `algorithm_interval` excludes 0, on the correct side, for a true paired difference.
 
     Args:
-        difference: What is there to be seen.
+        difference: The true difference.
         parts: Variances of the paired differences.
-        seeds: Runs of each algorithm.
-        tasks: Tasks.
+        seeds: Number of runs per algorithm.
+        tasks: Number of tasks.
     """
     variance = parts.of_mean(seeds, tasks)
     if variance == 0:
@@ -178,7 +178,7 @@ def power(difference: float, parts: Components, seeds: int, tasks: int) -> float
 
 
 def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float = 0.8, most: int = 100_000) -> int | None:
-    """Fewest tasks at which `seeds` runs of each algorithm show a difference with the wanted power; None where none suffice, or there is none."""
+    """Minimum number of tasks to detect a difference with `seeds` runs and the wanted power; None if none suffices or the difference is 0."""
     if seeds < 2 or difference == 0 or power(difference, parts, seeds, most) < wanted:
         return None
     low, high = 2, most
@@ -189,13 +189,13 @@ def tasks_needed(difference: float, parts: Components, seeds: int, wanted: float
 
 
 def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> Scores:
-    """Table of one agent's episodes by seed, shape (S, T): means over a task's episodes; tasks void or missing for a seed are left out.
+    """Table of one agent's episodes by seed, shape (S, T): means over a task's episodes. Tasks that are void or missing for a seed are excluded.
 
-    Columns are in the order of the tasks' ids, so that tables of the same tasks fit together.
+    Columns are sorted by task id, so that tables of the same tasks are aligned.
 
     Args:
-        rows: By seed, rows of episodes with "task_id", "outcome" and the metric.
-        metric: Name of a number of theirs.
+        rows: Rows of episodes by seed, with "task_id", "outcome" and the metric.
+        metric: Name of the metric.
     """
     cells: dict[str, dict[int, list[float]]] = {}
     for seed, own in rows.items():
@@ -207,7 +207,7 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
 
 
 def score_of(scores: Scores) -> dict[str, Any]:
-    """Mean success of a table as results have it: "success", "ci95" over runs and tasks, "n" tasks, "seeds"."""
+    """Mean success of a table in the format of results: "success", "ci95" over runs and tasks, "n" tasks, "seeds"."""
     low, high = score_interval(scores)
     return {
         "success": round(float(scores.mean()), 4),
@@ -218,7 +218,7 @@ def score_of(scores: Scores) -> dict[str, Any]:
 
 
 def _mean_squares(scores: Scores) -> tuple[float, float, float]:
-    """Mean squares between seeds, between tasks, and of the rest."""
+    """Mean squares between seeds, between tasks, and of the residuals."""
     seeds, tasks = scores.shape
     mean = scores.mean()
     by_seed, by_task = scores.mean(axis=1, keepdims=True), scores.mean(axis=0, keepdims=True)

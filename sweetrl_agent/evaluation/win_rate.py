@@ -1,4 +1,4 @@
-"""Win rate against a recorded run: on how many tasks does an agent do better than another one did (arXiv:2503.15478, Table 2, on pages)?"""
+"""Win rate against a recorded run: the fraction of tasks on which an agent does better (arXiv:2503.15478, Table 2, on pages)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Values = dict[tuple[str, str], float]
 
 
 def recorded(source: str, metric: str) -> Values:
-    """Mean metric of every task that an agent of a recorded run has played, by split and task.
+    """Mean metric of an agent of a recorded run, by split and task.
 
     Args:
-        source: An `evaluation.jsonl`, or FILE:AGENT where it holds several agents.
+        source: An `evaluation.jsonl`, or FILE:AGENT if it has several agents.
         metric: Name of the metric.
 
     Raises:
-        ColBenchError: If a line is no JSON object.
-        ValueError: If there is no such file, it holds other rows, or not one agent.
+        ColBenchError: If a line is not a JSON object.
+        ValueError: If the file does not exist, has other rows, or the agent is not unique.
     """
     file, _, agent = source.rpartition(":") if not Path(source).exists() else (source, "", "")
     if not Path(file).is_file():
-        raise ValueError(f"`baseline` names no file: {source!r}; it is the evaluation.jsonl of a run, or FILE:AGENT.")
+        raise ValueError(f"`baseline` names no file: {source!r}; give the evaluation.jsonl of a run, or FILE:AGENT.")
     every = read_rows(Path(file))
     if not all({"agent", "split", "task_id", "outcome"} <= row.keys() and _is_number(row.get(metric)) for row in every):
-        raise ValueError(f"`baseline` must be the evaluation.jsonl of a run; {file!r} holds other rows.")
+        raise ValueError(f"`baseline` must be the evaluation.jsonl of a run; {file!r} has other rows.")
     rows = [row for row in every if row["outcome"] != "void" and row.get(metric) is not None]
     agents = dict.fromkeys(row["agent"] for row in rows)
     if (agent not in agents) if agent else (len(agents) != 1):
@@ -42,7 +42,7 @@ def recorded(source: str, metric: str) -> Values:
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
-    """For every algorithm and split: "algorithm", "split", "win_rate" (a tie is half a win) with "ci95", "n" tasks, "seeds"."""
+    """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds"."""
     metric = runs[0].record.metric
     values = recorded(source, metric)
     by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}

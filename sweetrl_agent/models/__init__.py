@@ -1,1 +1,1 @@
-"""Loading models, and the tiny Llama that is made here."""
+"""Loads pretrained models and builds the tiny Llama."""

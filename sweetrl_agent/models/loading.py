@@ -1,4 +1,4 @@
-"""Loading models, tokenizers and policies from folders and from the hub."""
+"""Loads models, tokenizers and policies from folders and from the hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import Policy
 
-#: Instructions for pretrained chat models, by name: to write functions, and to design pages. Our own words; the markers are the benchmark's.
+#: System prompts for pretrained chat models, by name: for functions and for pages. The wording is ours; the markers are the benchmark's.
 PROMPTS = {
     "benchmark": "You help a colleague to get a Python function written. They ask for it vaguely and know more than they say. "
     "In each turn either ask one short question about what the function should do, without writing code, or hand in your answer. "
@@ -26,19 +26,19 @@ PROMPTS = {
 
 
 def device() -> torch.device:
-    """The GPU where there is one, else the CPU."""
+    """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def torch_dtype(arguments: ModelArguments) -> torch.dtype:
-    """The dtype that "auto" stands for on this machine, or the one named."""
+    """The dtype of the settings; "auto" is resolved for this machine."""
     if arguments.dtype == "auto":
         return torch.bfloat16 if torch.cuda.is_available() else torch.float32
     return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
 
 
 def system_prompt(arguments: ModelArguments) -> str:
-    """The instructions that stand before every dialogue; "" for none."""
+    """The system prompt of every dialogue; "" for none."""
     return PROMPTS.get(arguments.system_prompt, arguments.system_prompt)
 
 
@@ -48,7 +48,7 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
 
 
 def load_model(path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM) -> Any:
-    """A model on its device: a whole one, or `base` with the LoRA adapter that `path` holds; a causal language model unless `kind` is another."""
+    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. `kind` is the model class, by default causal."""
     adapter = Path(path) / "adapter_config.json"
     model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=torch_dtype(arguments))
     if adapter.exists():
@@ -59,7 +59,7 @@ def load_model(path: str, base: str, arguments: ModelArguments, kind: Any = Auto
 
 
 def lora_config(model: ModelArguments) -> Any:
-    """The adapter's configuration, or None for full fine-tuning."""
+    """Configuration of the LoRA adapter; None for full fine-tuning."""
     if not model.lora:
         return None
     from peft import LoraConfig
@@ -68,7 +68,7 @@ def lora_config(model: ModelArguments) -> Any:
 
 
 def adapted(model: Any, arguments: ModelArguments) -> Any:
-    """The model with a new LoRA adapter, or as it is for full fine-tuning."""
+    """The model with a new LoRA adapter; unchanged for full fine-tuning."""
     config = lora_config(arguments)
     if config is None:
         return model
@@ -78,18 +78,18 @@ def adapted(model: Any, arguments: ModelArguments) -> Any:
 
 
 def initial_model(start: str, model: ModelArguments) -> dict[str, Any]:
-    """What preference trainers start from, and with LoRA its adapter; before the first step it is the reference."""
+    """Arguments of preference trainers: the initial model, which is also the reference, and with LoRA the adapter's configuration."""
     return {"model": load_model(start, start, model), "peft_config": lora_config(model)}
 
 
 def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix: str = "") -> Policy:
-    """The agent on a model folder, with the engine and the sampling of the arguments.
+    """A policy on a model folder, with the engine and the sampling settings of the arguments.
 
     Args:
         path: Folder or hub name of its model, or folder of its adapter.
-        base: Model that the adapter belongs to; has the tokenizer.
-        arguments: The agent's model.
-        response_prefix: What its every message begins with.
+        base: Base model of the adapter; its tokenizer is used.
+        arguments: Settings of the agent's model.
+        response_prefix: Text that every message of the agent starts with.
     """
     if arguments.engine == "vllm":
         from sweetrl_agent.policies.vllm import VLLMPolicy
@@ -113,7 +113,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
 
 
 def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Policy:
-    """The agent on a model that is loaded, and may go on learning."""
+    """A policy on a loaded model, which may be trained further."""
     from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
     from sweetrl_agent.policies.slots import can_use_slots
     from sweetrl_agent.policies.transformers import TransformersPolicy

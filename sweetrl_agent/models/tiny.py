@@ -1,7 +1,7 @@
-"""A tiny Llama with a tokenizer of its own, made for the embedded tasks.
+"""A tiny Llama with its own tokenizer, for the embedded tasks.
 
-It stands in where no pretrained model can be had: a few million parameters, taught to converse by imitation
-(`sweetrl_agent.envs.backend_demonstrations`) before reinforcement learning begins.
+It replaces a pretrained model where none is available: it has a few million parameters and learns to converse by SFT on
+demonstrations (`sweetrl_agent.envs.backend_demonstrations`) before reinforcement learning starts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def build_tokenizer(
     """Train a byte-level BPE tokenizer with a chat template.
 
     Args:
-        texts: What it should write compactly.
-        vocab_size: Tokens, special ones included.
-        max_token_length: Longest token in bytes; longer ones cost fewer steps and generalise less.
-        pieces: Regular expression of what a token may span.
+        texts: Training texts.
+        vocab_size: Vocabulary size, including special tokens.
+        max_token_length: Longest token in bytes; longer tokens need fewer steps and generalise less.
+        pieces: Regular expression of the text that one token may span.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -57,7 +57,7 @@ def build_tokenizer(
 
 
 def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) -> LlamaForCausalLM:
-    """A Llama with random weights drawn from `seed`, tied embeddings, heads of 32 dimensions."""
+    """A Llama with random weights drawn from `seed`, tied embeddings and heads of dimension 32."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden_size,

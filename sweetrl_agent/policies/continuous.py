@@ -1,4 +1,4 @@
-"""A policy on a transformers model that never waits: continuous batching with a key-value cache that is kept across turns."""
+"""A policy on a transformers model with continuous batching and a key-value cache that is kept across turns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 from sweetrl_agent.policies.transformers import TransformersPolicy, sample, uniform_numbers
 
-#: Tokens, padding included, of prompts that are read in one forward pass.
+#: Maximum number of prompt tokens per prefill forward pass, including padding.
 READ_TOGETHER = 8192
 
 
 @dataclass
 class _Turn:
-    """An utterance that is asked for or being said."""
+    """An utterance that is requested or being generated."""
 
     name: Hashable
     prompt: list[int]
@@ -32,15 +32,15 @@ class _Turn:
 
 
 class ContinuousTransformersPolicy(TransformersPolicy):
-    """Says one token in all dialogues at each step; a dialogue whose turn is over makes room for the next at once.
+    """Generates one token for every active dialogue per step; a finished turn frees its slot for the next dialogue at once.
 
-    What a dialogue's earlier turns left in the cache is kept until `forget`, and prompts that are the same, as those of a turn's
-    candidates, are read once. Results depend on what is asked for and in which order, not on when replies arrive in between; another order
-    changes them by rounding only.
+    The cache of a dialogue's earlier turns is kept until `forget`. Equal prompts, such as those of a turn's candidates, are
+    prefilled once. Results depend on the requests and their order, not on when replies arrive in between; another order
+    changes them only by rounding.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_new_tokens: int, **settings: Any) -> None:
-        """As `TransformersPolicy`; `batch_size` is the number of slots. The model must be one that `can_use_slots`."""
+        """As `TransformersPolicy`; `batch_size` is the number of slots. `can_use_slots` must hold for the model."""
         super().__init__(model, tokenizer, max_new_tokens, **settings)
         self._cache = SlotCache(model.config.get_text_config().num_hidden_layers, self.batch_size)
         self._free = list(range(self.batch_size))
@@ -50,11 +50,11 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         self._held: list[list[int]] = [[] for _ in range(self.batch_size)]  # tokens in every slot
 
     def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
-        """Ask for the next utterance of a dialogue; see `ContinuousPolicy`."""
+        """Request the next utterance of a dialogue; see `ContinuousPolicy`."""
         self._asked.append(_Turn(name, self.prompt_ids(dialogue), uniform_numbers(seed, self.max_new_tokens)))
 
     def forget(self, name: Hashable) -> None:
-        """Give a dialogue's slot to others."""
+        """Free the slot of a dialogue."""
         slot = self._slots.pop(name, None)
         if slot is not None:
             self._held[slot] = []
@@ -63,7 +63,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Hashable, Utterance]]:
-        """One token in every dialogue under way; see `ContinuousPolicy`."""
+        """Generate one token in every active dialogue; see `ContinuousPolicy`."""
         self.model.eval()
         self._read(self._admitted())
         if not self._said:
@@ -100,7 +100,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         return [said[name] for name in names]
 
     def _admitted(self) -> list[tuple[int, _Turn]]:
-        """Turns that have a slot, or get a free one, in the order in which they were asked for."""
+        """Turns that have a slot or get a free one, in the order of their requests."""
         admitted, waiting = [], []
         for turn in self._asked:
             slot = self._slots.get(turn.name)
@@ -115,7 +115,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         return admitted
 
     def _read(self, admitted: Iterable[tuple[int, _Turn]]) -> None:
-        """Read prompts into their slots, all but the last token, which the next step reads; equal ones once."""
+        """Prefill prompts into their slots, equal ones once. The last token is left to the next step."""
         new: dict[int, list[int]] = {}
         copies: dict[int, list[int]] = {}
         first: dict[tuple[int, ...], int] = {}
@@ -139,17 +139,17 @@ class ContinuousTransformersPolicy(TransformersPolicy):
                 self._held[slot] = list(self._held[source])
 
     def _rows(self) -> list[int]:
-        """Slots of the next forward pass: all up to the last in use, which needs no copy of the cache, unless most of them wait."""
+        """Slots of the next forward pass: all up to the last active one, which needs no copy of the cache, unless most of them are idle."""
         under_way = sorted(self._said)
         return list(range(under_way[-1] + 1)) if 2 * len(under_way) > under_way[-1] else under_way
 
     def _next_token(self, slot: int) -> int:
-        """The token that a slot reads next; any for one that waits, for it will be written over."""
+        """The next input token of a slot; an arbitrary one for an idle slot, since it will be overwritten."""
         turn = self._said.get(slot)
         return 0 if turn is None else (turn.token_ids or turn.prompt)[-1]
 
     def _placed(self, token_ids: list[list[int]], rows: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Tokens, padded on the right, their slots, and where in these they begin: behind what the slots hold."""
+        """Tokens padded on the right, their slots, and their start positions, which follow the cached tokens of the slots."""
         device = self.model.device
         slots, start = (torch.tensor(values, device=device) for values in (rows, [len(self._held[slot]) for slot in rows]))
         return right_padded(token_ids, device), slots, start
@@ -161,7 +161,7 @@ def _common_prefix(a: list[int], b: list[int]) -> list[int]:
 
 
 def _batches(lengths: dict[int, int]) -> Iterable[list[int]]:
-    """Slots in batches of similar length, ascending in each."""
+    """Batches of slots of similar length, ascending within a batch."""
     batch: list[int] = []
     for slot in sorted(lengths, key=lambda slot: (-lengths[slot], slot)):
         if batch and (len(batch) + 1) * lengths[batch[0]] > READ_TOGETHER:

@@ -1,4 +1,4 @@
-"""An agent that chooses actions, as any other agent: messages in, an utterance out."""
+"""A policy over discrete dialogue actions behind the common interface: messages in, an utterance out."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Choice = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
 
 class DiscretePolicy:
-    """Draws an action in every dialogue and says it.
+    """Samples an action in every dialogue and says its utterance.
 
     Args:
-        actions: What may be chosen.
-        choice: Probabilities of the actions.
+        actions: The menu of actions.
+        choice: Action probabilities given observations.
     """
 
     def __init__(self, actions: DialogueActions, choice: Choice) -> None:
@@ -38,7 +38,7 @@ class DiscretePolicy:
 
 
 def uniform(count: int) -> Choice:
-    """Every action alike."""
+    """Uniform action probabilities."""
     return lambda observations: np.full((len(observations), count), 1 / count)
 
 

@@ -1,4 +1,4 @@
-"""A policy on servers that hold the agent's model: vLLM's, or any other with OpenAI's completions (`transformers serve`)."""
+"""A policy on model servers: vLLM's, or any other with OpenAI's completions API (such as `transformers serve`)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Utterance
 
-#: Seconds that an utterance may take with all its waiting for others, and tries after the first.
+#: Timeout of an utterance in seconds, including queueing, and number of retries.
 TIMEOUT_S, RETRIES = 1200.0, 5
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class ServerPolicy:
-    """A `ContinuousPolicy`: the servers batch what is asked for and keep prefixes, and a dialogue goes on as soon as its utterance is there.
+    """A `ContinuousPolicy`: the servers batch requests and cache prefixes, and each utterance is returned as soon as it is finished.
 
-    Of the servers named, those that hold the model share the dialogues. A vLLM server holds it under the path that it was started with
-    (`vllm serve PATH`); one with the base and VLLM_ALLOW_RUNTIME_LORA_UPDATING is given an adapter's folder, which it must be able to read.
-    vLLM gives tokens and log-probabilities (start it with `--logprobs-mode processed_logprobs` where the temperature is not 1); of other
-    servers there is the text alone.
+    Dialogues are distributed over the servers that have the model. A vLLM server has it under the path that it was started with
+    (`vllm serve PATH`). A vLLM server with the base model and VLLM_ALLOW_RUNTIME_LORA_UPDATING loads an adapter from its folder, which it must be
+    able to read. vLLM returns tokens and log-probabilities (start it with `--logprobs-mode processed_logprobs` if the temperature is not 1); other
+    servers return only the text.
     """
 
     def __init__(
@@ -42,20 +42,20 @@ class ServerPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
     ) -> None:
-        """Find the servers that hold the model.
+        """Find the servers that have the model.
 
         Args:
-            path: Model folder, hub name, or folder of a LoRA adapter, by which the servers know it.
-            tokenizer: The model's; has the chat template.
-            urls: Addresses of the servers, such as http://127.0.0.1:8000/v1; a key is taken from $OPENAI_API_KEY.
-            max_new_tokens: Tokens of one utterance at most.
+            path: Name of the model on the servers: a model folder, a hub name, or the folder of a LoRA adapter.
+            tokenizer: The model's tokenizer, with a chat template.
+            urls: Addresses of the servers, such as http://127.0.0.1:8000/v1; the key is read from $OPENAI_API_KEY.
+            max_new_tokens: Maximum number of tokens of an utterance.
             temperature: Sampling temperature.
-            concurrency: Requests at a time, over all servers.
+            concurrency: Maximum number of concurrent requests to all servers.
             system_prompt: Instructions before every dialogue.
-            response_prefix: What every utterance begins with, which is put there and continued.
+            response_prefix: Prefix that is added to the prompt and starts every utterance.
 
         Raises:
-            ColBenchError: If a server does not answer, or none holds the model; says how to start one.
+            ColBenchError: If a server does not answer, or none has the model; says how to start one.
             ImportError: If the openai package is missing.
         """
         self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
@@ -67,7 +67,7 @@ class ServerPolicy:
         self._asked: dict[Future[Utterance], Hashable] = {}
 
     def load_weights(self, path: str) -> None:
-        """See `RenewablePolicy`: the servers are given the adapter under a new name, and drop the one before."""
+        """See `RenewablePolicy`: the servers load the adapter under a new name and unload the previous one."""
         before, dropped = self.name, self._holding
         self.name = _name(path)
         if self.name == before:
@@ -87,12 +87,12 @@ class ServerPolicy:
         self._asked[self._ask(dialogue, seed)] = name
 
     def step(self) -> list[tuple[Hashable, Utterance]]:
-        """See `ContinuousPolicy`; waits until something is said."""
+        """See `ContinuousPolicy`; blocks until an utterance is finished."""
         said, _ = wait(self._asked, return_when=FIRST_COMPLETED)
         return [(self._asked.pop(utterance), utterance.result()) for utterance in list(self._asked) if utterance in said]
 
     def forget(self, name: Hashable) -> None:
-        """The servers forget for themselves."""
+        """Does nothing: the servers manage their caches."""
 
     def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
         prompt = self.tokenizer.apply_chat_template([*self.instructions, *dialogue], tokenize=False, add_generation_prompt=True)
@@ -108,7 +108,7 @@ class ServerPolicy:
 
 
 class _Server:
-    """One address."""
+    """One server."""
 
     def __init__(self, url: str) -> None:
         import openai
@@ -122,7 +122,7 @@ class _Server:
         self.names = [model.id for model in models]
 
     def _models(self) -> list[Any]:
-        """What it has now; nothing for one that does not say."""
+        """The models that it lists; [] if it lists none."""
         try:
             return list(self._client.with_options(max_retries=0).models.list())
         except self._openai.APIStatusError:
@@ -133,7 +133,7 @@ class _Server:
             ) from None
 
     def holds(self, path: str, name: str) -> bool:
-        """True where it has the model, and where an adapter could be given to it. Others than vLLM load what they are asked for."""
+        """Whether it has the model or could load the adapter. Servers other than vLLM load models on request."""
         if not self.is_vllm or name in self.names:
             return True
         if name == path:
@@ -143,24 +143,24 @@ class _Server:
                 "/load_lora_adapter", cast_to=str, body={"lora_name": name, "lora_path": str(Path(path).resolve())}
             )
         except self._openai.OpenAIError as error:
-            if any(model.id == name for model in self._models()):  # another worker was there first
+            if any(model.id == name for model in self._models()):  # another worker has loaded it already
                 return True
             raise ColBenchError(
-                f"The server at {self.url} does not take the adapter {path} ({error}); start it with the adapter's base, --enable-lora, "
+                f"The server at {self.url} does not load the adapter {path} ({error}); start it with the adapter's base, --enable-lora, "
                 "and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment."
             ) from None
         return True
 
     def drop(self, name: str) -> None:
-        """Let it forget an adapter; one that cannot keeps it."""
+        """Unload an adapter; a server that cannot do so keeps it."""
         with contextlib.suppress(self._openai.OpenAIError):
             self._client.with_options(max_retries=0).post("/unload_lora_adapter", cast_to=str, body={"lora_name": name})
 
     def complete(self, name: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
-        """What comes after a prompt: a choice of OpenAI's completions."""
-        # Servers fall back on the generation settings that a model comes with, which cut the distribution: say all of them.
+        """Complete a prompt: a choice of OpenAI's completions API."""
+        # Servers default to the model's own generation settings, which truncate the distribution: set all of them.
         everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
-        if self.is_vllm:  # token ids, not text: a chat template already holds the begin token that it would add once more
+        if self.is_vllm:  # token ids, not text: the chat template already contains the BOS token, which vLLM would add again
             ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
             own = {"prompt": ids, "logprobs": 0, "extra_body": {**everything, "return_token_ids": True}}
         else:
@@ -170,12 +170,12 @@ class _Server:
         try:
             return self._client.completions.create(model=name, **own, **settings).choices[0]
         except self._openai.OpenAIError as error:
-            has = f"it has {', '.join(self.names)}" if self.names else "it names no models; does its address end in /v1?"
-            raise ColBenchError(f"The server at {self.url} refuses or fails when asked for {name} ({has}): {error}") from None
+            has = f"it has {', '.join(self.names)}" if self.names else "it lists no models; does its address end in /v1?"
+            raise ColBenchError(f"A request to the server at {self.url} for {name} failed ({has}): {error}") from None
 
 
 def _name(path: str) -> str:
-    """What servers call a model: its path; for an adapter with what is in it, since a folder may be trained anew while a server runs."""
+    """Name of a model on servers: its path; for an adapter with a hash of its files, since its folder may change while a server runs."""
     files = sorted(Path(path).glob("adapter_*"))
     if not files:
         return path
@@ -188,6 +188,6 @@ def _holding(path: str, name: str, servers: list[_Server]) -> list[_Server]:
         return holding
     served = "; ".join(f"{server.url} has {', '.join(server.names)}" for server in servers)
     raise ColBenchError(
-        f"None of the servers holds {path} ({served}). Start one: `vllm serve {path} --port PORT`, name it in `--server_urls`, and run "
-        "this again: it goes on where it is."
+        f"None of the servers has {path} ({served}). Start one: `vllm serve {path} --port PORT`, add it to `--server_urls`, and run "
+        "the same command again: the run resumes."
     )

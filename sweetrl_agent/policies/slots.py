@@ -1,8 +1,8 @@
-"""A key-value cache of slots, for dialogues that begin, wait and end at different times.
+"""A key-value cache with slots, for dialogues that start, wait and end at different times.
 
-Transformers' dynamic cache is one block that every step copies, in which all rows have the same length. Here a row is a slot with a
-length of its own: new tokens are written in place, a slot keeps what it holds while its dialogue waits for the human, and a prompt that
-several rows share is copied rather than read again.
+Transformers' dynamic cache is one block with rows of equal length, which every step copies. Here each row is a slot with its own
+length: new tokens are written in place, a slot keeps its contents while its dialogue waits for the user, and a prompt shared by
+several rows is copied instead of being prefilled again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-#: The cache grows by, and attention reads, multiples of so many positions.
+#: The cache grows, and attention reads, in multiples of this number of positions.
 BLOCK = 64
 
 
 class _Window:
-    """Where the tokens of a forward pass are written and what they may read; all layers look at the same one."""
+    """Positions that the tokens of a forward pass write to and may attend to; shared by all layers."""
 
     rows: Tensor
     positions: Tensor
@@ -70,41 +70,41 @@ class SlotCache(Cache):  # type: ignore[misc]
     """Caches of `num_slots` rows, read and written by position."""
 
     def __init__(self, num_layers: int, num_slots: int) -> None:
-        """Make it empty; it takes memory with the first forward pass."""
+        """Create an empty cache; memory is allocated in the first forward pass."""
         self.window = _Window()
         self.num_slots = num_slots
         super().__init__(layers=[_SlotLayer(self.window, num_slots) for _ in range(num_layers)])
 
     def copy(self, source: int, targets: list[int], length: int) -> None:
-        """Give slots the first `length` positions of another."""
+        """Copy the first `length` positions of a slot to other slots."""
         layer: Any
         for layer in self.layers:
-            # Copies: torch refuses to write from a view of what it writes to, which a source of the whole capacity is.
+            # Clone: torch refuses to write to a tensor from a view of it, which a source with the whole capacity is.
             layer.keys[targets, :, :length] = layer.keys[source, :, :length].clone()
             layer.values[targets, :, :length] = layer.values[source, :, :length].clone()
 
 
 def read(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> None:
-    """Read tokens into slots and predict nothing: the language-model head is not asked.
+    """Prefill tokens into slots without the language-model head.
 
-    What stands behind a row's end, such as padding, is written behind it too, where the next tokens will be written over it: nothing
-    reads a position that it has not reached.
+    Padding after a row's end is written to the cache too. It is overwritten by the next tokens, and no token attends to
+    positions after its own.
 
     Args:
         model: A causal language model with full attention in all layers (`can_use_slots`).
         cache: Its cache.
         token_ids: Tokens, shape (B, L).
-        rows: Slot of each row, ascending, shape (B,).
+        rows: Slot of each row, ascending. Shape (B,).
         start: Position of each row's first token, shape (B,).
     """
     body(model)(token_ids, **_place(cache, token_ids, rows, start))
 
 
 def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
-    """Read one token into each slot and predict what follows.
+    """Read one token into each slot and predict the next one.
 
-    One, so that the head sees a contiguous tensor: on a CPU the last column of a longer block makes PyTorch copy a frozen bfloat16
-    head for every row.
+    Only one token, so that the head gets a contiguous tensor: on a CPU, with the last column of a longer block PyTorch copies a frozen
+    bfloat16 head for every row.
 
     Args:
         model: As in `read`.
@@ -121,25 +121,25 @@ def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
 
 
 def body(model: Any) -> Any:
-    """A causal language model without its head; adapters stay where they are."""
+    """A causal language model without its head, including its adapters."""
     return (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
 
 
 def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> dict[str, Any]:
-    """Where tokens are written and what they see, as arguments of a model."""
+    """Model arguments that set where tokens are written and what they attend to."""
     count, length = token_ids.shape
     positions = start[:, None] + torch.arange(length, device=start.device)
     window = cache.window
     window.rows, window.positions = rows, positions
     window.width = (int(start.max()) + length + BLOCK - 1) // BLOCK * BLOCK
     is_first_slots = int(rows[-1]) == count - 1
-    window.read = slice(0, count) if is_first_slots else rows  # a view costs nothing, chosen rows are copied
+    window.read = slice(0, count) if is_first_slots else rows  # a slice is a view, indexing copies
     mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
     return {"attention_mask": mask, "position_ids": positions, "past_key_values": cache, "use_cache": True}
 
 
 def can_use_slots(model: Any) -> bool:
-    """True for models whose layers all attend to everything before them, by PyTorch's own attention."""
+    """Whether all layers use full causal attention by PyTorch's own implementation."""
     config = model.config.get_text_config()
     layers = getattr(config, "layer_types", None) or ["full_attention"]
     is_full = set(layers) == {"full_attention"} and not getattr(config, "sliding_window", None)

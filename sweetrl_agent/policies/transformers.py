@@ -18,21 +18,21 @@ from sweetrl_agent.data.chat import encode_prompt
 
 
 def uniform_numbers(seed: int, count: int) -> NDArray[np.float64]:
-    """The numbers that decide an utterance's tokens, one each."""
+    """The uniform numbers that determine an utterance's tokens, one per token."""
     return np.random.Generator(np.random.Philox(seed)).random(count)
 
 
 def sample(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float = 1.0) -> tuple[Tensor, Tensor]:
-    """The token of each row at which its uniform number falls in the cumulative distribution, and its log-probability.
+    """Sample one token per row by inverting the cumulative distribution at the row's uniform number.
 
     Args:
         logits: Shape (B, vocabulary).
         uniforms: In [0, 1), shape (B,), float64.
         temperature: Divides the logits.
-        top_p: Nucleus that is sampled from.
+        top_p: Probability mass of the nucleus (top-p sampling).
 
     Returns:
-        Tokens and their log-probabilities before the nucleus, in nats, both of shape (B,).
+        Tokens and their log-probabilities before top-p truncation, in nats, both of shape (B,).
     """
     log_probs = torch.log_softmax(logits.float() / temperature, dim=-1)
     kept = log_probs if top_p >= 1 else TopPLogitsWarper(top_p)(None, log_probs)
@@ -43,10 +43,10 @@ def sample(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float = 
 
 
 class SeededSampling(LogitsProcessor):
-    """Samples every row by its own seed, through the inverse of the cumulative distribution.
+    """Samples every row with its own seed, by inverting the cumulative distribution.
 
-    `generate` draws from one global stream, so a row's sample depends on its neighbours. Here token n of a row is the one at
-    which the row's n-th uniform number falls; all other tokens get probability 0, and greedy decoding takes what is left.
+    `generate` draws from one global random stream, so a row's sample depends on its neighbours. Here token n of a row is determined
+    by the row's n-th uniform number; all other tokens get probability 0, and greedy decoding picks the remaining one.
     """
 
     def __init__(self, seeds: Sequence[int], max_new_tokens: int, temperature: float, top_p: float = 1.0) -> None:
@@ -56,14 +56,14 @@ class SeededSampling(LogitsProcessor):
         self.log_probs: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Leave one token per row; remembers its log-probability."""
+        """Mask all but the sampled token of every row; stores its log-probability."""
         token, log_probs = sample(scores, self.uniforms[:, len(self.log_probs)], self.temperature, self.top_p)
         self.log_probs.append(log_probs.cpu())
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
 
 class TransformersPolicy:
-    """Generates with `model.generate`, in batches of similar length, each row by its own seed."""
+    """Generates with `model.generate`, in batches of similar length, each row with its own seed."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class TransformersPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
     ) -> None:
-        """Wrap a causal language model whose tokenizer has a chat template.
+        """Wrap a causal language model and a tokenizer with a chat template.
 
         Args:
             model: A transformers causal language model, on its device.
             tokenizer: Its tokenizer.
-            max_new_tokens: Tokens of one utterance at most; the paper's setting is 1024.
+            max_new_tokens: Maximum number of tokens of an utterance; 1024 in the paper.
             temperature: Sampling temperature; 1.0 in the paper.
-            top_p: Nucleus; 1.0 samples from everything.
+            top_p: Probability mass of the nucleus; 1.0 samples from the whole distribution.
             batch_size: Dialogues decoded together.
             system_prompt: Instructions before every dialogue; empty for none.
-            response_prefix: What every utterance begins with, which is put there and continued; empty for nothing.
+            response_prefix: Prefix that is added to the prompt and starts every utterance; empty for none.
         """
         if tokenizer.chat_template is None:
             raise ValueError(
@@ -115,7 +115,7 @@ class TransformersPolicy:
         return [utterance for utterance in utterances if utterance is not None]
 
     def prompt_ids(self, dialogue: Messages) -> list[int]:
-        """Tokens before the next utterance."""
+        """Token ids of the prompt of the next utterance."""
         return encode_prompt([*system_message(self.system_prompt), *dialogue], self.tokenizer) + self.prefix_ids
 
     @torch.inference_mode()
@@ -139,7 +139,7 @@ class TransformersPolicy:
         return [self.utterance(ids, values) for ids, values in zip(sampled, log_probs, strict=True)]
 
     def utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
-        """What was said, from sampled tokens: up to the first end token."""
+        """The utterance of sampled tokens: up to the first end token."""
         length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
         text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
         return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length])

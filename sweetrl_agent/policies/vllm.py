@@ -29,11 +29,11 @@ class VLLMPolicy:
 
         Args:
             path: Model folder, hub name, or folder of a LoRA adapter.
-            base: Model that the adapter belongs to.
-            max_new_tokens: Tokens of one utterance at most.
+            base: Base model of the adapter.
+            max_new_tokens: Maximum number of tokens of an utterance.
             temperature: Sampling temperature.
             system_prompt: Instructions before every dialogue.
-            response_prefix: What every utterance begins with, which is put there and continued.
+            response_prefix: Prefix that is added to the prompt and starts every utterance.
             engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
 
         Raises:
@@ -61,7 +61,7 @@ class VLLMPolicy:
         from safetensors.torch import load_file
         from vllm.lora.request import LoRARequest
 
-        if self.lora is not None:  # under a new number: an adapter is read once
+        if self.lora is not None:  # under a new id: vLLM loads the adapter of an id only once
             number = self.lora.lora_int_id + 1
             self.lora = LoRARequest(f"actor-{number}", number, path)
         else:
@@ -74,7 +74,7 @@ class VLLMPolicy:
         """Sample the next utterance of every dialogue; see `Policy`."""
         from vllm import SamplingParams
 
-        # Token ids, not text: a chat template already holds the begin token that vLLM would add once more.
+        # Token ids, not text: the chat template already contains the BOS token, which vLLM would add again.
         instructions = system_message(self.system_prompt)
         prompts = [
             {"prompt_token_ids": encode_prompt([*instructions, *d], self.tokenizer) + self.prefix_ids} for d in dialogues

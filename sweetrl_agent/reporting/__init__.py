@@ -1,1 +1,1 @@
-"""The parts of the report of a run: reading its folder, figures, markup, one module per kind of section, and the page."""
+"""Reports of runs and comparisons: reading of folders, figures, markup, one module per kind of section, and the page."""

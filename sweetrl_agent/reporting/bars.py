@@ -1,4 +1,4 @@
-"""Bar charts: how episodes ended, and where the time went."""
+"""Bar charts: outcomes of episodes, and wall time of stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_OUTCOMES = 12
 
 
 def outcomes_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
-    """How the episodes of each agent ended, split by split."""
+    """Outcomes of the episodes of each agent, by split."""
     if not run.evaluation:
         return section("outcomes", "Outcomes", missing(run.trouble(EVALUATION)))
     counts: dict[str, dict[str, Counter[str]]] = {}
@@ -26,7 +26,7 @@ def outcomes_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
         "outcomes",
         "Outcomes",
         tag("div", *splits, class_="columns"),
-        note("Episodes of evaluation.jsonl, void ones among them, in percent of the agent's on the split."),
+        note("Episodes of evaluation.jsonl, including void ones, in percent of the agent's episodes on the split."),
     )
 
 

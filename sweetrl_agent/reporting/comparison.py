@@ -1,4 +1,4 @@
-"""The report of a comparison: report.html, report.md and its charts in its folder, from results.json and the first seed's files."""
+"""The report of a comparison: report.html, report.md and its charts, from results.json and the first seed's files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def write_comparison(
     columns: Mapping[str, str],
     is_against_paper: bool = False,
 ) -> Path:
-    """Write report.html, and report.md with a file for every chart in a folder of their own.
+    """Write report.html, and report.md with its charts as files in a subfolder.
 
     Args:
         folder: Folder of the comparison, with results.json.
         algorithms: Titles of algorithms.
         critics: Titles of critics.
-        columns: What each column of the ledger counts.
-        is_against_paper: Put the paper's numbers beside ours.
+        columns: Meaning of each column of the ledger.
+        is_against_paper: Show the paper's numbers next to ours.
 
     Returns:
         Path of report.html.
@@ -61,7 +61,7 @@ def write_comparison(
         {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
     )
     write_text(folder / HTML, page)
-    for earlier in (folder / CHARTS).glob("*.svg"):  # a question that was asked for then, and not now
+    for earlier in (folder / CHARTS).glob("*.svg"):  # charts of an earlier report that this one may not have
         earlier.unlink()
     for name, chart in [item for part in made for item in part.chart_files().items()]:
         (folder / CHARTS).mkdir(exist_ok=True)
@@ -82,7 +82,7 @@ def _facts(results: Mapping[str, dict[str, object]]) -> Html:
 
 def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     text = (
-        f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}); those on tasks with advantages first. The "
-        "advantages are the SWEET-RL critic's, for every agent's turns."
+        f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}), those on tasks with advantages first. The "
+        "advantages are from SWEET-RL's critic, for the turns of all agents."
     )
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))

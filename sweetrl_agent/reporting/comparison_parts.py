@@ -22,19 +22,19 @@ from sweetrl_agent.reporting.scores import metric_of, metric_title, success_mean
 
 Results = Mapping[str, Any]
 Names = Mapping[str, str]
-#: Characters of a dial's name that fit under an axis; a longer one stands in the remarks.
+#: Maximum length of a dial's name under an axis; longer names are given in the notes.
 MAX_NAME = 12
 
 
 def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
-    """All parts that the results have something for, in the order of interest.
+    """All parts that the results have data for, most important first.
 
     Args:
-        results: What results.json holds.
+        results: Content of results.json.
         algorithms: Titles of algorithms.
         critics: Titles of critics.
-        columns: What each column of the ledger counts.
-        is_against_paper: Put the paper's numbers beside ours.
+        columns: Meaning of each column of the ledger.
+        is_against_paper: Show the paper's numbers next to ours.
     """
     made = [_scores(results, algorithms), _paired(results, algorithms)]
     made += (
@@ -58,7 +58,7 @@ def _scores(results: Results, titles: Names) -> Part:
         "Algorithm",
         "Success",
         "95%, algorithm",
-        "95%, these agents",
+        "95%, trained agents",
         metric_title(results),
         "95%, algorithm",
         "Success by seed",
@@ -77,8 +77,8 @@ def _scores(results: Results, titles: Names) -> Part:
         for split in splits
     ]
     text = (
-        f"Success: {success_means(results)}. 'Algorithm': the interval holds for other runs on other tasks of the kind (variance components, "
-        "Student's t with Satterthwaite's degrees of freedom). 'These agents': for the agents that were trained, on other tasks (bootstrap "
+        f"Success: {success_means(results)}. 'Algorithm': the interval holds for other runs on other tasks of this kind (variance components, "
+        "Student's t with Satterthwaite's degrees of freedom). 'Trained agents': for these agents on other tasks (bootstrap "
         "over tasks). In percent."
     )
     return Part("scores", "Success", tables, notes=[text, *results.get("notes", ())])
@@ -98,24 +98,31 @@ def _score(title: str, score: Mapping[str, Any], metric: str) -> tuple[str, ...]
 
 
 def _paired(results: Results, titles: Names) -> Part:
-    head = ("Difference", "Points of success", "95%, algorithm", "p (Holm), these agents", "Seeds ahead", "Tasks for power 0.8")
+    head = (
+        "Difference",
+        "Points of success",
+        "95%, algorithm",
+        "p (Holm), trained agents",
+        "Seeds ahead",
+        "Tasks for power 0.8",
+    )
     splits = dict.fromkeys(row["split"] for row in results["paired"])
     tables = [
         Table(head, [_pair(row, titles) for row in results["paired"] if row["split"] == split], split) for split in splits
     ]
     text = (
-        "On the same task and seed, so that what both share does not blur it. The interval holds for the algorithms (other runs, other "
-        "tasks) and is wide with two or three seeds, for little is known then of how runs differ. p: two-sided permutation test over tasks, "
-        "corrected for all pairs of the split; it holds for these very agents, so it may be small where the interval is wide. The last "
-        "column: tasks that as many seeds would need to show a difference of this size with probability 0.8; a dash where no number of "
-        "tasks would do with so few seeds, or where there is no difference."
+        "Differences are paired by task and seed, which removes common variance. The interval holds for the algorithms (other runs, other "
+        "tasks) and is wide with two or three seeds, since these give little information on the variance between runs. p: two-sided permutation "
+        "test over tasks, corrected for all pairs of the split; it holds for the trained agents, so it may be small although the interval is wide. "
+        "Last column: tasks needed with this number of seeds to detect a difference of this size with power 0.8; a dash if no number of "
+        "tasks suffices with so few seeds, or if there is no difference."
     )
     return Part("paired", "Paired differences", tables, notes=[text])
 
 
 def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
     return (
-        f"{titles.get(row['a'], row['a'])} less {titles.get(row['b'], row['b'])}",
+        f"{titles.get(row['a'], row['a'])} minus {titles.get(row['b'], row['b'])}",
         points(row["difference"]),
         f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]" if row["seeds"] > 1 else NOTHING,
         f"{row['p_holm']:.4f}",
@@ -137,8 +144,8 @@ def _links(results: Results, titles: Names) -> Part:
         for split, score in of.items()
         if (links := score.get("links"))
     ]
-    head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success where all are heard")
-    text = "An agent must ask about the wishes, and write down what it hears. Void episodes are left out."
+    head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success if all are heard")
+    text = "An agent must ask about the wishes, and implement what it hears. Void episodes are excluded."
     return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text])
 
 
@@ -170,7 +177,7 @@ def _dials(results: Results, titles: Names) -> Part:
 
 
 def _whisker(score: Mapping[str, Any]) -> tuple[float, float]:
-    """The algorithm's interval; nothing for one seed, which says nothing of how runs differ."""
+    """The algorithm's interval; none for one seed, which gives no information on the variance between runs."""
     low, high = score["ci95"]["success"] if score["seeds"] > 1 else 2 * (score["success"],)
     return low, high
 
@@ -190,8 +197,8 @@ def _against(results: Results, titles: Names) -> Part:
             )
         )
     head = ("Algorithm", "Paper: success", "Paper: tests passed", "Here: success", "95%", "Here: tests passed")
-    notes = ["Not the same experiment; only the order of the algorithms can be compared. What differs:", *paper.DIFFERENCES]
-    return Part("against", "Beside the paper (arXiv:2503.15478, Tables 2 and 3)", [Table(head, rows)], notes=notes)
+    notes = ["The experiments differ; only the order of the algorithms can be compared. Differences:", *paper.DIFFERENCES]
+    return Part("against", "Comparison with the paper (arXiv:2503.15478, Tables 2 and 3)", [Table(head, rows)], notes=notes)
 
 
 def _wins(results: Results, titles: Names) -> Part:
@@ -205,7 +212,7 @@ def _wins(results: Results, titles: Names) -> Part:
         )
         for row in results["win_rate"]
     ]
-    text = "Tasks on which the agent's metric is above that of the recorded run; a tie is half a win."
+    text = "Fraction of tasks on which the agent's metric is above that of the recorded run; ties count one half."
     head = ("Algorithm", "Split", "Win rate", "95%, algorithm", "Tasks x seeds")
     return Part("wins", "Win rate against the recorded run", [Table(head, rows)], notes=[text])
 
@@ -220,8 +227,8 @@ def _credit(results: Results, titles: Names) -> Part:
         "Tasks x seeds",
         "Rank correlation",
         "95%",
-        "SWEET-RL's less this",
-        "Picks the better of two",
+        "SWEET-RL's minus this",
+        "Pair accuracy",
         "95%",
     )
     closer = [(title, split, *(_kind(row["kinds"].get(kind)) for kind in kinds)) for title, split, row in cells]
@@ -231,14 +238,14 @@ def _credit(results: Results, titles: Names) -> Part:
         Table(("Critic", "Split", *(kind.replace("_", " ") for kind in kinds)), closer, "By kind of pair"),
     ]
     text = (
-        "Credit of the same candidates against their exact advantage (sweetrl_agent/envs/backend_exact_credit.py). Rank correlation: Spearman's over all "
-        "candidates of a task's turns, chance 0. Picks the better of two: candidates of one turn, chance 0.5. Test tasks stand in no "
-        "training; unseen ones are of other families."
+        "Scores of the same candidates, compared with their exact advantage (sweetrl_agent/envs/backend_exact_credit.py). Rank correlation: "
+        "Spearman's over all candidates of a task's turns, chance level 0. Pair accuracy: the critic prefers the better of two candidates of one "
+        "turn, chance level 0.5. Test tasks are not used in training; unseen tasks are of other families."
     )
     about = (
-        "By kind of pair: the share in which the critic prefers the first, its 95% interval over tasks (for these critics), and the number of "
-        "tasks that have such a pair. Where all is known, the exact advantage of asking on is that of the right answer; an agent with ten "
-        "turns had better answer."
+        "By kind of pair: the fraction in which the critic prefers the first, its 95% interval over tasks (for the trained critics), and the number "
+        "of tasks with such a pair. When all wishes are known, a further question has the same exact advantage as the right answer; with a "
+        "limit of ten turns the agent should answer."
     )
     return Part("credit", "Credit accuracy of critics", tables, notes=[text, about])
 
@@ -266,9 +273,9 @@ def _best_of(results: Results, titles: Names) -> Part:
     found = results["best_of_n"]
     lines = _lines(found, "critic", "candidates", titles)
     head, rows = _curve_table(found, "critic", "candidates", "Critic", titles)
-    text = "The start, every turn the critic's favourite of N. A critic that is told the hidden reference uses it at test time: no agent may."
+    text = "The initial policy; every turn is the critic's best of N. Critics with hidden information use it at test time; an agent must not."
     chart = Chart("Success by candidates per turn", "candidates per turn (N)", lines, is_log=True)
-    return Part("best-of-n", "Best of N per turn (as Figure 3a)", [Table(head, rows)], [chart], [text])
+    return Part("best-of-n", "Best-of-N per turn (as Figure 3a)", [Table(head, rows)], [chart], [text])
 
 
 def _scaling(results: Results, titles: Names) -> Part:
@@ -281,7 +288,7 @@ def _scaling(results: Results, titles: Names) -> Part:
         "Data scaling (as Figure 3b)",
         [Table(head, rows)],
         [chart],
-        ["Same start; the first n trajectories of each seed."],
+        ["The same initial policy; the first n trajectories of each seed."],
     )
 
 
@@ -309,16 +316,16 @@ def _simulators(results: Results, titles: Names) -> Part:
         for row in found["rankings"]
     ]
     shares = [(name, percent(share)) for name, share in found["variance"].items()]
-    cells = ("Human", "Algorithm", "Tasks x seeds", "Success", "95%", "Turns", "Characters of a reply", "Leak")
+    cells = ("Simulator", "Algorithm", "Tasks x seeds", "Success", "95%", "Turns", "Characters per reply", "Leak")
     return Part(
         "simulators",
-        "Audit of the simulated human",
+        "Evaluation with other simulators",
         [
-            Table(cells, rows, "The same agents with other humans"),
-            Table(("Human", "Best first", "Kendall's tau with the first"), ranked, "Order of the algorithms"),
-            Table(("Goes with", "Share of the variance"), shares, "Variance of success between algorithm, human and seed"),
+            Table(cells, rows, "The same agents with other user simulators"),
+            Table(("Simulator", "Best first", "Kendall's tau with the first"), ranked, "Ranking of the algorithms"),
+            Table(("Source", "Share of the variance"), shares, "Variance of success by algorithm, simulator and seed"),
         ],
-        notes=["Leak: share of the hidden code's tokens that the human said in a dialogue."],
+        notes=["Leak: fraction of the hidden code's tokens in the simulated human's replies of a dialogue."],
     )
 
 
@@ -331,16 +338,14 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
         rows.append((titles.get(name, name), *(_cost(column, value) for column, value in means.items())))
     head = ("Algorithm", *(column.replace("_", " ") for column in columns))
     notes = [f"{column.replace('_', ' ')}: {text}." for column, text in columns.items()]
-    first = (
-        "Means over seeds. Evaluation, and the imitation that makes the tiny start, are not counted: they are the same for all."
-    )
-    return Part("ledger", "What it cost", [Table(head, rows)], notes=[first, " ".join(notes)])
+    first = "Means over seeds. Evaluation, and SFT of the tiny model, are not counted: they are the same for all."
+    return Part("ledger", "Costs", [Table(head, rows)], notes=[first, " ".join(notes)])
 
 
 def _settings(results: Results) -> Part:
     packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
     others = {name: value for name, value in results["versions"].items() if name != "packages"}
-    own = {f"of {name} alone": settings for name, settings in results.get("own_settings", {}).items()}
+    own = {f"only {name}": settings for name, settings in results.get("own_settings", {}).items()}
     rows = [(name, str(value)) for name, value in {**results["settings"], **own, **others, **packages}.items()]
     return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 

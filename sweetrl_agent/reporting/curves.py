@@ -1,4 +1,4 @@
-"""Learning curves: what each stage logged, one chart for a stage, with its metric to choose."""
+"""Learning curves: one chart per stage, with a choice of its logged metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Point = tuple[float, float]
 
 
 def curves_data(metrics: Sequence[Record]) -> list[dict[str, Any]]:
-    """The curves, ready for JSON: for every stage its name and its metrics, each with steps and values.
+    """The curves as JSON data: the name and metrics of every stage, each metric with steps and values.
 
-    A long curve is thinned by taking the mean of neighbours; "mean_of" says of how many.
+    Long curves are thinned by averaging neighbours; "mean_of" is the number of points per mean.
     """
     stages: dict[str, dict[str, list[Point]]] = {}
     for record in metrics:
@@ -42,12 +42,12 @@ def curves_data(metrics: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def curves_section(run: RunFolder) -> Html:
-    """Empty charts, one for a stage; the script draws the curves into them."""
+    """Empty charts, one per stage; the script draws the curves."""
     stages = curves_data(run.metrics)
     if not stages:
         return section("curves", "Learning curves", missing(run.trouble(METRICS)))
     charts = [_chart(i, stage) for i, stage in enumerate(stages)]
-    text = "Point at a curve to read it. A value that is not a finite number is left out."
+    text = "Point at a curve to read its values. Values that are not finite are skipped."
     return section("curves", "Learning curves", tag("div", *charts, class_="columns"), note(text))
 
 
@@ -61,7 +61,7 @@ def _chart(index: int, stage: dict[str, Any]) -> Html:
 
 
 def _rank(name: str) -> tuple[int, int, str]:
-    """Losses first, then accuracies and margins; bookkeeping such as the learning rate last. "loss" precedes "eval_loss"."""
+    """Sort key: losses first, then accuracies and margins, then other metrics; the learning rate and the like last. "loss" precedes "eval_loss"."""
     if any(word in name for word in LAST):
         return (len(FIRST) + 1, 0, name)
     place = next((i for i, word in enumerate(FIRST) if word in name), len(FIRST))

@@ -1,7 +1,7 @@
-"""The dialogues that go into the page: a sample that keeps the page small and the comparisons whole.
+"""The sample of dialogues in the page: small, but complete for each episode shown.
 
-First those with advantages, then the other agents' dialogues in the same episodes of the same tasks, then further episodes,
-splits taking turns. The rest is left out, and the page says how many.
+First come dialogues with advantages, then the other agents' dialogues in the same episodes of the same tasks, then further
+episodes, alternating between splits. The page reports how many are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[str, str, str, str]
 
 
 def dialogues_data(run: RunFolder) -> dict[str, Any]:
-    """The sample, ready for JSON: the dialogues, those with advantages first, how many there are in all, and the agents."""
+    """The sample as JSON data: the dialogues, those with advantages first, their total number, and the agents."""
     advantages = {_key(record): values for record in run.advantages if (values := _numbers(record.get("advantages")))}
     dialogues: list[dict[str, Any]] = []
     size = 0
@@ -46,7 +46,7 @@ def dialogues_data(run: RunFolder) -> dict[str, Any]:
 
 
 def _in_order_of_interest(evaluation: Sequence[Record], with_advantages: set[Key]) -> Iterator[Record]:
-    """Every record once: with advantages; the others of these cases; the other cases, splits taking turns."""
+    """Every record once: those with advantages, other agents' records of the same cases, then other cases, alternating between splits."""
     leading_cases = {_case(key) for record in evaluation if (key := _key(record)) in with_advantages}
     yield from (record for record in evaluation if _key(record) in with_advantages)
     splits: dict[str, dict[Case, list[Record]]] = {}
@@ -100,7 +100,7 @@ def _dialogue(record: Record, advantages: list[float | None] | None) -> dict[str
 
 
 def _message(message: object) -> tuple[str, str]:
-    """(role, text), whatever the file holds."""
+    """(role, text) of a message; tolerates malformed messages."""
     if not isinstance(message, dict):
         return ("?", _clipped(json.dumps(message), MAX_MESSAGE_CHARS))
     content = message.get("content", "")

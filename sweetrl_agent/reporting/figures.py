@@ -1,4 +1,4 @@
-"""Numbers as a reader meets them: checked, rounded and with their unit. What is not a finite number is an em dash."""
+"""Formatting of numbers in reports: checked, rounded and with units. Anything that is not a finite number is an em dash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def number(value: object) -> float | None:
         return None
 
 
-#: Metrics in [0, 1]; any other is that of an environment which is not ours, such as its return.
+#: Metrics in [0, 1]; other metrics, such as a return, belong to environments that are not ours.
 SHARES = ("success", "tests_passed", "similarity")
 
 
@@ -42,12 +42,12 @@ def percent_interval(bounds: Interval | None) -> str:
 
 
 def measure(name: str, value: float | None) -> str:
-    """A metric: one of `SHARES` in percent, any other as it is."""
+    """A metric: those of `SHARES` in percent, others as plain numbers."""
     return percent(value) if name in SHARES else plain(value)
 
 
 def measure_interval(name: str, bounds: Interval | None) -> str:
-    """Its interval, likewise."""
+    """Interval of a metric, formatted like `measure`."""
     if name in SHARES or bounds is None:
         return percent_interval(bounds)
     return f"[{plain(bounds[0])}, {plain(bounds[1])}]"
@@ -59,7 +59,7 @@ def points(difference: float | None) -> str:
 
 
 def plain(value: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits, whole numbers whole."""
+    """A number with `digits` significant digits; integers in full."""
     if value is None:
         return NOTHING
     text = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.{digits}g}"
@@ -79,9 +79,9 @@ def duration(seconds: float) -> str:
 def difference_interval(
     before: float | None, before_bounds: Interval | None, after: float | None, after_bounds: Interval | None
 ) -> Interval | None:
-    """The 95% interval of `after` - `before` from the 95% intervals of the two, taken as independent (square and add).
+    """95% interval of `after` - `before` from the two 95% intervals, assumed to be independent (square-and-add).
 
-    Agents that are evaluated on the same tasks are not independent; there it is, as a rule, a little too wide.
+    Agents evaluated on the same tasks are not independent; the interval is then usually slightly too wide.
 
     Source: Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10.
     """

@@ -1,4 +1,4 @@
-"""A chart of lines with 95% intervals, drawn as SVG without a script."""
+"""Line charts with 95% intervals, as static SVG."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sweetrl_agent.reporting.markup import Html, join, tag
 
 WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 10, 40
-#: Pixels between lines that are drawn side by side, and beside them; pixels of a row of the legend.
+#: Pixels between lines drawn side by side, and margin beside them; height of a row of the legend.
 BESIDE, NAMED_MARGIN, ROW = 7, 32, 18
-#: Of the page's light dress (`report.css`), by number.
+#: Colours of the page's light theme (`report.css`), by number.
 COLOURS = ("#7d8590", "#0072b2", "#d55e00", "#009e73", "#b3589a", "#a07800")
 NUM_COLOURS = len(COLOURS)
 _STYLE = (
@@ -38,14 +38,14 @@ class Line:
 def line_chart(
     title: str, x_label: str, lines: Sequence[Line], is_log: bool = False, x_names: Mapping[float, str] = MappingProxyType({})
 ) -> Html:
-    """A figure: y in percent from 0, x linear or by powers of two, a whisker at every point, a legend below.
+    """A line chart: y in percent from 0, x linear or log2, a whisker at every point, and a legend below.
 
     Args:
-        title: Above it.
-        x_label: Under the axis.
-        lines: What it shows.
-        is_log: Places x by powers of two.
-        x_names: What stands at values of x instead of the number. Lines are then drawn side by side, so that their whiskers are.
+        title: Title above the chart.
+        x_label: Label of the x axis.
+        lines: The lines.
+        is_log: Logarithmic x axis, base 2.
+        x_names: Tick labels for values of x instead of numbers. Lines are then drawn side by side, so that whiskers do not overlap.
     """
     marks = _marks(x_label, lines, is_log, x_names)
     view = tag("svg", tag("title", title), *marks, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="lines")
@@ -59,7 +59,7 @@ def line_chart(
 def line_chart_file(
     title: str, x_label: str, lines: Sequence[Line], is_log: bool = False, x_names: Mapping[float, str] = MappingProxyType({})
 ) -> Html:
-    """The same as an SVG file of its own, which Markdown can show: with its title, its legend and its colours."""
+    """The chart as a standalone SVG file for Markdown, with title, legend and colours."""
     legend = []
     for i, line in enumerate(lines):
         y = str(HEIGHT + ROW * i + 8)
@@ -77,7 +77,7 @@ def line_chart_file(
 def _marks(x_label: str, lines: Sequence[Line], is_log: bool, x_names: Mapping[float, str]) -> list[Html]:
     xs = sorted({x for line in lines for x, _, _ in line.points})
     top = max((high for line in lines for _, _, (_, high) in line.points), default=1.0)
-    steps = max(math.ceil(10 * min(top, 1.0)), 1)  # of ten points, or of twenty where that would be many lines
+    steps = max(math.ceil(10 * min(top, 1.0)), 1)  # grid lines every ten points, or every twenty if that were too many
     steps, step = (math.ceil(steps / 2), 0.2) if steps > 5 else (steps, 0.1)
     top = steps * step
     place = {x: (math.log2(x) if is_log else x) for x in xs}
@@ -105,7 +105,7 @@ def _grid(value: float, y: float) -> Html:
 
 
 def _line(number: int, points: Sequence[tuple[float, float, float, float]]) -> Html:
-    """Points are (x, y, low, high) in the picture."""
+    """Points are (x, y, low, high) in pixels."""
     path = " ".join(f"{'L' if i else 'M'}{x:.1f} {y:.1f}" for i, (x, y, _, _) in enumerate(points))
     whiskers = [
         tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{low:.1f}", y2=f"{high:.1f}", class_="whisker")

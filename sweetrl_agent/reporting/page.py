@@ -1,4 +1,4 @@
-"""The page around a report's sections: one HTML file that loads nothing and runs nothing but its own script."""
+"""The page of a report: one HTML file that loads no resources and runs only its own script."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sweetrl_agent.reporting.run_folder import CONFIG, MAX_CONFIG_CHARS, VERSION
 
 
 def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> str:
-    """The whole page.
+    """Fill in the page template.
 
     Args:
-        title: Its title.
-        facts: The line below.
-        sections: Everything else.
-        data: What the script draws: "curves", "colours", "dialogues", "agents".
+        title: Title of the page.
+        facts: The line below the title.
+        sections: The sections.
+        data: Data of the script: "curves", "colours", "dialogues", "agents".
     """
     script = resource("report.js")
     page = Template(resource("page.html")).substitute(
@@ -32,22 +32,22 @@ def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> 
         data=embedded_json(data),
         script=script,
     )
-    return page.encode("utf-8", "replace").decode()  # a model may write half of a surrogate pair
+    return page.encode("utf-8", "replace").decode()  # models may write lone surrogates
 
 
 def resource(name: str) -> str:
-    """A file beside this module."""
+    """Text of a file in this module's folder."""
     return files("sweetrl_agent.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded from anywhere, and only the report's own script runs, known by its hash."""
+    """Content security policy: nothing is loaded, and only the report's own script runs, identified by its hash."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def setup_section(run: RunFolder) -> Html:
-    """Configuration and versions, closed until opened."""
+    """Configuration and versions, collapsed."""
     config = run.config[:MAX_CONFIG_CHARS]
     config += f"\n[{len(run.config) - len(config)} more characters]" if len(config) < len(run.config) else ""
     parts = [folded(CONFIG, tag("pre", config)) if config else missing(run.trouble(CONFIG))]

@@ -1,4 +1,4 @@
-"""Pages of a few dialogues, turn by turn, beside the one that was wanted."""
+"""Pages of a few dialogues, turn by turn, next to the reference page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def pages_section(run: RunFolder) -> Html:
-    """One row of pictures for each agent and task; nothing where the run has no pages."""
+    """One row of pictures per agent and task; empty if the run has no pages."""
     shown = [row for row in run.pictures if isinstance(row, dict)]
     if not shown:
         return Html("")
-    text = "Every page that was shown, and the one that the person had in mind, which no agent sees. Long pages are cut."
+    text = "All pages of the agent, and the hidden reference page, which no agent sees. Long pages are cropped."
     return section("pages", "Pages, turn by turn", note(text), *(_task(row) for row in shown))
 
 
@@ -28,7 +28,7 @@ def _task(row: dict[str, Any]) -> Html:
         for agent, own in (agents.items() if isinstance(agents, dict) else ())
         if isinstance(own, list)
     ]
-    wanted = _row("wanted", [("in mind", row.get("wanted"))])
+    wanted = _row("reference", [("hidden", row.get("wanted"))])
     title = tag("p", tag("strong", clip(str(row.get("task_id", "?")))), " ", clip(str(row.get("request", ""))))
     return tag("div", title, wanted, *rows, class_="pages")
 

@@ -1,4 +1,4 @@
-"""A report as data: parts with tables, charts and remarks, which are written as HTML and as Markdown alike."""
+"""A report as data: parts with tables, charts and notes, written both as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from sweetrl_agent.reporting.line_chart import Line, line_chart, line_chart_file
 from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
 
 MAX_OPEN_ROWS = 20
-#: Folder of the charts' files.
+#: Folder of the chart files.
 CHARTS = "charts"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a head; the first cell names its row."""
+    """A table with a head; the first cell of a row is its header."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
 
     def html(self) -> Html:
-        """The table; a long one is closed until the reader opens it."""
+        """The table as HTML; long tables are collapsed."""
         body = table(self.head, self.rows)
         if len(self.rows) > MAX_OPEN_ROWS:
             return folded(f"{self.caption} ({len(self.rows)} rows)".lstrip(), body)
@@ -31,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines with intervals over a numeric axis."""
+    """A line chart with intervals over a numeric axis."""
 
     title: str
     x_label: str
@@ -58,7 +58,7 @@ class Part:
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
 
     def chart_files(self) -> dict[str, str]:
-        """The charts as SVG files, by their place beside the report."""
+        """The charts as SVG files, by their paths relative to the report."""
         return {
             self._place(i): line_chart_file(chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names)
             for i, chart in enumerate(self.charts)
@@ -68,7 +68,7 @@ class Part:
         return f"{CHARTS}/{self.identifier}{f'_{number}' if number else ''}.svg"
 
     def markdown(self) -> str:
-        """The part as Markdown, which shows the charts' files; a chart's numbers stand in its table."""
+        """The part as Markdown, with links to the chart files; a chart's numbers are in its table."""
         blocks = [f"## {self.title}"]
         blocks += [f"![{chart.title}]({self._place(i)})" for i, chart in enumerate(self.charts)]
         for t in self.tables:

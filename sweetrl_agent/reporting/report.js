@@ -1,5 +1,5 @@
-// The moving parts of the report: learning curves and the dialogue viewer. Text from the data only ever becomes textContent,
-// and elements are made by name, so that nothing a model wrote can turn into markup.
+// The interactive parts of the report: learning curves and the dialogue viewer. Text from the data is only set as textContent,
+// and elements are created by name, so that text written by a model cannot become markup.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -20,7 +20,7 @@ function short(value) {
 
 // ---- learning curves ----
 
-// Round numbers, at most `count` + 1 of them, between low and high.
+// At most `count` + 1 round numbers between low and high.
 function ticks(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -113,7 +113,7 @@ class Chart {
 
 // ---- dialogues ----
 
-// Cut a message into prose and code: fenced blocks, and programs without a fence, from their first line to the end.
+// Split a message into prose and code: fenced blocks, and unfenced programs from their first line to the end.
 function pieces(text) {
   const found = [];
   text.split(/^[^\S\n]*```[^\n]*$/m).forEach((part, i) => {
@@ -170,9 +170,9 @@ function dialogueElement(dialogue, largest) {
     }
     made.append(messageElement(role, text, title, advantage));
   }
-  if (turn === 0) made.append(element("p", "message note", "There is no turn of the agent in this dialogue."));
+  if (turn === 0) made.append(element("p", "message note", "This dialogue has no agent turns."));
   const extra = (dialogue.advantages || []).length - turn;
-  if (extra > 0) made.append(element("p", "message note", `${extra} more advantage(s) than turns in the file.`));
+  if (extra > 0) made.append(element("p", "message note", `The file has ${extra} more advantage(s) than turns.`));
   return made;
 }
 
@@ -238,7 +238,7 @@ class Viewer {
     this.case.replaceChildren(title, element("div", "sides", ...sides.map((side) => dialogueElement(side, largest))));
   }
 
-  // Arrow keys walk the list.
+  // Arrow keys move through the list.
   move(event) {
     const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
     const next = step && document.activeElement[step];

@@ -1,6 +1,6 @@
-"""A run folder as the report sees it: every file optional, every line suspect, every trouble noted.
+"""Reads a run folder for the report: every file is optional, every line is checked, and every problem is recorded.
 
-A run may have crashed, or still be going; so a file that is missing, empty or broken is a fact to report, never an error.
+A run may have crashed or be in progress, so a missing, empty or broken file is reported and is not an error.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MAX_CONFIG_CHARS = 60_000
 
 @dataclass
 class RunFolder:
-    """What the files of a run folder hold; a file without anything to read is an empty value and has a `trouble`.
+    """Contents of the files of a run folder; an unreadable file has an empty value and an entry in `troubles`.
 
     Attributes:
         name: Name of the folder.
-        results: Scores by agent and split, and the facts of the run.
+        results: Scores by agent and split, and facts on the run.
         config: The configuration, as text.
         versions: Python, packages, git commit, machine.
-        metrics: Lines logged in training.
-        evaluation: Dialogues of the evaluation, with their outcome.
-        advantages: Advantages of the agent's turns, of some of these dialogues.
-        pairs: Numbers about the preference pairs.
-        pictures: Of pages in some dialogues; only runs on pages have them.
-        troubles: By file name, a sentence on what is missing or could not be read.
+        metrics: Metrics logged in training.
+        evaluation: Dialogues of the evaluation, with outcomes.
+        advantages: Advantages of the agent's turns, for some of these dialogues.
+        pairs: Statistics of the preference pairs.
+        pictures: Pictures of pages in some dialogues; only for runs on pages.
+        troubles: Sentences on missing or unreadable files, by file name.
     """
 
     name: str
@@ -54,13 +54,13 @@ class RunFolder:
 
     @classmethod
     def read(cls, folder: Path) -> RunFolder:
-        """Read what there is.
+        """Read a run folder.
 
         Raises:
-            ValueError: If there is no such folder.
+            ValueError: If the folder does not exist.
         """
         if not folder.is_dir():
-            raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is no folder.")
+            raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is not a folder.")
         run = cls(folder.resolve().name)
         run.results = run._object(folder / RESULTS)
         run.config = run._text(folder / CONFIG)
@@ -75,8 +75,8 @@ class RunFolder:
         return run
 
     def trouble(self, file_name: str) -> str:
-        """Why nothing of a file can be shown."""
-        return self.troubles.get(file_name, f"{file_name} holds nothing that can be shown here.")
+        """Why a file cannot be shown."""
+        return self.troubles.get(file_name, f"{file_name} contains nothing that can be shown here.")
 
     def _text(self, path: Path) -> str:
         if not path.is_file():
@@ -104,7 +104,7 @@ class RunFolder:
         lines = [line for line in self._text(path).split("\n") if line.strip()]
         records = [record for record in map(_parse, lines) if record is not None]
         if broken := len(lines) - len(records):
-            self.troubles[path.name] = f"{path.name}: {broken} of {len(lines)} lines could not be read and are left out."
+            self.troubles[path.name] = f"{path.name}: {broken} of {len(lines)} lines could not be read and are skipped."
         return records
 
 
@@ -117,7 +117,7 @@ def _parse(text: str) -> Record | None:
 
 
 def _list(path: Path) -> list[Any]:
-    """A JSON list; empty where there is none."""
+    """A JSON list; empty if the file has none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The report of a run: its sections, from the files of its folder, as one page."""
+"""The report of a run: one page of sections, from the files of its folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPORT = "report.html"
 
 
 def write_report(folder: Path) -> Path:
-    """Write report.html into a run folder, in place of an older one.
+    """Write report.html to a run folder, replacing an older one.
 
     Args:
         folder: The run folder; any of its files may be missing.
@@ -29,7 +29,7 @@ def write_report(folder: Path) -> Path:
         Path of the report.
 
     Raises:
-        ValueError: If there is no such folder, or a link in it leads out of it: the report would show, or write, what is not of the run.
+        ValueError: If the folder does not exist, or a link in it points out of it: the report would then read or write files outside the run.
     """
     refuse_links_out(folder)
     run = RunFolder.read(folder)
@@ -47,7 +47,7 @@ def write_report(folder: Path) -> Path:
 
 
 def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:
-    """All sections, in the order of interest."""
+    """All sections, most important first."""
     return join(
         [
             headline_section(run, colours),
@@ -65,7 +65,7 @@ def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) ->
 
 
 def _facts(run: RunFolder) -> Html:
-    """The line below the title: what the run was."""
+    """The line below the title, with facts on the run."""
     facts = {
         "algorithm": run.results.get("algorithm"),
         "seed": run.results.get("seed"),
@@ -82,7 +82,7 @@ def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     left_out = len(run.evaluation) - num_shown
     text = f"{num_shown} of the {len(run.evaluation)} dialogues of {EVALUATION} are in this file"
     text += f", {left_out} are left out" if left_out else ""
-    text += "; those with advantages first, then others in the same episodes, then further ones, splits taking turns."
+    text += "; those with advantages first, then others in the same episodes, then further ones, alternating between splits."
     text += f" No advantages: {run.trouble(ADVANTAGES)}" if ADVANTAGES in run.troubles else ""
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
 
@@ -91,7 +91,7 @@ def _pairs_section(run: RunFolder) -> Html:
     if not run.pairs and PAIRS not in run.troubles:
         return Html("")  # the algorithm makes none
     rows = [(name, _cell(value)) for name, value in run.pairs.items()]
-    content = table(("About the pairs", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
+    content = table(("Statistic", "Value"), rows, "pairs") if rows else missing(run.trouble(PAIRS))
     return section("pairs", "Preference pairs", content)
 
 

@@ -1,4 +1,4 @@
-"""The scores of the agents: the headline, the interval plot, the table of everything."""
+"""Scores of the agents: the headline, the interval plot, and the table of all scores."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ BASELINE = "initial"
 NUM_COLOURS = 6
 _MEANING = {
     "success": "Success: {}.",
-    "similarity": "Similarity: how much the last page looks like the one in mind, 100% for the same.",
+    "similarity": "Similarity: visual similarity of the last page to the hidden reference page, 100% if they are equal.",
 }
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
 @dataclass(frozen=True)
 class Score:
-    """What one agent reached on one split; None where the file does not say.
+    """Scores of one agent on one split; None if the file has no value.
 
     Attributes:
         agent: Name of the agent.
         split: Name of the split.
-        n: Number of episodes scored.
-        void: Number of episodes without a verdict, left out of the scores.
+        n: Number of scored episodes.
+        void: Number of void episodes, excluded from the scores.
         success: Fraction of episodes with every hidden test passed.
         success_bounds: Its 95% interval.
         graded: Mean of the metric: fraction of hidden tests passed, or similarity of pages.
         graded_bounds: Its 95% interval.
-        headline: The one that counts: success of functions, similarity of pages.
+        headline: The main score: success for functions, similarity for pages.
         headline_bounds: Its 95% interval.
         turns: Mean number of agent turns in a dialogue.
         answered: Fraction of dialogues that the agent ended with an answer.
@@ -98,16 +98,16 @@ def metric_title(results: Mapping[str, Any]) -> str:
 
 def success_means(results: Mapping[str, Any]) -> str:
     """When an episode is a success, in words."""
-    return str(results.get("success_means", "as the environment says"))
+    return str(results.get("success_means", "as defined by the environment"))
 
 
 def headline_of(metric: str) -> str:
-    """Name of the metric that a report begins with: pages that look alike enough are rare, so that of pages is the metric itself."""
+    """Name of the main score of a report: success, or the metric itself for pages, where success is rare."""
     return "similarity" if metric == "similarity" else "success"
 
 
 def read_scores(results: Mapping[str, Any]) -> list[Score]:
-    """Every score in results.json, in its order: what has a "success" or an "n" two levels down."""
+    """All scores in results.json, in its order: values with "success" or "n" two levels down."""
     return [
         Score.from_dict(agent, split, values, metric_of(results))
         for agent, splits in results.items()
@@ -118,12 +118,12 @@ def read_scores(results: Mapping[str, Any]) -> list[Score]:
 
 
 def agent_colours(agents: Sequence[str]) -> dict[str, str]:
-    """The CSS class that colours each agent, the same in every section."""
+    """CSS class for the colour of each agent, the same in every section."""
     return {agent: f"colour-{i % NUM_COLOURS}" for i, agent in enumerate(dict.fromkeys(agents))}
 
 
 def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
-    """What training changed: the headline before and after, with intervals, as cards, a table and a plot."""
+    """Effect of training: the main score before and after, with intervals, as cards, a table and a plot."""
     scores, name = read_scores(run.results), headline_of(metric_of(run.results))
     title = name.capitalize()
     if not scores:
@@ -137,7 +137,7 @@ def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
 
 
 def scores_section(run: RunFolder) -> Html:
-    """The table of every agent on every split."""
+    """Table of all agents on all splits."""
     scores = read_scores(run.results)
     if not scores:
         return section("scores", "Scores", missing(run.trouble(RESULTS)))
@@ -157,12 +157,12 @@ def scores_section(run: RunFolder) -> Html:
         )
         for score in scores
     ]
-    text = "n: episodes scored. Void: episodes without a verdict, left out of the scores. Turns: the agent's, per dialogue."
+    text = "n: scored episodes. Void: episodes in which the environment failed, excluded from the scores. Turns: agent turns per dialogue."
     return section("scores", "Scores", table(head, rows), note(f"{text} Intervals in percent."))
 
 
 def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """The baseline with every other agent, split by split; the baseline is "initial" or else the first agent."""
+    """Pairs of the baseline and every other agent, by split; the baseline is "initial", or the first agent if there is none."""
     agents = list(dict.fromkeys(score.agent for score in scores))
     baseline = BASELINE if BASELINE in agents else agents[0]
     before = {score.split: score for score in scores if score.agent == baseline}
@@ -210,13 +210,13 @@ def _explanation(headline: str, results: Mapping[str, Any], is_compared: bool) -
     if not is_compared:
         return text
     return (
-        f"{text} The interval of a difference comes from the two intervals, taken as independent (square and add, Newcombe "
-        "1998): on the same tasks it is, as a rule, a little too wide. One that holds 0 shows no difference."
+        f"{text} The interval of a difference is computed from the two intervals, assumed to be independent (square-and-add, Newcombe "
+        "1998): on the same tasks it is usually slightly too wide. An interval that contains 0 shows no significant difference."
     )
 
 
 def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
-    """A line per agent and split: the score as a dot, its interval as a stroke, on one axis from 0%."""
+    """One row per agent and split: the score as a dot, its interval as a line, on a common axis from 0%."""
     tops = [max(s.headline or 0.0, s.headline_bounds[1] if s.headline_bounds else 0.0) for s in scores]
     top = min(max(math.ceil(10 * min(max(tops), 1.0) - 1e-9), 1) / 10, 1.0)
     rows: list[Html] = []

@@ -1,1 +1,1 @@
-"""Playing episodes: in this process or by Ray's workers, into files that survive a kill."""
+"""Rollouts: episodes are played in this process or by Ray workers, into files that survive a kill."""

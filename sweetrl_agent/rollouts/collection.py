@@ -1,6 +1,6 @@
-"""What all algorithms share after their start: collected trajectories and outcome pairs.
+"""Stages that offline algorithms share: collected trajectories and outcome pairs.
 
-Each function is a stage: it reads files of the run folder and writes its own, whole or in complete batches.
+Each function is a stage: it reads files of the run folder and writes its own files, whole or in complete batches.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sweetrl_agent.rollouts.play import episodes_of
 
 
 class NothingToLearnError(TaskError):
-    """What was collected holds nothing that the algorithm learns from. The main job ends with it; a comparison leaves the start as it is."""
+    """The collected data has no training signal. The main job stops; in a comparison the trained policy is then the initial policy."""
 
 
 def collect(run: Run) -> None:
-    """K trajectories of every training task -> trajectories.jsonl."""
+    """Collect K trajectories of every training task into trajectories.jsonl."""
     episodes = episodes_of([task.id for task in run.tasks], run.config.collect.trajectories_per_task)
     batch = run.config.model.generation_batch
     load = partial(load_policy, run.initial_model, run.initial_model, run.config.model)
@@ -44,7 +44,7 @@ def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:
 
 
 def pair_outcomes(run: Run) -> None:
-    """trajectories.jsonl -> outcome_pairs.jsonl."""
+    """Make outcome_pairs.jsonl from trajectories.jsonl."""
     config, metric, path = run.config.collect, run.record.metric, run.path("outcome_pairs.jsonl")
     seen = _Seen(metric)
     write_rows(path, (
@@ -57,18 +57,18 @@ def pair_outcomes(run: Run) -> None:
         if config.min_best <= 0:
             raise TaskError(
                 f"No task has two trajectories of different {metric}, so there is nothing to learn from. Start another run with more tasks, "
-                "more trajectories of each, more imitation, or a better model."
+                "more trajectories per task, more SFT, or a better model."
             )
-        lower = "Lower `--min_best` and go on in this folder, or start" if 0 < seen.best < config.min_best else "Start"
+        lower = "Lower `--min_best` and resume this run, or start" if 0 < seen.best < config.min_best else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
-            f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more imitation, or a better model."
+            f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more SFT, or a better model."
         )
     write_json(run.path("pairs_summary.json"), seen.summary())
 
 
 def iter_trajectories(run: Run) -> Iterator[Episode]:
-    """The collected trajectories one by one, those of a task one after the other."""
+    """Iterate over the collected trajectories; those of a task are consecutive."""
     path = run.path("trajectories.jsonl")
     for number, row in enumerate(iter_rows(path), 1):
         try:
@@ -79,7 +79,7 @@ def iter_trajectories(run: Run) -> Iterator[Episode]:
 
 
 class _Seen:
-    """Counts of what goes by."""
+    """Counts trajectories and pairs while they are streamed."""
 
     def __init__(self, metric: str) -> None:
         self.metric, self.best = metric, 0.0

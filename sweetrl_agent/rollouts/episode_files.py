@@ -1,9 +1,9 @@
-"""Episodes in a file of the run folder, whatever the world does meanwhile.
+"""Episodes in a file of the run folder, robust to kills and to failures of services.
 
-Whole shards are appended, so a killed stage goes on behind the last of them. Where the human's server or the sandbox goes down, the stage
-stops (`rollouts.WorldDownError`): what ended well before waits in a file beside until its shard is whole, and what was under way is
-played again. Void episodes stay in the file, for they are no evidence and are counted; where they are too many the stage stops as well, and
-`--replay_void` plays them again in their places.
+Complete shards are appended, so a killed stage resumes after the last one. If the simulator's server or the sandbox goes down, the stage
+stops (`rollouts.WorldDownError`): episodes that had already ended are kept in a second file until their shard is complete, and running
+episodes are played again. Void episodes stay in the file and are counted, but not used. If there are too many, the stage stops as well;
+`--replay_void` plays them again, in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sweetrl_agent.rollouts.play import shard_size
 from sweetrl_agent.rollouts.scheduler import Played, WorldDownError
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 
-#: Episodes below which a share of void ones says nothing.
+#: Minimum number of episodes for the check of the share of void ones.
 LEAST_EPISODES = 40
 
 
@@ -37,9 +37,9 @@ class EpisodeFile:
     """Rows of episodes.
 
     Attributes:
-        path: The file, which may hold other rows too.
-        to_row: An episode's row.
-        label: What tells these rows apart from the others: fields that all of them have.
+        path: The file; it may also contain other rows.
+        to_row: Converts an episode to its row.
+        label: Fields and values that identify these rows among the others.
     """
 
     path: Path
@@ -47,27 +47,27 @@ class EpisodeFile:
     label: Row = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
-        """The own rows, in order."""
+        """The rows of these episodes, in order."""
         return filter(self.is_own, iter_rows(self.path))
 
     def is_own(self, row: Row) -> bool:
-        """Whether a row is one of these."""
+        """Whether a row belongs to these episodes."""
         return all(row.get(name) == value for name, value in self.label.items())
 
     def play(
         self, episodes: Sequence[EpisodeKey], num_envs: int, player: Callable[..., Any], settings: RunArguments, said: str
     ) -> None:
-        """Play what is missing, and void episodes anew where that is asked for.
+        """Play missing episodes and, with `replay_void`, play void ones again.
 
         Args:
-            episodes: All episodes of the file, in its order.
-            num_envs: Dialogues that go on together.
-            player: `play.player` but for `known` and `on_end`.
+            episodes: All episodes of the file, in order.
+            num_envs: Number of dialogues played concurrently.
+            player: `play.player` without its arguments `known` and `on_end`.
             settings: `ray_workers`, `max_void` and `replay_void`.
             said: Name of the progress bar.
 
         Raises:
-            ColBenchError: If the world is down, or more of the episodes are void than `max_void` allows.
+            ColBenchError: If the simulator or the sandbox is down, or more episodes are void than `max_void` allows.
         """
         counts = Counter(outcome_of(row) == VOID for row in self.rows())
         if counts[True] and settings.replay_void:
@@ -96,7 +96,7 @@ class EpisodeFile:
                 bar.update(done - bar.n)
 
     def _replay_void(self, num_envs: int, player: Callable[..., Any], settings: RunArguments) -> Counter[bool]:
-        """Put new episodes in the places of void ones -> how many rows are void, and how many are not."""
+        """Replace void episodes by new ones; returns the numbers of void and of other rows."""
         void = [_episode(row) for row in self.rows() if outcome_of(row) == VOID]
         again: dict[EpisodeKey, Row] = {}
         with tqdm(total=len(void), desc="void episodes again", unit="episode") as bar:
@@ -107,7 +107,7 @@ class EpisodeFile:
 
     @contextmanager
     def _kept(self) -> Iterator[Played]:
-        """What ended well before the world went down; what does so now is kept in its turn."""
+        """Valid episodes that ended before the simulator or sandbox went down; those that end during another failure are kept too."""
         path = self.path.with_suffix(".unfinished.jsonl")
         known = {
             _episode(row["trajectory"]): Episode.from_row(row["trajectory"])
@@ -134,8 +134,8 @@ def _episode(row: Row) -> EpisodeKey:
 def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Episode] = ()) -> None:
     if counts.total() < LEAST_EPISODES or counts[True] <= max_void * counts.total():
         return
-    why = next((f" The last failed so: {t.error.rstrip('.')}." for t in reversed(played) if t.error), "")
+    why = next((f" The last error: {t.error.rstrip('.')}." for t in reversed(played) if t.error), "")
     raise ColBenchError(
-        f"{counts[True]} of {counts.total()} episodes are void, for the world failed in them; `--max_void` allows {max_void:.0%}.{why} "
-        "Mend it and give the same command with `--replay_void true`, which plays them again, or allow more."
+        f"{counts[True]} of {counts.total()} episodes are void: the simulator or the sandbox failed. `--max_void` allows {max_void:.0%}.{why} "
+        "Fix it and give the same command with `--replay_void true` to play them again, or allow more."
     )

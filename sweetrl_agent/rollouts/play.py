@@ -1,7 +1,7 @@
-"""Episodes that never wait for each other: the agent speaks in some dialogues while humans reply and answers are graded in others.
+"""Asynchronous rollouts: the agent generates in some dialogues while others wait for user replies or for scoring.
 
-A reply is taken up a fixed number of the agent's steps after it was asked for, waited for where it is not there yet. So which dialogues
-speak together depends neither on how fast replies come nor on how many workers give them, and an episode comes out the same to the last bit.
+A reply is processed a fixed number of the agent's steps after its request; if it has not arrived by then, the agent waits. The composition of
+batches therefore depends neither on the speed of replies nor on the number of workers, and episodes are bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import ContinuousPolicy, InRounds, Policy
 from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Shard
 
-#: Episodes that are played and saved together, as a multiple of the dialogues in flight. More of them leave slots empty less often, as they do
-#: at a shard's end, and lose more work when the process is killed.
+#: Episodes per shard (played and saved together), as a multiple of the concurrent dialogues. Larger shards leave slots idle less often, which
+#: happens at a shard's end, and lose more work when the process is killed.
 SHARD = 2
-#: Steps of the agent after which a reply is taken up. A step is a token of a continuous policy.
+#: Steps of the agent after which a reply is processed. A step is a token of a continuous policy.
 REPLY_STEPS = 8
 
 
 def episodes_of(task_ids: Sequence[str], per_task: int) -> list[EpisodeKey]:
-    """`per_task` episodes of every task, in the order of the tasks."""
+    """Keys of `per_task` episodes of every task, in the order of the tasks."""
     return [EpisodeKey(task_id, index) for task_id in task_ids for index in range(per_task)]
 
 
@@ -34,7 +34,7 @@ def shard_size(num_envs: int) -> int:
 
 
 def shards(episodes: Sequence[EpisodeKey], num_envs: int) -> list[Sequence[EpisodeKey]]:
-    """The parts in which `play` plays episodes."""
+    """Split episodes into the shards that `play` yields."""
     size = shard_size(num_envs)
     return [episodes[start : start + size] for start in range(0, len(episodes), size)]
 
@@ -43,14 +43,14 @@ def shards(episodes: Sequence[EpisodeKey], num_envs: int) -> list[Sequence[Episo
 def player(
     load: Callable[[], Policy], environment: Callable[[], DialogueEnvs], seed: int, stage: str, **settings: Any
 ) -> Iterator[Callable[[Sequence[EpisodeKey]], list[Episode]]]:
-    """What plays shards, for `workers.ordered_map`.
+    """A worker factory that plays shards, for `workers.ordered_map`.
 
     Args:
-        load: Loads the agent.
-        environment: Makes the vector environment, closed at the end.
-        seed: As in `play`, like the rest.
-        stage: Its.
-        **settings: Its others.
+        load: Loads the policy.
+        environment: Makes the environments, which are closed at the end.
+        seed: As in `play`.
+        stage: As in `play`.
+        **settings: Further arguments of `play`.
     """
     policy = load()
     with closing(environment()) as env:
@@ -68,23 +68,23 @@ def play(
     on_end: Callable[[], object] | None = None,
     known: Mapping[EpisodeKey, Episode] = MappingProxyType({}),
 ) -> Iterator[list[Episode]]:
-    """Play all episodes, as many at a time as `env` has sub-environments, and yield each `shard_size` of them when they are over.
+    """Play all episodes, as many concurrently as `env` has sub-environments; yields shards of `shard_size` finished episodes.
 
-    An episode depends on (seed, stage, task, index) and on the policy, not on its neighbours.
+    An episode depends on (seed, stage, task, index) and on the policy, not on other episodes.
 
     Args:
-        policy: The agent. A continuous one speaks while humans reply; any other speaks in rounds.
-        env: Environments over tasks that include those of the episodes.
-        episodes: What to play.
+        policy: The policy. A continuous policy generates while other dialogues wait; any other generates in rounds.
+        env: Environments on tasks that include those of the episodes.
+        episodes: Keys of the episodes.
         seed: Seed of the run.
-        stage: Name that keeps apart the random numbers of, say, collection and evaluation.
-        best_of: How every turn is chosen among several; None for the agent's first.
-        reply_steps: Steps of a continuous policy after which a reply is taken up: about the time that a human takes, in tokens.
-        on_end: Called when an episode is over, for progress.
-        known: Episodes that have been played already, and are not played again.
+        stage: Name that separates the random numbers of, for example, collection and evaluation.
+        best_of: Chooses every turn among several candidates; None for the policy's first sample.
+        reply_steps: Steps of a continuous policy after which a reply is processed: about the latency of a reply, in tokens.
+        on_end: Called when an episode ends, for progress.
+        known: Episodes that have been played already; they are returned as they are.
 
     Raises:
-        WorldDownError: If `MOST_FAILED` episodes in a row, of `FAILED_TASKS` tasks, are void because the human or the sandbox fails.
+        WorldDownError: If `MOST_FAILED` consecutive episodes, of `FAILED_TASKS` tasks, are void because the simulator or the sandbox failed.
     """
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)

@@ -1,6 +1,6 @@
-"""Which dialogues speak together: the schedule of `play`, for the episodes of one shard.
+"""Schedules the dialogues of one shard for `play`.
 
-A live episode is in one of three places: the queue, the agent's (`speaking`), or the world's (`waiting`, for a human's reply or a grade).
+A running episode is in one of three states: queued, with the agent (`speaking`), or with the environment (`waiting` for a reply or for scoring).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
 from sweetrl_agent.core.policy import ContinuousPolicy, Utterance
 from sweetrl_agent.core.seeds import derive_seed
 
-#: Episodes in a row that the world fails before it counts as down, and of how many tasks they must be (or of all that are played together): a
-#: server that fails here and there, or refuses to talk about one task, does not get there.
+#: The simulator or the sandbox counts as down after this many consecutive failed episodes, of this many tasks (or of all tasks of the shard).
+#: A server that fails occasionally, or on one task only, does not count as down.
 MOST_FAILED, FAILED_TASKS = 10, 3
-#: Episodes that are over, by their keys.
+#: Finished episodes, by their keys.
 Played = dict[EpisodeKey, Episode]
 
 
 class WorldDownError(ColBenchError):
-    """The human or the sandbox has failed many times in a row.
+    """The simulated human or the sandbox has failed many times in a row.
 
     Attributes:
-        played: The episodes that ended well before.
+        played: Valid episodes that ended before.
     """
 
     def __init__(self, message: str, played: Played) -> None:
@@ -42,13 +42,13 @@ class WorldDownError(ColBenchError):
 
 @dataclass(frozen=True)
 class BestOf:
-    """Every turn is the best of several candidates by a critic's credit (arXiv:2503.15478, Figure 3a).
+    """Best-of-N: every turn is the best of N candidates by a critic's score (arXiv:2503.15478, Figure 3a).
 
-    A critic that sees the hidden information makes this an analysis of the critic and no agent that could be deployed.
+    With a critic that sees the hidden information, this is an analysis of the critic and not a deployable agent.
 
     Attributes:
         num_candidates: N.
-        credit: Credit of candidates, from the dialogue, the hidden information and the candidates.
+        credit: Computes scores of candidates from the dialogue, the hidden information and the candidates.
     """
 
     num_candidates: int
@@ -56,23 +56,23 @@ class BestOf:
 
 
 class _Speaker(Protocol):
-    """What the agent says next in a dialogue, among dialogues that have a number each."""
+    """Generates the agent's next utterances in numbered dialogues."""
 
     def ask(self, number: int, env: Any, seed: int) -> None:
-        """Begin to speak in a dialogue."""
+        """Request the next utterance of a dialogue."""
         ...
 
     def step(self) -> list[tuple[int, Utterance]]:
-        """What is said by now, with the numbers of the dialogues."""
+        """Advance; returns finished utterances with the numbers of their dialogues."""
         ...
 
     def end(self, number: int) -> None:
-        """A dialogue is over."""
+        """Called when a dialogue has ended."""
         ...
 
 
 class Alone:
-    """The agent's own words."""
+    """The policy's own samples."""
 
     def __init__(self, policy: ContinuousPolicy) -> None:
         self.policy = policy
@@ -92,7 +92,7 @@ class Alone:
 
 @dataclass
 class _Choice:
-    """Candidates for a turn, as far as they are said."""
+    """Candidates for a turn, as far as they are generated."""
 
     messages: Messages
     hidden: str
@@ -100,14 +100,14 @@ class _Choice:
 
 
 class Best:
-    """A critic's choice among several candidates, which are sampled side by side; only the critic sees the hidden information."""
+    """A critic's choice among several candidates, which are sampled concurrently; only the critic sees the hidden information."""
 
     def __init__(self, policy: ContinuousPolicy, best_of: BestOf) -> None:
         self.policy, self.best_of = policy, best_of
         self._choices: dict[int, _Choice] = {}
 
     def ask(self, number: int, env: Any, seed: int) -> None:
-        """The first candidates of a seed are the same for every N."""
+        """See `_Speaker`. For a given seed, the first candidates are the same for every N."""
         self._choices[number] = _Choice(env.messages, env.hidden_information)
         for i in range(self.best_of.num_candidates):
             self.policy.add((number, i), env.messages, derive_seed(seed, "candidate", i))
@@ -131,12 +131,12 @@ class Best:
         return own[max(range(len(own)), key=credit.__getitem__)]
 
     def end(self, number: int) -> None:
-        """Nothing is kept: candidates are forgotten when they are said."""
+        """Does nothing: candidates are dropped as soon as they are generated."""
 
 
 @dataclass
 class _Live:
-    """An episode under way in a sub-environment."""
+    """A running episode in a sub-environment."""
 
     number: int
     key: EpisodeKey
@@ -146,7 +146,7 @@ class _Live:
 
 
 class Shard:
-    """Episodes that are played together."""
+    """A set of episodes that are played and saved together."""
 
     def __init__(
         self,
@@ -164,13 +164,15 @@ class Shard:
         self.queue = deque((number, key) for number, key in enumerate(keys) if key not in known)
         self.free = deque(range(env.num_envs))
         self.speaking: dict[int, _Live] = {}
-        self.waiting: deque[tuple[int, _Live, Future[Any]]] = deque()  # the step at which the reply is taken up, ascending
+        self.waiting: deque[tuple[int, _Live, Future[Any]]] = (
+            deque()
+        )  # with the step at which the reply is processed, ascending
         self.played: dict[int, Episode] = {number: known[key] for number, key in enumerate(keys) if key in known}
         self.num_tasks = len({key.task_id for key in keys})
-        self.failed: list[str] = []  # tasks of the episodes in a row in which the world failed
+        self.failed: list[str] = []  # tasks of the latest consecutive failed episodes
 
     def play(self) -> list[Episode]:
-        """All episodes, in their order."""
+        """Play all episodes; returns them in the given order."""
         self.env.envs[0].prepare()
         step = 0
         try:
@@ -184,7 +186,7 @@ class Shard:
                         self._say(self.speaking.pop(number), utterance, step)
                     step += 1
         finally:
-            for _, _, reply in self.waiting:  # where something failed: none may still be at work afterwards
+            for _, _, reply in self.waiting:  # after an error: no step may still be running when this returns
                 if not reply.cancel():
                     reply.exception()
         return [self.played[number] for number in sorted(self.played)]
@@ -205,7 +207,7 @@ class Shard:
         live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
         due = (
             -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
-        )  # together, for prompts are best read together
+        )  # in one batch: prefilling prompts together is faster
         self.waiting.append((due, live, self.env.submit(live.place, utterance.text)))
 
     def _take_up_replies(self, step: int) -> None:
@@ -239,12 +241,12 @@ class Shard:
     def _stop_where_the_world_is_down(self, env: Any, task_id: str) -> None:
         if env.metrics["outcome"] != VOID:
             self.failed.clear()
-        elif not isinstance(env.world_error, ScoringError):  # that one is the task's
+        elif not isinstance(env.world_error, ScoringError):  # a scoring error is a fault of the task
             self.failed.append(task_id)
         if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
             well = {t.key: t for t in self.played.values() if not t.is_void}
             raise WorldDownError(
-                f"{len(self.failed)} episodes in a row are void, the last for this: {str(env.world_error).rstrip('.')}. The stage stops here, for the others would "
-                f"fail too; the {len(well)} that ended well since the last save are kept. Mend it, and give the same command to go on.",
+                f"{len(self.failed)} episodes in a row are void. The last error: {str(env.world_error).rstrip('.')}. The stage stops, since other "
+                f"episodes would fail too; the {len(well)} valid ones since the last save are kept. Fix it, and give the same command to resume.",
                 well,
             )

@@ -1,12 +1,12 @@
-"""The shards of a stage, worked off in this process or by Ray's workers; results come in the order of the shards either way.
+"""An ordered map over the shards of a stage, in this process or on Ray workers.
 
-A shard is a fixed part of the work whose result depends on nothing but itself, so the files of a stage are the same bytes for any number of
-workers on the same kind of machine, and those of this process with one thread of torch. With more threads, on a GPU or another CPU sums are taken in
-another order: log-probabilities and scores then differ from about the sixth decimal on, and a token only where its draw lies that close to another's.
-A shard whose worker was killed is simply done again. Scheduling, restarts and transport are Ray's.
+A shard is a fixed part of the work, and its result depends only on the shard. The files of a stage are therefore bitwise equal for any number of
+workers on the same kind of machine, and equal to those of this process with one torch thread. With more threads, on a GPU or on another CPU, the
+order of summation differs: log-probabilities and scores then differ from about the sixth decimal on, and a sampled token differs only if its
+uniform number is that close to a boundary. If a worker is killed, its shard is computed again. Ray does scheduling, restarts and transport.
 
-A cluster that is started here listens on the loopback interface alone, without a dashboard, and answers only those who have its token. That is
-in the environment of its processes and in no file. For any other cluster start one yourself and name it by `--ray_address`.
+A cluster started here listens only on the loopback interface, has no dashboard, and requires a token. The token is in the environment of
+its processes and in no file. For any other cluster, start it yourself and give its address by `--ray_address`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from sweetrl_agent.core.processes import WAITING
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
-#: Ray's variable for clusters of several machines on Windows and macOS. Elsewhere, too, 0 gives a node the address 127.0.0.1 and binds all its
-#: servers to that, which `_node_ip_address` does not: Ray replaces a loopback address by that of the network.
+#: Ray's variable for clusters of several machines on Windows and macOS. On Linux too, 0 gives a node the address 127.0.0.1 and binds all its
+#: servers to it. `_node_ip_address` does not: Ray replaces a loopback address by that of the network.
 _SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-#: Any of these is the user's own choice of how a cluster is protected. Without one Ray writes a token that everybody may read to ~/.ray/auth_token.
+#: If one of these is set, the user has chosen how the cluster is protected. Otherwise Ray writes a world-readable token to ~/.ray/auth_token.
 _PROTECTION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-#: WorkerFactory what a worker needs, such as a model and an environment: its value turns a shard into a result.
+#: Worker factory: opens what a worker needs, such as a model and an environment, and yields a function from a shard to its result.
 WorkerFactory = Callable[[], AbstractContextManager[Callable[[Shard], Result]]]
 
 
 def ordered_map(make_worker: WorkerFactory[Shard, Result], shards: Iterable[Shard], settings: RunArguments) -> Iterator[Result]:
-    """Results of all shards; nothing is opened where there is none.
+    """Results of all shards, in the order of the shards; opens nothing if there are none.
 
     Args:
-        make_worker: Called once in every worker. For Ray it is pickled, with all that it refers to.
-        shards: The parts of the work; here they are taken one by one, for Ray all at once.
-        settings: Number of Ray's workers, 0 to work here; address of its cluster.
+        make_worker: Worker factory, called once in every worker. For Ray it is pickled, with everything that it references.
+        shards: The parts of the work; consumed one by one in this process, all at once for Ray.
+        settings: Number of Ray workers, 0 for this process; address of the cluster.
 
     Raises:
-        ColBenchError: If Ray is asked for and is not installed, or its cluster cannot be reached.
+        ColBenchError: If Ray is requested but not installed, or its cluster cannot be reached.
     """
     left = iter(shards)
     first = next(left, None)
@@ -58,10 +58,10 @@ def ordered_map(make_worker: WorkerFactory[Shard, Result], shards: Iterable[Shar
 
 
 class _Worker:
-    """A process of Ray's. One thread of torch each, whatever their number: more would sum in another order."""
+    """A Ray actor. It uses one torch thread, since more threads would sum in another order."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Take the places where the first process finds modules: somebody's environment or algorithm may lie in one."""
+        """Take over the module search path of the first process, which may contain external environments or algorithms."""
         import torch
 
         sys.path += [path for path in paths if path not in sys.path]
@@ -70,7 +70,7 @@ class _Worker:
         self._opened: tuple[Any, Any, Callable[[Any], Any]] | None = None
 
     def do(self, make_worker: list[Any], shard: Any) -> Any:
-        """Work off a shard; `opens` holds the reference of what opens this worker, for a process that takes the place of a killed one."""
+        """Process a shard. `make_worker` holds the object reference of the worker factory, so that a restarted actor can open its worker again."""
         if self._opened is None or self._opened[0] != make_worker[0]:
             import ray
 
@@ -80,18 +80,18 @@ class _Worker:
         return self._opened[2](shard)
 
     def close(self) -> None:
-        """Let go of what was opened; the process stays, for it takes seconds to start."""
+        """Close the worker; the process is kept, since it takes seconds to start."""
         if self._opened is not None:
             opened, self._opened = self._opened, None
             opened[1].__exit__(None, None, None)
 
 
-#: Workers that have started, by the job of Ray's that they belong to.
+#: Started workers, by Ray job.
 _STARTED: dict[str, list[Any]] = {}
 
 
 def prepare_local_ray() -> None:
-    """Set what keeps a cluster of this machine to itself, unless the user has; Ray reads it when it is imported, so this comes first."""
+    """Set the variables that isolate a local cluster, unless the user has set them. Must run before Ray is imported, which reads them."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault(_SEVERAL_MACHINES, "0")
     if "ray" not in sys.modules and not os.environ.keys() & set(_PROTECTION):
@@ -115,7 +115,7 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
     pool: Any = ActorPool(workers)
     try:
         yield from pool.map(lambda worker, shard: worker.do.remote(held, shard), shards)
-    except BaseException:  # some are still at work
+    except BaseException:  # some workers are still running
         for worker in _STARTED.pop(_job(ray)):
             ray.kill(worker)
         raise
@@ -123,15 +123,15 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
 
 
 def _waiting() -> dict[str, str]:
-    """How OpenMP's threads wait here, for workers on other machines."""
+    """Variables that set how OpenMP threads wait, for workers on other machines."""
     return {name: os.environ[name] for name in WAITING if name in os.environ}
 
 
 def _workers(ray: Any, count: int) -> list[Any]:
-    """So many workers of this job, started where there are fewer."""
+    """The given number of workers of this job; missing ones are started."""
     import torch
 
-    room = int(ray.cluster_resources().get("CPU", 1))  # a worker without one would never start
+    room = int(ray.cluster_resources().get("CPU", 1))  # a worker without a CPU would never start
     started = _STARTED.setdefault(_job(ray), [])
     gpus = 1 if torch.cuda.is_available() else 0
     kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)(_Worker)
@@ -145,7 +145,7 @@ def _job(ray: Any) -> str:
 
 
 def _join(ray: Any, settings: RunArguments) -> None:
-    """Join the named cluster, or start one of this machine."""
+    """Connect to the given cluster, or start one on this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if not settings.ray_address:
@@ -160,10 +160,10 @@ def _join(ray: Any, settings: RunArguments) -> None:
 
 
 def check_cluster(address: str) -> None:
-    """Connect to a cluster's port and leave again: Ray itself waits for minutes.
+    """Check that a cluster's port accepts connections: Ray itself would wait for minutes.
 
     Raises:
-        ColBenchError: If nobody listens there.
+        ColBenchError: If the port does not accept connections.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host:
@@ -178,12 +178,12 @@ def _no_cluster(address: str, error: Exception) -> ColBenchError:
 
 
 def _refuse_open_ports(ray: Any) -> None:
-    """End a cluster that others on the network can reach, unless the user has asked for that."""
+    """Shut down a cluster that is reachable from the network, unless the user has requested that."""
     address = ray.get_runtime_context().gcs_address
     is_asked_for = os.environ.get(_SEVERAL_MACHINES, "0").lower() in ("1", "true")
     if not is_asked_for and not address.startswith(("127.", "[::1]", "localhost")):
         ray.shutdown()
         raise ColBenchError(
-            f"Ray was imported before this and listens at {address}, for all of the network; set {_SEVERAL_MACHINES}=0 before it is "
+            f"Ray was imported before and listens at {address}, on the whole network; set {_SEVERAL_MACHINES}=0 before it is "
             "imported, or start a cluster yourself and give its `--ray_address`."
         )

@@ -1,8 +1,8 @@
-"""Stage 1 of SWEET-RL on TRL: a critic whose turn-wise advantage is a mean log-ratio, trained on pairs of trajectories.
+"""Stage 1 of SWEET-RL on TRL: trains a critic on pairs of trajectories. Its turn-wise advantage is a mean log-ratio.
 
-`DPOTrainer` brings the model and reference handling, LoRA, accelerate, logging and checkpoints. Ours is what it has no notion of:
-dialogues whose agent turns are scored one by one, a hint that only the critic sees, and the loss of equations 2 and 3. The
-overrides touch private parts of TRL 1.16 (`_prepare_dataset`, `_compute_loss`, the fused head); they are all in this file.
+`DPOTrainer` provides the handling of model and reference, LoRA, accelerate, logging and checkpoints. This file adds the scoring of
+single agent turns, the hidden information that only the critic sees, and the loss of equations 2 and 3. The overrides touch private
+parts of TRL 1.16 (`_prepare_dataset`, `_compute_loss`, the fused head).
 
 Source: arXiv:2503.15478, section 4.2.
 """
@@ -37,7 +37,7 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 SIDES = ("chosen", "rejected")
-#: Columns of encoded pairs, no wider than they must be: they are mapped into memory, and all of them are read in every epoch.
+#: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
 ENCODED = Features({"prompt_ids": List(Value("int32"))} | {
     f"{side}_{column}": List(Value(kind)) for side in SIDES for column, kind in (("ids", "int32"), ("turn_ids", "int16"))
 })  # fmt: skip
@@ -45,10 +45,10 @@ ENCODED = Features({"prompt_ids": List(Value("int32"))} | {
 
 @dataclass
 class SweetCriticConfig(DPOConfig):
-    """Configuration of `SweetCriticTrainer`; everything else is `DPOConfig`'s.
+    """Configuration of `SweetCriticTrainer`; all other fields are inherited from `DPOConfig`.
 
-    The paper's values (Table 5): learning_rate 2e-7, beta 0.1, nll_coef 0.01, batch 8, 4 epochs. `max_length` is a filter here: a
-    pair with a longer dialogue is left out whole, for a cut one would lose its answer.
+    The paper's values (Table 5): learning_rate 2e-7, beta 0.1, nll_coef 0.01, batch 8, 4 epochs. `max_length` is a filter here:
+    pairs with a longer dialogue are skipped, since a truncated dialogue would lose its answer.
     """
 
     form: str = field(
@@ -58,9 +58,7 @@ class SweetCriticConfig(DPOConfig):
             "their sum (multi-turn DPO)."
         },
     )
-    instructions: str = field(
-        default="", metadata={"help": "System prompt that the agent speaks under; the critic sees it too."}
-    )
+    instructions: str = field(default="", metadata={"help": "System prompt of the agent; the critic sees it too."})
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
     def __post_init__(self) -> None:
@@ -89,7 +87,7 @@ def turn_advantages(log_ratios: Tensor, turn_ids: Tensor, num_turns: int) -> Ten
 
 
 def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor:
-    """What the loss compares, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum."""
+    """Trajectory scores of the loss, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum."""
     if form == "paper":
         return turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1)
     is_action = turn_ids > 0
@@ -99,17 +97,17 @@ def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor
 
 @dataclass
 class DataCollatorForTurnPreference(DataCollatorForPreference):
-    """Adds `turn_ids` (2B, L): 0, or the agent turn of the token; and `reference_log_probs` (2B, L - 1) where the rows have them.
+    """Adds `turn_ids` (2B, L): the agent turn of the token or 0; and `reference_log_probs` (2B, L - 1) if the rows have them.
 
-    Each side is a whole dialogue, so prompts are empty. The rows' references are those of the action tokens alone.
+    Each side is a whole dialogue, so prompts are empty. The rows' reference log-probabilities are those of the action tokens only.
     """
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Collate; the better dialogues are the first half of the batch."""
+        """Collate; the chosen dialogues are the first half of the batch."""
         batch: dict[str, Any] = super().torch_call(examples)
         turn_ids = pad_sequence(_both_sides(examples, "turn_ids"), batch_first=True)
         batch["turn_ids"] = F.pad(turn_ids, (0, batch["input_ids"].shape[1] - turn_ids.shape[1]))
-        batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # human turns are attended to and never scored
+        batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # user turns are context and are not scored
         if f"{SIDES[0]}_reference" in examples[0]:
             is_action = batch["turn_ids"][:, 1:] > 0
             references = torch.cat(_both_sides(examples, "reference"))
@@ -118,12 +116,12 @@ class DataCollatorForTurnPreference(DataCollatorForPreference):
 
 
 def _both_sides(examples: list[dict[str, Any]], column: str) -> list[Tensor]:
-    """A column of the better dialogues and then of the worse ones."""
+    """A column of the chosen dialogues, then of the rejected ones."""
     return [torch.tensor(example[f"{side}_{column}"]) for side in SIDES for example in examples]
 
 
 class SweetCriticTrainer(PrecomputingDPOTrainer):
-    """Trains the critic on rows of `pairs.outcome_pairs`; a row's "hidden" is told to the critic, "" is a critic without."""
+    """Trains the critic on rows of `pairs.outcome_pairs`. The critic sees a row's "hidden"; "" for a critic without hidden information."""
 
     def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
@@ -181,7 +179,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         return log_probs.float()
 
     def _reference_log_probs(self, model: Any, inputs: dict[str, Tensor]) -> Tensor:
-        """The same under the reference, which is `model`; with LoRA without its adapter, or with the frozen one it started from."""
+        """As `_log_probs`, under the reference: `model`; with LoRA, without its adapter or with the frozen initial adapter."""
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         if self.ref_model is None and is_peft_model(self.model):
             unwrapped = self.accelerator.unwrap_model(self.model)
@@ -228,14 +226,14 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 def pair_trainer(
     start: str, model: ModelArguments, pairs: Iterable[Row], folder: Path, arguments: dict[str, Any], **loss: Any
 ) -> SweetCriticTrainer:
-    """A trainer over pairs of dialogues, from the start model.
+    """A trainer on pairs of dialogues, starting from the initial model.
 
     Args:
-        start: Folder or hub name of the model to start from, which is the reference as well.
-        model: The agent's model.
-        pairs: Rows of "hidden" (what is told before both dialogues; "" for nothing), "chosen" and "rejected".
-        folder: Where the finished model will be.
-        arguments: As `running.trainer_arguments` makes them.
+        start: Folder or hub name of the initial model, which is also the reference.
+        model: Settings of the agent's model.
+        pairs: Rows of "hidden" (hidden information in front of both dialogues; "" for none), "chosen" and "rejected".
+        folder: Folder of the finished model.
+        arguments: Result of `running.trainer_arguments`.
         **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
     """
     return SweetCriticTrainer(

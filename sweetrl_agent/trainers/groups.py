@@ -1,4 +1,4 @@
-"""Advantages of episodes beside the others of their task."""
+"""Group-relative advantages: episodes of a task are compared with each other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sweetrl_agent.core.episode import Episode
 
 
 def in_groups(episodes: Sequence[Episode], advantage: Callable[[Sequence[float]], list[float]]) -> list[list[float]]:
-    """One number for every turn of every episode: the episode's own, from the returns of all episodes of its task.
+    """Advantage of every turn of every episode: one value per episode, computed from the returns of all episodes of its task.
 
     Args:
-        episodes: In any order; those of a task are a group.
-        advantage: Of each episode of a group, from their returns.
+        episodes: Episodes in any order; those of a task form a group.
+        advantage: Maps the returns of a group to the advantages of its episodes.
 
     Raises:
         ValueError: If no task has two episodes: then there is nothing to compare.

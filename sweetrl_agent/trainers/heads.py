@@ -1,4 +1,4 @@
-"""Training of critics with a head (`critics.heads`), on transformers' `Trainer`: TRL's reward trainer scores whole texts, not turns."""
+"""Trains critics with a head (`critics.heads`) on transformers' `Trainer`: TRL's reward trainer scores whole texts, not turns."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, succes
     """The loss of a batch of dialogues.
 
     Args:
-        scores: Score of every turn, shape (B, T); 0 where a dialogue has fewer.
+        scores: Score of every turn, shape (B, T); 0 where a dialogue has fewer turns.
         num_turns: Turns of each dialogue, shape (B,).
-        loss: "regression": rows are pairs, better dialogues first; -log sigmoid(beta (sum of scores - sum of scores)). "value":
-            binary cross-entropy of every turn's score with the dialogue's success, each turn alike.
-        beta: As in SWEET-RL's equation 2.
-        success: 1.0 for a success, shape (B,); for "value" only.
+        loss: "regression": rows are pairs, chosen dialogues first; -log sigmoid(beta (sum of scores - sum of scores)). "value":
+            binary cross-entropy of every turn's score with the dialogue's success, all turns with equal weight.
+        beta: Beta of SWEET-RL's equation 2.
+        success: 1.0 for a success, else 0.0, shape (B,); for "value" only.
     """
     if loss == "regression":
         chosen, rejected = scores.sum(dim=1).chunk(2)
@@ -39,10 +39,10 @@ def head_loss(scores: Tensor, num_turns: Tensor, loss: Loss, beta: float, succes
 
 
 class HeadTrainer(Trainer):  # type: ignore[misc]
-    """`Trainer` over `encoded_rows`: of pairs for "regression", of single dialogues for "value"."""
+    """`Trainer` on `encoded_rows`: pairs for "regression", single dialogues for "value"."""
 
     def __init__(self, *, loss: Loss, beta: float, collate: Any = None, **kwargs: Any) -> None:
-        """As `Trainer`; the collator is ours, unless another is given."""
+        """As `Trainer`, by default with our collator."""
         self.loss, self.beta = loss, beta
         super().__init__(data_collator=collate or _collate, **kwargs)
 
@@ -52,13 +52,13 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
         return head_loss(scores, inputs["turn_ids"].amax(dim=1), self.loss, self.beta, inputs["success"])
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write body and head, for checkpoints too."""
+        """Save body and head; also used for checkpoints."""
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.accelerator.unwrap_model(self.model).save(folder)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Read back what `save_model` wrote."""
+        """Load the files of `save_model`."""
         scorer: Any = model or self.model
         folder = Path(resume_from_checkpoint)
         scorer.load_head(folder)
@@ -72,7 +72,7 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
 
 
 def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Both dialogues ("messages", "hidden", "success") of every row of `pairs.outcome_pairs`, the better one first."""
+    """Both dialogues ("messages", "hidden", "success") of every row of `pairs.outcome_pairs`, the chosen one first."""
     for row in rows:
         yield [
             {"messages": row[side], "hidden": row["hidden"], "success": float(side == "chosen")}
@@ -81,9 +81,9 @@ def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def encoded_rows(groups: Iterable[list[Row]], tokenizer: Any, instructions: str, max_length: int) -> Iterator[Row]:
-    """Dialogues ("messages", "hidden", "success") as tokens, those that are compared together in a row.
+    """Tokenized dialogues ("messages", "hidden", "success"); dialogues that are compared are in one row.
 
-    A row is left out if one of its dialogues is longer than `max_length` tokens.
+    Rows with a dialogue longer than `max_length` tokens are skipped.
     """
     for group in groups:
         sides = []
@@ -95,7 +95,7 @@ def encoded_rows(groups: Iterable[list[Row]], tokenizer: Any, instructions: str,
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:
-    """Pad; the first sides of all rows come first."""
+    """Pad and stack; the first dialogues of all rows come first."""
     sides = [row["sides"][i] for i in range(len(rows[0]["sides"])) for row in rows]
     ids = [side["input_ids"] for side in sides]
     return {

@@ -1,4 +1,4 @@
-"""A model in training on dialogues as they were sampled: token in, token out, and nothing is tokenized a second time."""
+"""On-policy updates of a model, on the sampled tokens themselves: texts are never tokenized again."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sweetrl_agent.trainers.running import save_model
 
 @dataclass(frozen=True)
 class _Played:
-    """A dialogue to learn from.
+    """A dialogue of the training batch.
 
     Attributes:
-        encoded: Its tokens, of which the agent's are as they were sampled.
-        sampled: Log-probability of each of these, in order.
-        advantages: One number per agent turn.
-        returns: One number per agent turn; empty without a critic.
+        encoded: Its tokens; those of the agent are the sampled ones.
+        sampled: Log-probability of each of the agent's tokens under the sampling policy, in nats, in order.
+        advantages: One value per agent turn.
+        returns: Target of the critic, one per agent turn; empty without a critic.
     """
 
     encoded: EncodedDialogue
@@ -42,14 +42,14 @@ class _Played:
 
 @dataclass(frozen=True)
 class Update:
-    """What the optimizer steps of an iteration did, means over them where nothing else is said.
+    """Statistics of the optimizer steps of an iteration; means over the steps unless stated otherwise.
 
     Attributes:
-        tokens: Tokens that went through the model in all of them.
-        loss: What the algorithm lowers.
-        grad_norm: Norm of the gradient before it was clipped.
-        policy_kl: Estimate of D_KL[pi_old || pi] at the tokens as sampled, in nats, by the last step: how far the steps have gone.
-        reference_kl: Estimate of D_KL[pi || pi_ref]; None where the loss asks for no reference.
+        tokens: Total number of tokens processed by the model in all steps.
+        loss: The algorithm's loss.
+        grad_norm: Norm of the gradient before clipping.
+        policy_kl: Estimate of D_KL[pi_old || pi] on the sampled tokens, in nats, at the last step: the size of the update.
+        reference_kl: Estimate of D_KL[pi || pi_ref], in nats; None if the loss uses no reference.
     """
 
     tokens: int = 0
@@ -63,17 +63,17 @@ class Learner:
     """A model and its optimizer.
 
     Attributes:
-        trained: All that is trained, for the checkpoint: the model, and the value head where there is one.
-        policy: The agent on this model, which samples from it as it is.
+        trained: All trained modules, for the checkpoint: the model, and the value head if there is one.
+        policy: The policy on this model; it always samples from the current weights.
     """
 
     def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
-        """Load the initial policy, with a new adapter where the settings ask for one."""
+        """Load the initial policy, with a new adapter if the settings request LoRA."""
         arguments, config = run.config.model, algorithm.config
         self.algorithm = algorithm
         self.tokenizer = load_tokenizer(run.initial_model, arguments)
         self.model = adapted(load_model(run.initial_model, run.initial_model, arguments), arguments)
-        self.reference = self.model if algorithm.uses_reference and arguments.lora else None  # its adapter switched off
+        self.reference = self.model if algorithm.uses_reference and arguments.lora else None  # used with its adapter disabled
         if algorithm.uses_reference and not arguments.lora:
             self.reference = load_model(run.initial_model, run.initial_model, arguments)
         self.trained, self.head = self.model, None
@@ -88,16 +88,16 @@ class Learner:
         self.temperature = arguments.temperature
 
     def save(self, folder: Path) -> None:
-        """Put the model, or its adapter, and the tokenizer into a folder, whole or not at all."""
+        """Save the model, or its adapter, and the tokenizer to a folder, atomically."""
         save_model(self.model, self.tokenizer, folder)
 
     def update(self, episodes: Sequence[Episode]) -> Update:
-        """The optimizer steps of an iteration.
+        """Run the optimizer steps of an iteration.
 
-        Without a critic, episodes whose advantages are all zero teach nothing and are left out.
+        Without a critic, episodes with zero advantage in all turns are skipped.
 
         Raises:
-            ColBenchError: If the engine gave no tokens of what it said.
+            ColBenchError: If the engine returned no tokens.
         """
         encoded = [self._encoded(episode) for episode in episodes]
         credit = self.algorithm.credit(episodes, self._values(encoded))
@@ -122,8 +122,8 @@ class Learner:
         turns = [turn.token_ids for turn in episode.turns]
         if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in episode.turns):
             raise ColBenchError(
-                f"{self.algorithm.name!r} learns from tokens as they were sampled, and the engine gave no tokens with log-probabilities; use vLLM's "
-                "servers, or `--engine transformers`."
+                f"{self.algorithm.name!r} trains on sampled tokens, and the engine returned no tokens with log-probabilities; use vLLM servers, "
+                "or `--engine transformers`."
             )
         return encode_as_sampled([*self.instructions, *episode.messages], turns, self.tokenizer)
 
@@ -190,8 +190,8 @@ def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperatu
 
     Args:
         model: A causal language model.
-        dialogues: B of them, a leading system message included where the agent has one.
-        temperature: At which the turns were sampled; the probabilities are those of the policy that played.
+        dialogues: B dialogues, including the agent's system message if it has one.
+        temperature: Sampling temperature of the turns, so that the probabilities are those of the sampling distribution.
     """
     return log_probs_and_values(model, dialogues, temperature)[0]
 
@@ -199,16 +199,16 @@ def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperatu
 def log_probs_and_values(
     model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0, head: torch.nn.Module | None = None
 ) -> tuple[Tensor, Tensor]:
-    """`action_log_probs`, and V(o_t) of every turn in the same pass: read off the token before the turn, the last of its prompt.
+    """`action_log_probs`, and V(o_t) of every turn from the same forward pass, at the last token of the turn's prompt.
 
     Args:
-        model: As there, like the next two.
-        dialogues: As there.
-        temperature: As there.
-        head: From hidden states of the model's last layer to values; None gives no values.
+        model: As in `action_log_probs`.
+        dialogues: As in `action_log_probs`.
+        temperature: As in `action_log_probs`.
+        head: Maps hidden states of the last layer to values; None for no values.
 
     Returns:
-        Shapes (N,) and (K,); K is 0 without a head.
+        Log-probabilities, shape (N,), and values, shape (K,); K is 0 without a head.
     """
     device, rows = model.device, [dialogue.token_ids for dialogue in dialogues]
     ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)
@@ -222,7 +222,7 @@ def log_probs_and_values(
 
 
 def _begins_turn(turns: Tensor) -> Tensor:
-    """True at the token before each turn, of turn numbers of shape (B, L). Shape (B, L - 1)."""
+    """True at the token before each turn, shape (B, L - 1), from turn ids of shape (B, L)."""
     return (turns[:, 1:] > 0) & (turns[:, 1:] != turns[:, :-1])
 
 

@@ -1,8 +1,8 @@
-"""Muon for the matrices inside a model's layers, AdamW for its embeddings and norms: how Muon is meant to be used.
+"""Muon for the matrices inside a model's layers, AdamW for its embeddings and norms, as Muon's authors recommend.
 
-A model from scratch learns to read a dialogue in about half the steps that AdamW alone takes. `torch.optim.Muon` rounds to bfloat16, which
-takes a hundred times as long on a CPU without instructions for it (AVX2: 1 GFLOPS against 100); this one computes in float32, and for all
-matrices of one shape at once.
+A model trained from scratch needs about half the SFT steps of AdamW alone. `torch.optim.Muon` computes in bfloat16, which is a hundred
+times slower on a CPU without bfloat16 instructions (AVX2: 1 GFLOPS against 100). This implementation computes in float32 and processes
+all matrices of one shape in one batch.
 
 Source: Jordan et al., 2024, "Muon: an optimizer for hidden layers in neural networks".
 """
@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-#: Of the quintic iteration whose slope at zero is the steepest (Jordan et al.); singular values end near 1, not at it.
+#: Coefficients of the quintic iteration with the steepest slope at zero (Jordan et al.); singular values end near 1, not exactly at 1.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
 def orthogonalized(matrices: Tensor) -> Tensor:
-    """Matrices with their singular values brought near 1 by Newton-Schulz iterations, in float32.
+    """Orthogonalize matrices by Newton-Schulz iterations in float32: their singular values become approximately 1.
 
-    An iteration is x <- p(x x') x for a polynomial p. Where x is much wider than high, the product of all p(x x') is computed first, on small
-    square matrices, and applied to x at the end: the same numbers with fewer operations.
+    An iteration is x <- p(x x') x for a polynomial p. If x is much wider than high, the product of all p(x x') is computed first, on small
+    square matrices, and applied to x at the end: the same result with fewer operations.
 
     Args:
         matrices: Shape (N, rows, columns).
@@ -64,10 +64,10 @@ def _polynomial(gram: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum (Nesterov's) whose matrices are orthogonalized, with decoupled weight decay."""
+    """Orthogonalized Nesterov momentum with decoupled weight decay."""
 
     def __init__(self, params: Any, lr: float, weight_decay: float = 0.1, momentum: float = 0.95) -> None:
-        """Update `params`, which are matrices."""
+        """Create the optimizer; `params` are matrices."""
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
@@ -93,10 +93,10 @@ class Muon(torch.optim.Optimizer):
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
-    """The two as one, each at its learning rate, for they are in different units."""
+    """Muon and AdamW as one optimizer, each with its own learning rate, since the two are in different units."""
 
     def __init__(self, model: nn.Module, lr: float, muon_lr: float, weight_decay: float = 0.01) -> None:
-        """Share the model's parameters out between AdamW, at `lr`, and Muon, at `muon_lr`."""
+        """Assign the model's parameters to AdamW, with learning rate `lr`, or to Muon, with `muon_lr`."""
         matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
         is_matrix = {id(p) for p in matrices}
         others = [p for p in model.parameters() if id(p) not in is_matrix]

@@ -1,6 +1,7 @@
-"""What on-policy algorithms share: play, credit every turn, update on the tokens as they were sampled; again.
+"""The training loop of on-policy algorithms: play episodes, compute advantages of turns, update on the sampled tokens, repeat.
 
-Our own loop, for TRL's trainers (`RLOOTrainer`, `GRPOTrainer`) credit whole completions, not turns of a dialogue with somebody else's words between them.
+TRL's trainers (`RLOOTrainer`, `GRPOTrainer`) are not used: they assign advantages to whole completions, not to turns of a dialogue with user
+messages in between.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
 
-#: What an algorithm spends, counted in its metrics from the first iteration on.
+#: Costs of an algorithm, accumulated in its metrics from the first iteration on.
 SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
-#: Folder of the weights that another engine, or Ray's workers, sample from.
+#: Folder of the weights that other engines or Ray workers sample from.
 SAMPLING = "sampling"
-#: Dialogues that one of Ray's workers plays together; the same for any number of workers, so that these give the same episodes.
+#: Concurrent dialogues per Ray worker; independent of the number of workers, so that the episodes are too.
 DIALOGUES_PER_WORKER = 8
 
 
 def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
-    """Train by an on-policy algorithm -> its agent's folder. Resumes after the last whole iteration."""
+    """Train with an on-policy algorithm and write the agent's folder. Resumes after the last complete iteration."""
     config, name = algorithm.config, algorithm.name
     learner = Learner(run, algorithm)
     checkpoint = Checkpoint(run.path(f"{name}/checkpoint.pt"), learner.trained, learner.optimizer)
@@ -63,9 +64,9 @@ def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
 
 @contextmanager
 def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterator[Any]:
-    """What plays episodes with the learner's policy as it is: a function of keys and a stage.
+    """A function of keys and a stage that plays episodes with the learner's current policy.
 
-    In this process the model in training samples itself. Another engine, and Ray's workers, take its weights from a folder.
+    In this process, the model in training is sampled directly. Other engines and Ray workers load its weights from a folder.
     """
     config, name, given = algorithm.config, algorithm.name, run.config.run
     folder = f"{name}/{SAMPLING}"
@@ -96,13 +97,13 @@ def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterat
 
 
 def _keys(run: Run, config: OnPolicyConfig, iteration: int) -> list[EpisodeKey]:
-    """The next tasks in their order, from the first again when all had their turn."""
+    """Episode keys of the next tasks in order, starting again from the first after the last."""
     first = iteration * config.tasks
     return episodes_of([run.tasks[i % len(run.tasks)].id for i in range(first, first + config.tasks)], config.group)
 
 
 def _measured(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean return, turns and, where all have it, success of episodes."""
+    """Mean return, mean number of turns and, if all episodes have it, mean success."""
     count = max(len(episodes), 1)
     found = {
         "return": sum(episode.reward for episode in episodes) / count,

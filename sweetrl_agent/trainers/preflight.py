@@ -1,7 +1,7 @@
-"""What a run needs of this machine and of the world around it, looked for before anything is computed.
+"""Checks of everything that a run needs, before anything is computed.
 
-`--dry_run` asks for all of it and names everything that is missing; a run asks for what can be seen without a connection. Nobody can see ahead
-whether the weights of a model fit into memory, and whether a server that answers now will answer tomorrow.
+`--dry_run` runs all checks and names everything that is missing; a run makes the checks that need no connection. The checks cannot predict
+whether a model fits into memory, or whether a server stays available.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
 
 Check = Callable[[], object]
-#: A module, and what pip installs for it.
+#: A module, and the pip package that provides it.
 Package = tuple[str, str]
-#: Errors of what is missing; any other is a mistake in the program.
+#: Errors that a check may raise; any other is a bug.
 MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
-#: Seconds that a server may take to answer at all.
+#: Timeout of a server's answer, in seconds.
 ANSWER_S = 10.0
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def troubles(run: Run, stages: Collection[str], others: Collection[Package] = (), more: Iterable[Check] = ()) -> list[str]:
-    """One sentence for everything that stages of a run would miss.
+    """One sentence for each requirement of the stages that is not met.
 
     Args:
         run: The run; its tasks are loaded.
-        stages: What is left to do.
-        others: More packages that are needed, such as those of other algorithms.
-        more: More checks, which raise an error of `MISSING`.
+        stages: The remaining stages.
+        others: Further required packages, such as those of other algorithms.
+        more: Further checks, which raise an error of `MISSING`.
     """
     found: list[str] = []
     checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages), *more]
@@ -54,33 +54,33 @@ def troubles(run: Run, stages: Collection[str], others: Collection[Package] = ()
 
 
 def _any(stages: Collection[str], *needs: Need) -> bool:
-    """Whether one of the stages has one of the needs; a stage of an algorithm's own may have all."""
+    """Whether one of the stages has one of the needs; an algorithm's own stage is assumed to have all."""
     return any(name not in STAGES or STAGES[name].needs & {*needs} for name in stages)
 
 
 def check_packages(config: Config, stages: Collection[str], others: Collection[Package] = ()) -> None:
-    """Look for the packages, and for vLLM the GPU, that stages need.
+    """Check for the packages that stages need and, for vLLM, for a GPU.
 
     Args:
         config: The settings.
-        stages: What is left to do.
-        others: More packages that are needed.
+        stages: The remaining stages.
+        others: Further required packages.
 
     Raises:
-        ColBenchError: Names all that is missing.
+        ColBenchError: Names everything that is missing.
     """
     import torch
 
     needed = {*others, *_packages(config, {*stages})}
     missing = [f"{name} (`pip install {how}`)" for name, how in sorted(needed) if importlib.util.find_spec(name) is None]
     if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
-        missing.append("a GPU that CUDA finds, for `--engine vllm`")
+        missing.append("a CUDA GPU, for `--engine vllm`")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
 
 
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
-    """Packages that are extras, by name of the module and what pip installs."""
+    """Optional packages that the stages need, by name of the module and of the pip package."""
     engine = config.model.engine
     if _any(stages, "samples") and engine in ("vllm", "server"):
         yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
@@ -108,10 +108,10 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
 
 
 def check_model(setting: str, path: str, arguments: Any) -> None:
-    """Read a model's configuration and tokenizer, and look for its weights where it is a folder; they are not loaded.
+    """Read a model's configuration and tokenizer and, for a folder, check that weights exist; they are not loaded.
 
     Raises:
-        ColBenchError: If it is none, or cannot be had from the hub.
+        ColBenchError: If it is not a model, or cannot be loaded from the hub.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -119,7 +119,7 @@ def check_model(setting: str, path: str, arguments: Any) -> None:
         AutoConfig.from_pretrained(path, revision=arguments.revision)
         if setting != "vision_model":
             AutoTokenizer.from_pretrained(path, revision=arguments.revision)
-    except Exception as error:  # transformers and the hub raise dozens of unrelated types for files that are missing or broken
+    except Exception as error:  # transformers and the hub raise many unrelated types for missing or broken files
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r} ({reason}).") from None
     folder = Path(path).expanduser()
@@ -128,10 +128,10 @@ def check_model(setting: str, path: str, arguments: Any) -> None:
 
 
 def check_server(url: str | None, key_variable: str) -> None:
-    """Ask an OpenAI-compatible server for its models. Any answer will do, but one that the key is wrong.
+    """Request the list of models of an OpenAI-compatible server. Any answer is accepted except a refused key.
 
     Raises:
-        ColBenchError: If nobody answers, or the key is refused.
+        ColBenchError: If the server does not answer, or refuses the key.
     """
     import openai
 
@@ -153,7 +153,7 @@ def check_server(url: str | None, key_variable: str) -> None:
 
 
 def check_human(record: EnvironmentRecord, human: Any) -> None:
-    """Ask whether the server of a simulated human is there, where it has one.
+    """Check that the server of a simulated human answers, if it uses one.
 
     Raises:
         ColBenchError: As `check_server`.
@@ -163,7 +163,7 @@ def check_human(record: EnvironmentRecord, human: Any) -> None:
 
 
 def _check_environment(run: Run) -> None:
-    """Make the environment as a stage makes it, ask for the human's server, and start what grades."""
+    """Make the environment as a stage does, check the simulator's server, and start the sandbox."""
     with closing(run.environment(run.tasks[:1], 1)) as env:
         check_human(run.record, getattr(env.envs[0], "simulator", None))
         env.envs[0].prepare()

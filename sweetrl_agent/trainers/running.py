@@ -1,4 +1,4 @@
-"""What every training stage shares: arguments, progress, checkpoints to resume from, and the final model's arrival."""
+"""Shared by all training stages: trainer arguments, progress, checkpoints, and atomic saving of the final model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
 CHECKPOINTS = "checkpoints"
-#: Metric that counts tokens through the model so far, both sides of a pair and the human's words included.
+#: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
-#: Of what a trainer logs, what depends on the machine and not on the seed.
+#: Logged values that depend on the machine and not on the seed.
 _TIMINGS = ("runtime", "per_second", "flos", "train_loss")
 
 
@@ -36,12 +36,12 @@ class StageProgress(TrainerCallback):
         self.bar: tqdm[Any] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Open the bar where training goes on from."""
+        """Open the bar at the step that training starts or resumes from."""
         if is_first():
             self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Move on."""
+        """Advance the bar."""
         if self.bar is not None:
             self.bar.update(state.global_step - self.bar.n)
 
@@ -59,9 +59,9 @@ class StageProgress(TrainerCallback):
 def trainer_arguments(
     folder: Path, seed: int, model: ModelArguments, batch: int, micro_batch: int, learning_rate: float, epochs: float
 ) -> dict[str, Any]:
-    """Arguments of a TRL config for a stage that writes into `folder`.
+    """Arguments of a TRL config for a stage that writes its model to `folder`.
 
-    Schedule and optimizer as in the released code: cosine to a tenth, 3% warm-up, Adam betas (0.9, 0.95), gradients clipped at 1.
+    Schedule and optimizer follow the released code: cosine decay to a tenth, 3% warm-up, Adam betas (0.9, 0.95), gradient norm clipped at 1.
     """
     on_gpu = torch.cuda.is_available()
     return {
@@ -84,7 +84,7 @@ def trainer_arguments(
         "save_total_limit": 1,
         "report_to": [],
         "disable_tqdm": True,
-        # Told of a CPU, accelerate would train without DeepSpeed, and not say so.
+        # With `use_cpu`, accelerate would silently train without DeepSpeed.
         "use_cpu": not on_gpu and not sharding(),
         "ddp_backend": "gloo" if num_processes() > 1 and not on_gpu else None,
         "bf16": on_gpu,
@@ -101,7 +101,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
         The stage's training metrics, one row per logged step.
 
     Raises:
-        ColBenchError: If the weights are not shared out as `accelerate launch` was told to.
+        ColBenchError: If the weights are not sharded as configured in `accelerate launch`.
     """
     refuse_other_sharding(trainer)
     score_labelled_tokens_only(trainer)
@@ -116,21 +116,21 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
     with _arriving(folder, everyone) as beside:
-        trainer.save_model(str(beside))  # shards of all processes come together here
+        trainer.save_model(str(beside))  # gathers the shards of all processes
         if is_first():
             tokenizer.save_pretrained(str(beside))
-            (beside / "training_args.bin").unlink(missing_ok=True)  # holds paths of this machine
+            (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine
     rows = [
         {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
         for entry in trainer.state.log_history
         if "loss" in entry
     ]
-    rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # the steps after the last logged one, too
+    rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
     return rows
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Put a finished model into `folder`, whole or not at all."""
+    """Save a finished model to `folder`, atomically."""
     with _arriving(folder) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
@@ -142,7 +142,7 @@ def _nobody() -> None:
 
 @contextlib.contextmanager
 def _arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[Path]:
-    """A folder beside `folder` to be filled, by all processes together, which then takes its place."""
+    """A temporary folder that all processes write to; it replaces `folder` at the end."""
     beside = folder.with_name(folder.name + ".part")
     if is_first():
         shutil.rmtree(beside, ignore_errors=True)
@@ -156,14 +156,14 @@ def _arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[
 
 
 class Checkpoint:
-    """Where a training loop of our own goes on from: weights, optimizer, steps done and metrics, in one file."""
+    """Checkpoint of our own training loops: weights, optimizer state, steps done and metrics, in one file."""
 
     def __init__(self, path: Path, model: Any, optimizer: torch.optim.Optimizer) -> None:
-        """Keep this model and optimizer in `path`."""
+        """Save this model and optimizer in `path`."""
         self.path, self.model, self.optimizer = path, model, optimizer
 
     def load(self) -> tuple[int, list[Row]]:
-        """Restore what was saved; returns the steps done and their metrics, (0, []) where nothing was saved."""
+        """Restore the checkpoint; returns the steps done and their metrics, (0, []) if there is none."""
         if not self.path.exists():
             return 0, []
         saved = torch.load(self.path, weights_only=True, map_location=next(self.model.parameters()).device)
@@ -180,12 +180,12 @@ class Checkpoint:
         part.replace(self.path)
 
     def remove(self) -> None:
-        """The finished model has arrived: nothing is to be gone on with."""
+        """Remove the checkpoint once the finished model is saved."""
         self.path.unlink(missing_ok=True)
 
 
 def _drop_torn_checkpoints(checkpoints: Path) -> None:
-    """Remove checkpoints that a kill left half written: the trainer's state is what is written last."""
+    """Remove incomplete checkpoints that a kill left: the trainer state is written last."""
     for checkpoint in checkpoints.glob("checkpoint-*"):
         try:
             json.loads((checkpoint / "trainer_state.json").read_text())

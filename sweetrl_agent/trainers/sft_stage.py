@@ -1,4 +1,4 @@
-"""The stage that makes the tiny model's start; a pretrained model skips it."""
+"""The SFT stage, which trains the tiny model to the initial policy; skipped for a pretrained model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_datas
 
 
 def demonstrations(run: Run) -> Demonstrations:
-    """What the tiny model learns to converse from: the first dialogues of the file that is given, or the environment's own.
+    """Demonstrations for SFT of the tiny model: the first dialogues of the given file, or the environment's own.
 
     Raises:
-        ColBenchError: If a row of the file is no dialogue.
+        ColBenchError: If a row of the file is not a dialogue.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file:
@@ -31,7 +31,7 @@ def demonstrations(run: Run) -> Demonstrations:
         return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
     found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
     if not found:
-        raise ColBenchError(f"`demonstrations` {file!r} holds no dialogue.")
+        raise ColBenchError(f"`demonstrations` {file!r} contains no dialogue.")
     return found
 
 
@@ -50,7 +50,7 @@ def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
 
 
 def train_initial(run: Run) -> None:
-    """Demonstrated dialogues on the training tasks -> initial/, a folder like any pretrained model's."""
+    """SFT on demonstrations of the training tasks; writes initial/, a folder in the format of pretrained models."""
     if not run.config.is_tiny:
         return
     config, folder = run.config.sft, run.path("initial")

@@ -1,4 +1,4 @@
-"""Runs the stages of a run in their order, each once, and says what would be done."""
+"""Runs the stages of a run in order, each once, and prints the plan of a dry run."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 def check_order(run: Run, wanted: str) -> None:
-    """Refuse a stage asked for by name whose input is not there yet.
+    """Refuse to run a single stage before its input files exist.
 
     Raises:
-        ValueError: If a stage before it is not done.
+        ValueError: If an earlier stage is not done.
     """
     names = [name for name in run.stages if name != "sft" or run.config.is_tiny or name == wanted]
     if wanted not in ("all", *names):
         raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
     missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
     if missing:
-        raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run those first, or leave out `--stage`.")
+        raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run these first, or leave out `--stage`.")
 
 
 def left(run: Run) -> list[str]:
-    """Stages that are asked for and not done."""
+    """Requested stages that are not done."""
     return [name for name in run.stages if run.config.run.stage in ("all", name) and not run.is_done(name)]
 
 
 def run_stages(run: Run, wanted: str) -> None:
-    """Run the wanted stages that are not done; the report is made anew each time."""
+    """Run the requested stages that are not done; the report is always made again."""
     import torch
 
     from sweetrl_agent.data.distributed import is_first, num_processes
@@ -50,12 +50,12 @@ def run_stages(run: Run, wanted: str) -> None:
         elif is_first() or stage.is_distributed:
             with run.stage(name):
                 stage.run(run)
-        if not is_first() and name != "report":  # the last one, which nobody waits for
+        if not is_first() and name != "report":  # the report is the last stage, no process waits for it
             run.wait_for(name)
 
 
 def print_plan(run: Run) -> None:
-    """What the run would do."""
+    """Print what the run would do."""
     config, sources = run.config, run.sources
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
     limits = [run.record.turn_limit(task, config.task) for task in run.tasks]

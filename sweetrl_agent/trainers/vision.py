@@ -1,4 +1,4 @@
-"""Training of the critic that looks at pages (`critics.vision`), on the trainer of the other critics with a head."""
+"""Trains the vision critic of pages (`critics.vision`), with the trainer of the other critics with a head."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sweetrl_agent.trainers.heads import HeadTrainer, head_loss
 
 
 class VisionTrainer(HeadTrainer):
-    """`HeadTrainer` for "regression" over rows of `vision_rows`; pages are rendered when their batch comes."""
+    """`HeadTrainer` for "regression" on rows of `vision_rows`; pages are rendered per batch."""
 
     def __init__(self, *, beta: float, views: Views, **kwargs: Any) -> None:
-        """As `HeadTrainer`, with what makes tensors of dialogues."""
+        """As `HeadTrainer`; `views` encodes dialogues as tensors."""
         super().__init__(loss="regression", beta=beta, collate=lambda rows: _collate(rows, views), **kwargs)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
-        """Bradley-Terry on the sums over turns of a batch of pairs."""
+        """Bradley-Terry loss on the sums over turns of a batch of pairs."""
         num_turns: Tensor = inputs["num_turns"]
         is_turn = torch.arange(int(num_turns.max()), device=num_turns.device) < num_turns[:, None]
         scores = model(**inputs["views"])
@@ -30,16 +30,16 @@ class VisionTrainer(HeadTrainer):
 
 
 def vision_rows(rows: list[Row]) -> Dataset:
-    """Rows of `pairs.outcome_pairs` as they are needed."""
+    """The columns of `pairs.outcome_pairs` that training needs, as a data set."""
     return Dataset.from_list([{name: row[name] for name in ("chosen", "rejected", "hidden")} for row in rows])
 
 
 def _collate(rows: list[Row], views: Views) -> dict[str, Any]:
-    """Views of all turns: those of the chosen dialogues first."""
+    """Views of all turns, those of the chosen dialogues first."""
     dialogues = [(turns_of(row[side]), row["hidden"]) for side in ("chosen", "rejected") for row in rows]
     encoded = views.encode([(turn, hidden) for turns, hidden in dialogues for turn in turns])
     return {
         "views": encoded,
-        "input_ids": encoded["input_ids"],  # what the trainer counts
+        "input_ids": encoded["input_ids"],  # the trainer counts these
         "num_turns": torch.tensor([len(turns) for turns, _ in dialogues]),
     }

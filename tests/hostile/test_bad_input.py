@@ -178,7 +178,7 @@ def test_a_report_of_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
         main([""])
-    assert "expected the folder of a run, got nothing; '.' is this folder" in capsys.readouterr().err
+    assert "expected the folder of a run, got nothing; '.' is the current folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

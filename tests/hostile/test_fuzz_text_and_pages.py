@@ -225,7 +225,7 @@ def test_trajectories(row):
     try:
         episode = Episode.from_row(row)
     except ColBenchError as error:
-        assert "collect it anew" in str(error)
+        assert "collect it again" in str(error)
     else:
         again = episode.to_row()
         assert Episode.from_row(again).to_row() == again or "NaN" in json.dumps(again)

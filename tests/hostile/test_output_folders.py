@@ -25,7 +25,7 @@ SECRETS = (
 def test_a_folder_and_those_in_it_exclude_each_other(inner, is_outer_first, tmp_path):
     outer, inner = tmp_path / "compare", tmp_path / "compare" / inner
     first, second = (outer, inner) if is_outer_first else (inner, outer)
-    with locked(first), pytest.raises(ValueError, match="^Another process is at work in"), locked(second):
+    with locked(first), pytest.raises(ValueError, match="^Another process is working in"), locked(second):
         pass
     with locked(second):
         pass
@@ -47,10 +47,10 @@ def test_compare_and_a_run_in_one_of_its_seeds_folders(tmp_path, capsys):
     seed = tmp_path / "compare" / "seed_0"
     with locked(tmp_path / "compare"):
         assert train.main([*TASKS, "--output", str(seed)]) == 2
-    assert f"error: Another process is at work in {str(tmp_path / 'compare')!r}" in capsys.readouterr().err
+    assert f"error: Another process is working in {str(tmp_path / 'compare')!r}" in capsys.readouterr().err
     with locked(seed):
         assert compare.main([*TASKS, "--output", str(tmp_path / "compare")]) == 2
-    assert "error: Another process is at work in" in capsys.readouterr().err
+    assert "error: Another process is working in" in capsys.readouterr().err
 
 
 def test_the_lock_is_shared_with_no_child(tmp_path):
@@ -74,7 +74,7 @@ def test_a_folder_that_somebody_else_locks_above_is_named(tmp_path):
             pass
     finally:
         os.close(above)
-    assert str(refused.value).startswith(f"Another process is at work in {str(tmp_path)!r};")
+    assert str(refused.value).startswith(f"Another process is working in {str(tmp_path)!r};")
 
 
 def _plant(folder, name, target):
@@ -143,7 +143,7 @@ def test_a_password_in_a_setting_is_refused_and_said_nowhere(option, address, tm
     for main in (train.main, compare.main):
         assert main([*TASKS, *engine, "--output", str(tmp_path / "run"), f"--{option}", value]) == 2
         said = capsys.readouterr()
-        assert said.err.startswith(f"error: `{option}` must not hold a password or key") and said.err.count("\n") == 1
+        assert said.err.startswith(f"error: `{option}` must not contain a password or key") and said.err.count("\n") == 1
         assert "hunter2" not in said.out + said.err
     assert not (tmp_path / "run").exists()
 
@@ -154,7 +154,7 @@ def test_a_key_among_the_arguments_of_the_human_is_refused_and_said_nowhere(tmp_
     for main, option in ((train.main, "simulator"), (compare.main, "simulator"), (compare.main, "simulators")):
         assert main([*asked, f"--{option}", human]) == 2
         said = capsys.readouterr()
-        assert f"`{option}` must not hold a password or key" in said.err and "hunter2" not in said.out + said.err
+        assert f"`{option}` must not contain a password or key" in said.err and "hunter2" not in said.out + said.err
 
 
 def test_the_name_of_the_variable_that_holds_the_key_may_be_said():

@@ -74,4 +74,4 @@ def test_a_ray_that_was_imported_before_is_ended_where_it_would_listen_on_the_ne
     if done.returncode == 0:  # a machine without a network: its only address is that of loopback
         assert all(_ip(ip).is_loopback for _, ip in json.loads(done.stdout)[1])
     else:
-        assert "ColBenchError: Ray was imported before this and listens at" in done.stderr
+        assert "ColBenchError: Ray was imported before and listens at" in done.stderr

@@ -107,7 +107,7 @@ def test_own_settings_reach_the_training_of_their_critic_alone(finished):
     assert epochs["critic"] <= 1 and epochs["critic no_hidden"] == 10
     results = json.loads((finished / "results.json").read_text())
     assert results["own_settings"] == OWN_SETTINGS and results["settings"]["critic_epochs"] == 1
-    assert "of no_hidden alone" in (finished / "report.md").read_text()
+    assert "only no_hidden" in (finished / "report.md").read_text()
 
 
 def test_the_results_name_the_tasks_with_their_whole_dial(finished):
@@ -173,8 +173,8 @@ def test_a_single_turn_agent_answers_at_once(finished):
 def test_the_reports_hold_every_part(finished):
     html, markdown = ((finished / name).read_text() for name in ("report.html", "report.md"))
     for title in (
-        "Success", "Paired differences", "Where dialogues fail", "Beside the paper", "Credit accuracy of critics", "Best of N per turn", "Data scaling", "Win rate",
-        "Audit of the simulated human", "What it cost",
+        "Success", "Paired differences", "Where dialogues fail", "Comparison with the paper", "Credit accuracy of critics", "Best-of-N per turn", "Data scaling", "Win rate",
+        "Evaluation with other simulators", "Costs",
     ):  # fmt: skip
         assert f"<h2>{title}" in html and f"## {title}" in markdown
     assert "40.4%" in markdown and "http" not in html.replace("http-equiv", "")
@@ -191,10 +191,10 @@ def test_what_is_done_is_not_done_again(finished, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--algorithms", "gspo"], "`algorithms` must be of ('single_turn', "),
-        (["--algorithms", "rft", "rft"], "`algorithms` must name each once"),
+        (["--algorithms", "gspo"], "`algorithms` must be one of ('single_turn', "),
+        (["--algorithms", "rft", "rft"], "`algorithms` must not contain duplicates"),
         (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
-        (["--critics", "oracle"], "`critics` must be of ('sweet', "),
+        (["--critics", "oracle"], "`critics` must be one of ('sweet', "),
         (["--simulators", "shy"], "`simulators` takes ('terse', "),
         (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),
         (["--scaling", "9"], "`scaling` takes counts from 2 to 8 trajectories, got [9]."),
@@ -240,7 +240,9 @@ def test_settings_of_its_own_are_fixed_when_an_algorithm_has_begun(make_run):
     compare.keep_own_settings(run, ["no_hidden", "sweet"], longer)
     compare.keep_own_settings(run, ["sweet"], {})  # it is not asked about
     for own in ({}, {"no_hidden": {"critic_epochs": 1}}):
-        with pytest.raises(ValueError, match=r"^'no_hidden' has begun in .* with `own_settings` \{'critic_epochs': 4\}, not "):
+        with pytest.raises(
+            ValueError, match=r"^'no_hidden' was started in .* with `own_settings` \{'critic_epochs': 4\}, not "
+        ):
             compare.keep_own_settings(run, ["no_hidden"], own)
 
 
@@ -270,10 +272,7 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
     asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--workers", workers]
     assert compare.main([*_arguments(folder), *asked]) == 2
     said = capsys.readouterr().err
-    assert (
-        "error: 1 of 2 seeds could not be done" in said
-        and "seed 0: No task has two trajectories of different tests_passed" in said
-    )
+    assert "error: 1 of 2 seeds failed" in said and "seed 0: No task has two trajectories of different tests_passed" in said
     assert "evaluate rft" in json.loads((folder / "seed_1" / "seconds.json").read_text())
     assert not (folder / "results.json").exists()
 
@@ -281,9 +280,9 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
 def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):
     with locked(tmp_path):
         assert compare.main(_arguments(tmp_path)) == 2
-        assert "error: Another process is at work in" in capsys.readouterr().err
+        assert "error: Another process is working in" in capsys.readouterr().err
         assert train.main(_arguments(tmp_path)) == 2
-        assert "error: Another process is at work in" in capsys.readouterr().err
+        assert "error: Another process is working in" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert compare.main(_arguments(tmp_path / "file")) == 2
     assert "error: `output` must name a folder that can be written" in capsys.readouterr().err

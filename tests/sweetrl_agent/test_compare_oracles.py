@@ -73,7 +73,7 @@ def test_a_critic_without_a_preference_leaves_the_start_as_it_is_and_the_compari
     start, judge = (results["algorithms"][name]["test"] for name in ("zero_shot", "judge"))
     assert judge["n"] == start["n"] == 2
     said = (
-        "SWEET-RL, LLM as judge left the start as it was on seed 0. The critic 'judge' prefers no candidate to another at any turn, so there is "
+        "SWEET-RL, LLM as judge did not change the initial policy on seed 0. The critic 'judge' gives all candidates of every turn the same score, so there is "
         "nothing to train the actor on. Sample more turns by `--num_states`."
     )
     assert results["notes"] == [said]

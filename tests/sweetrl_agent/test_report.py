@@ -161,7 +161,7 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
     results = {"initial": {"test": start}, "trained": {"test": result}, "metric": "similarity"}
     (tmp_path / "results.json").write_text(json.dumps(results))
     text = Page.of(tmp_path).text["headline"]
-    for expected in ("Similarity", "68.0%", "76.0%", "+8.0", "[74.0, 78.0]", "looks like the one in mind"):
+    for expected in ("Similarity", "68.0%", "76.0%", "+8.0", "[74.0, 78.0]", "hidden reference page"):
         assert expected in text
     assert "hidden test" not in text
 
@@ -211,7 +211,7 @@ def test_an_empty_folder_has_a_report_and_a_missing_one_has_none(tmp_path: Path)
     text = Page.of(tmp_path).text
     for identifier in ("headline", "scores", "outcomes", "curves", "dialogues", "seconds", "pairs", "setup"):
         assert "is missing from the run folder." in text[identifier]
-    with pytest.raises(ValueError, match="`folder` must be the folder of a run, got '.*nowhere', which is no folder"):
+    with pytest.raises(ValueError, match="`folder` must be the folder of a run, got '.*nowhere', which is not a folder"):
         write_report(tmp_path / "nowhere")
 
 
@@ -286,7 +286,7 @@ def test_half_written_last_line_loses_only_itself(folder: Path) -> None:
     with (folder / "evaluation.jsonl").open("a") as file:
         file.write('{"agent": "initial", "spl')
     assert len(RunFolder.read(folder).evaluation) == 4
-    assert "evaluation.jsonl: 1 of 5 lines could not be read and are left out." in Page.of(folder).text["troubles"]
+    assert "evaluation.jsonl: 1 of 5 lines could not be read and are skipped." in Page.of(folder).text["troubles"]
 
 
 def test_advantages_meet_their_dialogue_and_no_other(tmp_path: Path) -> None:

@@ -197,9 +197,9 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
     assert main(_arguments(finished, seed=1, num_states=17)) == 2
     assert capsys.readouterr().err == (
-        f"error: {finished / 'config.yaml'} holds other settings than these, and its files were made with them "
+        f"error: {finished / 'config.yaml'} has other settings, and files were made with them "
         "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
-        "give the same settings to go on with that run, or another `--output` to start one.\n"
+        "give the same settings to resume that run, or another `--output` to start a new one.\n"
     )
 
 
@@ -220,7 +220,7 @@ def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, caps
 def test_a_stage_needs_those_before_it(tmp_path, capsys):
     assert main([*_arguments(tmp_path / "run"), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
-        "error: Stage 'pairs' needs the files of ['sft', 'collect']; run those first, or leave out `--stage`.\n"
+        "error: Stage 'pairs' needs the files of ['sft', 'collect']; run these first, or leave out `--stage`.\n"
     )
 
 
@@ -238,7 +238,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has two trajectories of different tests_passed, so there is nothing to learn from. Start another run with more tasks, "
-        "more trajectories of each, more imitation, or a better model.\n"
+        "more trajectories per task, more SFT, or a better model.\n"
     )
 
 
@@ -271,21 +271,21 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"server_urls": "http://127.0.0.1:8000/v1"}, "`server_urls` are for `engine` 'server', got 'transformers'."),
         (
             {"engine": "server", "server_urls": "127.0.0.1:8000"},
-            "`server_urls` must be addresses with blanks between them, such as http",
+            "`server_urls` must be addresses separated by blanks, such as http",
         ),
         (
             {"engine": "server", "server_urls": "http://127.0.0.1:abc/v1"},
-            "`server_urls` must be addresses with blanks between them, ",
+            "`server_urls` must be addresses separated by blanks, ",
         ),
         (
             {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
-            "`server_urls` must be addresses with blanks between them, ",
+            "`server_urls` must be addresses separated by blanks, ",
         ),
-        ({"simulator": "{bad"}, "`simulator` must be a name or JSON, which it is not: "),
+        ({"simulator": "{bad"}, "`simulator` must be a name or valid JSON: "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
         ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),
-        ({"tasks": __file__}, "The tiny model learns to converse on the embedded tasks only, got `tasks`="),
+        ({"tasks": __file__}, "SFT of the tiny model is available on the embedded tasks only, got `tasks`="),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
@@ -319,7 +319,7 @@ def test_candidates_of_other_trajectories_are_not_ranked(copied, capsys):
     write_rows(folder / "candidates.jsonl", [*rows[1:], rows[0]])
     assert main([*_arguments(folder), "--stage", "rank"]) == 2
     said = capsys.readouterr().err
-    assert "candidates.jsonl belongs to other trajectories than are there; remove it" in said and "Traceback" not in said
+    assert "candidates.jsonl belongs to other trajectories; remove it" in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize("num_rows", [3, 4])

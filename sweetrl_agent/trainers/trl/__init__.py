@@ -1,1 +1,1 @@
-"""Every override of TRL, in one place."""
+"""All overrides of TRL."""

@@ -1,4 +1,4 @@
-"""What a trainer reads, in a file rather than in memory: it may be larger than that."""
+"""Data sets of trainers, in files instead of memory: they may be larger than memory."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ ROWS = "rows"
 
 
 def on_disk(rows: Iterable[Row], folder: Path, none: str = "There is nothing to train on.") -> Dataset:
-    """Rows as a data set that is mapped into memory as it is read; what is derived from it, such as tokens, lies beside it.
+    """Write rows to a memory-mapped data set; derived data, such as tokens, is cached next to it.
 
     Args:
-        rows: Taken one by one.
-        folder: Where the finished model will be; what is in there by then goes. Each process has a part of its own.
-        none: The error where there is no row.
+        rows: The rows, consumed one by one.
+        folder: Folder of the finished model, which replaces the data. Each process has its own subfolder.
+        none: Text of the error if there are no rows.
 
     Raises:
-        ValueError: If there is no row.
+        ValueError: If there are no rows.
     """
     left = iter(rows)
     first = next(left, None)
     if first is None:
         raise ValueError(none)
     own = folder / ROWS / str(rank())
-    shutil.rmtree(own, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(own, ignore_errors=True)  # left by a killed run
     dataset: Dataset = Dataset.from_generator(lambda: chain([first], left), cache_dir=str(own), fingerprint=ROWS)
     return dataset

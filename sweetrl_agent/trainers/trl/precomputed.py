@@ -1,7 +1,7 @@
-"""Reference log-probabilities computed once, ahead of training, so that no reference is held while the model learns.
+"""Precomputed reference log-probabilities, so that no reference model is held in memory during training.
 
-`DPOTrainer` has this as `precompute_ref_log_probs`. Three things in it do not serve here: its head (see `cpu_head`), one number for a
-whole side where the critic needs one for every token, and a file of results that all processes must find under one path (see `on_disk`).
+`DPOTrainer` has `precompute_ref_log_probs`, with three limits: its head is slow on a CPU (see `cpu_head`), it stores one number per side
+while the critic needs one per token, and it needs a file of results under the same path in all processes (see `on_disk`).
 The override touches a private part of TRL 1.16, `_precompute_ref_logps`.
 """
 
@@ -25,13 +25,13 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 
 
 class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
-    """`DPOTrainer` whose reference is the model as it is given, before the first step."""
+    """`DPOTrainer` with the given model, before the first step, as reference."""
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         refuse_other_sharding(self)
         score_labelled_tokens_only(self)
         model = self.ref_model or self.model
-        if self.ref_model is None and self.is_deepspeed_enabled:  # gathers what ZeRO has shared out
+        if self.ref_model is None and self.is_deepspeed_enabled:  # gathers the shards of ZeRO
             model = prepare_deepspeed(self.model, self.accelerator)
         batches = self.accelerator.prepare(DataLoader(dataset, batch_size=batch_size, collate_fn=self.data_collator))
 
@@ -42,7 +42,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir))], axis=1)
 
     def _reference_rows(self, model: Any, inputs: dict[str, Tensor]) -> list[Row]:
-        """Columns for each pair of a batch, as the collator takes them."""
+        """Columns of each pair of a batch, in the form that the collator expects."""
         chosen, rejected = self.compute_ref_log_probs(model, inputs)
         pairs = zip(chosen.tolist(), rejected.tolist(), strict=True)
         return [{"ref_chosen_logps": a, "ref_rejected_logps": b} for a, b in pairs]

@@ -1,7 +1,7 @@
-"""Both sides of a pair behind their common beginning, which is read once.
+"""Processes the common prefix of the two sides of a pair once.
 
-The two sides of a pair share a prompt: the whole dialogue before a turn in stage 2, the hidden information and the request in stage 1. A
-plain batch reads it twice, and pays for it twice more in the backward pass. Gradients flow through the cache, so they are the same.
+The two sides of a pair share a prefix: in stage 2 the whole dialogue before a turn, in stage 1 the hidden information and the request. A
+plain batch processes it twice, in the forward and in the backward pass. Gradients flow through the cache, so the results are the same.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Where fewer tokens can be saved, as a share of the batch's, a second forward pass is not worth it.
+#: Minimum share of a batch's tokens to save; below it, a second forward pass does not pay off.
 LEAST_SHARE = 0.15
 
 
 def hidden_states(body: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-    """Last hidden states of a batch of pairs, as the plain forward pass gives them at every token.
+    """Last hidden states of a batch of pairs, equal to those of the plain forward pass at every token.
 
     Args:
         body: The model without its head; full attention in all layers.
-        input_ids: The better sides, then the worse ones in the same order, padded on the right, shape (2B, L).
+        input_ids: The chosen sides, then the rejected ones in the same order, padded on the right, shape (2B, L).
         attention_mask: 1 for tokens, shape (2B, L).
 
     Returns:
-        Shape (2B, L, H); at the padding, any finite numbers.
+        Shape (2B, L, H); arbitrary finite values at padding.
     """
     lengths = _common_lengths(input_ids, attention_mask)
     if len(lengths) == 0 or int(lengths.min()) == 0 or int(lengths.sum()) < LEAST_SHARE * int(attention_mask.sum()):
@@ -57,7 +57,7 @@ def hidden_states(body: Any, input_ids: Tensor, attention_mask: Tensor) -> Tenso
 
 
 def _common_lengths(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-    """Tokens that the two sides of every pair have in common at their beginning, at least one of each side left over; none for an odd batch."""
+    """Length of the common prefix of every pair, leaving at least one token per side; no lengths for an odd batch."""
     if len(input_ids) % 2:
         return input_ids.new_zeros(0)
     (first, second), masks = input_ids.chunk(2), attention_mask.bool().chunk(2)

@@ -32,7 +32,5 @@ def test_a_server_is_given_every_update_as_an_adapter(serve, make_game, tiny_mod
 def test_an_engine_without_tokens_is_refused(make_game):
     said = [{"role": "user", "content": "I need it."}, {"role": "assistant", "content": "yes"}]
     silent = Episode("a", 0, said, [Turn("yes")], {"outcome": "wrong"}, 1.0)
-    with pytest.raises(
-        ColBenchError, match="^'reinforce' learns from tokens as they were sampled, and the engine gave no tokens"
-    ):
+    with pytest.raises(ColBenchError, match="^'reinforce' trains on sampled tokens, and the engine returned no tokens"):
         Learner(make_game(1), Reinforce()).update([silent])

@@ -54,7 +54,7 @@ def test_a_critic_without_a_preference_cannot_train_an_actor_and_says_so(critic,
     run = make_run()
     write_rows(run.path(f"{folder}turn_pairs.jsonl"), [])
     said = (
-        f"The critic {critic!r} prefers no candidate to another at any turn, so there is nothing to train the actor on. "
+        f"The critic {critic!r} gives all candidates of every turn the same score, so there is nothing to train the actor on. "
         "Sample more turns by `--num_states`."
     )
     with pytest.raises(NothingToLearnError, match=f"^{re.escape(said)}$"):

@@ -135,7 +135,7 @@ def test_the_package_loads_no_torch():
         ("nobody", r"`algorithm` must be of \('single_turn', .*, or 'package.module:Class', got 'nobody'"),
         (f"{__name__}:NothingConfig", "`algorithm` must name an `Algorithm`"),
         (f"{__name__}:Impostor", "The `name` of .* must be an identifier that no other algorithm has, got 'grpo'"),
-        ("nowhere.at_all:Mine", "`algorithm` names a module that is not there: 'nowhere.at_all'"),
+        ("nowhere.at_all:Mine", "`algorithm` names a module that does not exist: 'nowhere.at_all'"),
     ],
 )
 def test_what_is_no_algorithm_is_refused(named, error, capsys, tmp_path):
@@ -173,7 +173,7 @@ def test_the_stages_of_the_main_job_are_those_of_its_algorithm():
 def test_an_engine_that_an_algorithm_cannot_use_is_refused(capsys, tmp_path):
     given = {"model": "hub/name", "engine": "server", "server_urls": "http://127.0.0.1:9/v1", "output": tmp_path / "run"}
     assert train.main(words(**given, algorithm="grpo")) == 2
-    needs = "gives servers its new weights as adapters: add `--lora true`, or sample in this process by `--engine transformers` or `vllm`."
+    needs = "sends its new weights to servers as LoRA adapters: add `--lora true`, or sample in this process with `--engine transformers` or `vllm`."
     assert capsys.readouterr().err == f"error: 'grpo' {needs}\n"
     assert compare.main(words(**given, algorithms=["zero_shot", "turn_ppo"])) == 2
     assert capsys.readouterr().err == f"error: 'turn_ppo' {needs}\n"

@@ -132,7 +132,7 @@ def test_metrics_and_messages_of_infos_are_used():
     assert dialogue.messages == said
     dialogue = TextDialogue(Echo(), {"0": 0}, "grade", 0)
     dialogue.reset(options={"task_id": "0"})
-    with pytest.raises(KeyError, match="must hold the metric 'grade'"):
+    with pytest.raises(KeyError, match="must contain the metric 'grade'"):
         dialogue.step("bye")
 
 
@@ -159,7 +159,7 @@ def test_tasks_are_named_by_their_seeds(source, ids):
 
 @pytest.mark.parametrize("source", ["", "embedded:train", "seeds:5-3", "seeds:0-999999999", "seeds:a-b", "seeds:0-9[1:2:3]"])
 def test_other_names_of_tasks_are_refused(source):
-    with pytest.raises(ValueError, match="^Tasks of Echo-v0 are named by their seeds, such as 'seeds:0-999'"):
+    with pytest.raises(ValueError, match="^Tasks of Echo-v0 are given by seeds, such as 'seeds:0-999'"):
         EnvironmentRecord().load_tasks(source, config().task)
 
 
@@ -169,7 +169,7 @@ def test_other_names_of_tasks_are_refused(source):
         ("Nowhere-v0", "", "`env` 'Nowhere-v0' cannot be made"),
         ("no_such_package.envs:Mine-v0", "", "`env` 'no_such_package.envs:Mine-v0' cannot be made"),
         ("Echo-v0", '{"level": 3}', "`env` 'Echo-v0' cannot be made"),
-        ("CartPole-v1", "", "`env` 'CartPole-v1' must have observations that are texts"),
+        ("CartPole-v1", "", "`env` 'CartPole-v1' must have text observations"),
     ],
 )
 def test_an_environment_that_cannot_be_trained_on_is_refused_in_a_sentence(env, kwargs, error):
@@ -211,7 +211,7 @@ def test_an_episode_is_played_before_a_run_begins(capsys, tmp_path):
 
 
 def test_the_tiny_model_needs_dialogues():
-    with pytest.raises(ValueError, match="^The tiny model learns to converse from dialogues, and none are known for Echo-v0"):
+    with pytest.raises(ValueError, match="^SFT of the tiny model needs demonstrations, and Echo-v0 has none"):
         config(model="tiny")
     assert config(model="tiny", env_record=f"{__name__}:RECORD").record is RECORD
 
@@ -220,7 +220,7 @@ def test_the_tiny_model_needs_dialogues():
     ("named", "error"),
     [
         ("RECORD", "`env_record` must be 'package.module:NAME'"),
-        ("no_such_package:RECORD", "`env_record` names a module that is not there: 'no_such_package'"),
+        ("no_such_package:RECORD", "`env_record` names a module that does not exist: 'no_such_package'"),
         (f"{__name__}:NOTHING", f"`env_record`: the module '{__name__}' has no 'NOTHING'"),
         (f"{__name__}:TEXT", "`env_record` must name an `EnvironmentRecord`"),
     ],

@@ -123,7 +123,7 @@ def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_toke
 
 
 def test_misuse_is_refused(make_tiny_model, tiny_tokenizer):
-    message = "`reference` may be None only where `model` has a LoRA adapter to switch off."
+    message = "`reference` may be None only if `model` has a LoRA adapter to disable."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         AdvantageCritic(make_tiny_model(), None, tiny_tokenizer)
 

@@ -78,8 +78,8 @@ def test_a_template_that_drops_earlier_turns_is_refused(tiny_tokenizer):
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     message = (
-        "The chat template renders agent turn 1 differently inside the whole dialogue, so its tokens cannot be told apart; use a "
-        "template that keeps every turn as it was said (for a thinking model, its non-thinking one)."
+        "The chat template renders agent turn 1 differently inside the whole dialogue, so its tokens cannot be identified; use a "
+        "template that keeps every turn unchanged (for a reasoning model, its non-reasoning template)."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         encode_dialogue(DIALOGUE, tokenizer)

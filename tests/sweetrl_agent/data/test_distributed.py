@@ -97,7 +97,7 @@ def test_accelerate_that_trains_without_what_it_was_launched_with_is_refused(mak
     folder = make_folder("fsdp")
     settings = ["--config_file", str(CONFIGS / "fsdp.yaml"), "--num_processes", "2", "--mixed_precision", "no"]
     done = _run(folder, tiny_model_folder, "-m", "accelerate.commands.launch", *settings)
-    assert done.returncode != 0 and "accelerate trains without FSDP here" in done.stderr
+    assert done.returncode != 0 and "accelerate was launched with FSDP but trains without it here" in done.stderr
     assert not (folder / "critic" / "config.json").exists()
 
 
@@ -116,6 +116,6 @@ def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert distributed.gradient_accumulation_steps(8, 4) == 1
     with pytest.raises(
-        ColBenchError, match="^A batch of 8 cannot be shared by 2 processes of 8 at a time; choose a micro-batch"
+        ColBenchError, match="^A batch of 8 cannot be divided among 2 processes with a micro-batch of 8; choose a micro-batch"
     ):
         distributed.gradient_accumulation_steps(8, 8)

@@ -60,7 +60,7 @@ def test_versions_are_those_that_a_run_was_begun_with_and_all_that_it_was_resume
 def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, make_run):
     run = make_run("embedded:test[:3]")
     with (
-        pytest.raises(ColBenchError, match="^There is no room left to write on the disk of .* give the same command"),
+        pytest.raises(ColBenchError, match="^The disk of .* is full .* give the same command"),
         run.stage("collect"),
     ):
         raise error
@@ -74,7 +74,7 @@ def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, ma
     [
         ("embedded:test[:3]", ""),
         ("", ""),
-        ("embedded:test?preset=hard[:3]", "note: training is on dial standard, measuring on another (test hard)"),
+        ("embedded:test?preset=hard[:3]", "note: training is on dial standard, evaluation on another (test hard)"),
     ],
 )
 def test_a_run_says_where_it_measures_at_another_dial_than_it_trains_at(test_tasks, said, make_run):

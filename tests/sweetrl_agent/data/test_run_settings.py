@@ -18,9 +18,9 @@ def test_the_reference_may_change_until_candidates_are_ranked(make_run):
     with pytest.raises(ValueError) as refused:
         make_run(reference_hidden=False)
     assert str(refused.value) == (
-        f"{run.path('config.yaml')} holds other settings than these, and its files were made with them "
+        f"{run.path('config.yaml')} has other settings, and files were made with them "
         "(reference_hidden: True there, False here); "
-        "give the same settings to go on with that run, or another `--output` to start one."
+        "give the same settings to resume that run, or another `--output` to start a new one."
     )
 
 

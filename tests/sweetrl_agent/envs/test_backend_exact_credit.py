@@ -131,5 +131,5 @@ def test_on_the_last_turn_everything_is_graded(task, request_, unit_tests, advan
 def test_a_task_whose_facts_are_not_known_is_refused(unit_tests):
     row = Task("row", "I need f.", "def f()")
     for advantages in (task_advantages, marginal_advantages):
-        with pytest.raises(ValueError, match=r"^Expected an embedded task, whose facts are known, got 'row'\.$"):
+        with pytest.raises(ValueError, match=r"^Expected an embedded task with known facts, got 'row'\.$"):
             advantages(row, [{"role": "user", "content": "I need f."}], ["?"], unit_tests)

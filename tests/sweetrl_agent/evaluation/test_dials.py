@@ -102,7 +102,9 @@ def _checked(**settings):
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(ValueError) as refused:
         _checked(dials=[str(tmp_path)])
-    assert str(refused.value) == f"`dials` names folders of comparisons, each with a results.json; {str(tmp_path)!r} has none."
+    assert (
+        str(refused.value) == f"`dials` must be folders of comparisons, each with a results.json; {str(tmp_path)!r} has none."
+    )
 
 
 def test_a_comparison_from_before_tasks_had_dials_is_refused(folders):
@@ -111,7 +113,7 @@ def test_a_comparison_from_before_tasks_had_dials_is_refused(folders):
         json.dump({"algorithms": {}}, file)
     with pytest.raises(ValueError) as refused:
         _checked(dials=[folders["easy"], folders["hard"]])
-    assert str(refused.value) == f"{path} does not say which tasks it is about; make that comparison again."
+    assert str(refused.value) == f"{path} does not name its tasks; run that comparison again."
 
 
 @pytest.mark.parametrize("place", [-1, 3])

@@ -121,8 +121,8 @@ def test_it_stands_under_the_table_where_there_was_a_pair():
     results = {"metric": "tests_passed", "seconds": {"sft": 1.0}}
     reading = {"accuracy": 0.613, "ci95": [0.55, 0.674], "pairs": 512, "turns": 80}
     assert (
-        "\nThe untrained critic, told the hidden reference, prefers the useful of two questions in 61% (55% to 67%) of 512 pairs: "
-        "so well does the initial policy read the hint.\n"
+        "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
+        "61% (55% to 67%) of 512 pairs.\n"
     ) in table({**results, "hint_reading": reading})
     for without in ({}, {"hint_reading": {"accuracy": None, "pairs": 0, "turns": 0}}):
         assert "hint" not in table({**results, **without})

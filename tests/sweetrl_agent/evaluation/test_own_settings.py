@@ -30,14 +30,14 @@ COMPARED = ["rft", "sweet", "no_hidden"]
         ),
         ("[1]", "`own_settings` must map algorithms to settings, got '[1]'."),
         ('{"sweet": 3}', "`own_settings` must map algorithms to settings, got '{\"sweet\": 3}'."),
-        ('{"judge": {}}', f"`own_settings` must be of algorithms that are compared, {COMPARED}, got 'judge'."),
+        ('{"judge": {}}', f"`own_settings` must name algorithms that are compared, {COMPARED}, got 'judge'."),
         (
             '{"rft": {"critic_epochs": 2}}',
-            "`own_settings` must be of algorithms that have a critic and train an actor by it, got 'rft'.",
+            "`own_settings` must name algorithms that train an actor with a critic, got 'rft'.",
         ),
         (
             '{"sweet": {"num_states": 3, "seed": 1, "critic_epochs": 2}}',
-            f"`own_settings` of 'sweet' may be of {ALLOWED}, got ['num_states', 'seed'].",
+            f"`own_settings` of 'sweet' may contain {ALLOWED}, got ['num_states', 'seed'].",
         ),
         ('{"sweet": {"critic_epochs": "2"}}', "`own_settings` of 'sweet': `critic_epochs` must be of type float, got '2'."),
         (

@@ -91,7 +91,9 @@ def play(sandbox, tmp_path):
 def test_a_server_that_dies_costs_nothing_that_had_ended(play, tmp_path):
     undisturbed = play(name="undisturbed.jsonl")
     path, kept = tmp_path / "trajectories.jsonl", tmp_path / "trajectories.unfinished.jsonl"
-    message = r"^\d+ episodes in a row are void, the last for this: the server of the human does not answer\. .* give the same command"
+    message = (
+        r"^\d+ episodes in a row are void\. The last error: the server of the human does not answer\. .* give the same command"
+    )
     with pytest.raises(WorldDownError, match=message):
         play(Down(len(EPISODES) + 20))  # two questions an episode: in the second shard
     assert read_rows(path) == undisturbed[: 2 * NUM_ENVS]
@@ -131,8 +133,8 @@ def test_too_many_void_episodes_end_the_stage_and_can_be_played_again(play):
     with pytest.raises(ColBenchError) as refused:
         play(failing)
     assert str(refused.value) == (
-        "8 of 48 episodes are void, for the world failed in them; `--max_void` allows 5%. The last failed so: no words for it. Mend it and "
-        "give the same command with `--replay_void true`, which plays them again, or allow more."
+        "8 of 48 episodes are void: the simulator or the sandbox failed. `--max_void` allows 5%. The last error: no words for it. Fix it and "
+        "give the same command with `--replay_void true` to play them again, or allow more."
     )
     with pytest.raises(ColBenchError, match="8 of 48 episodes are void"):
         play()  # again, with nothing left to play

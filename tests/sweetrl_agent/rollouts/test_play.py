@@ -108,7 +108,7 @@ def test_a_trajectory_survives_its_row(run):
     for episode in run(EPISODES[:2], 2):
         row = episode.to_row()
         assert Episode.from_row(row).to_row() == row
-    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 3, got 0; collect it anew\.$"):
+    with pytest.raises(ColBenchError, match=r"^Expected a trajectory row of schema 3, got 0; collect it again\.$"):
         Episode.from_row({**row, "schema": 0})
 
 

@@ -115,14 +115,14 @@ def test_what_vllm_lacks_here(main, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(importlib.util, "find_spec", _hidden("vllm"))
     assert main(_arguments(tmp_path, "--engine", "vllm")) == 2
-    assert _errors(capsys) == ["This machine lacks vllm (`pip install vllm`) and a GPU that CUDA finds, for `--engine vllm`."]
+    assert _errors(capsys) == ["This machine lacks vllm (`pip install vllm`) and a CUDA GPU, for `--engine vllm`."]
     monkeypatch.undo()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     module = types.ModuleType("vllm")
     module.__spec__ = importlib.util.spec_from_loader("vllm", None)
     monkeypatch.setitem(sys.modules, "vllm", module)
     assert main(_arguments(tmp_path, "--engine", "vllm")) == 2
-    assert _errors(capsys) == ["This machine lacks a GPU that CUDA finds, for `--engine vllm`."]
+    assert _errors(capsys) == ["This machine lacks a CUDA GPU, for `--engine vllm`."]
 
 
 def _hidden(*names):
@@ -228,7 +228,7 @@ def test_a_folder_with_another_run(main, tmp_path, capsys):
     capsys.readouterr()
     assert main(_arguments(tmp_path, "--sft_epochs", "1")) == 2
     (error,) = _errors(capsys)
-    assert "holds other settings than these" in error and "sft_epochs: 2 there, 1 here" in error
+    assert "has other settings" in error and "sft_epochs: 2 there, 1 here" in error
 
 
 def test_a_stage_before_its_turn(tmp_path, capsys):
