@@ -1,4 +1,4 @@
-"""ColBench (arXiv:2503.15478) as Gymnasium text environments; importing it registers them."""
+"""ColBench (arXiv:2503.15478) as Gymnasium text environments. Importing the package registers them."""
 
 from gymnasium.envs.registration import register
 

@@ -1,7 +1,7 @@
-"""The one dialogue type: who said what, in order.
+"""The dialogue type that all packages share: an ordered sequence of messages.
 
-Roles are those of chat templates: "user" is the (simulated) human, "assistant" is the agent. A dialogue is immutable, so an
-environment's snapshot, a simulator's cache key and a trajectory can all hold it without copying.
+Roles are those of chat templates: "user" is the (simulated) human, "assistant" is the agent. A dialogue is immutable, so
+environment snapshots, cache keys of simulators and trajectories can hold it without copying.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Dialogue:
 
     @classmethod
     def from_dicts(cls, messages: Iterable[Mapping[str, str]]) -> Dialogue:
-        """Build a dialogue from chat messages; keys other than role and content are dropped."""
+        """Build a dialogue from chat messages. Keys other than role and content are dropped."""
         return cls(tuple(Message(m["role"], m["content"]) for m in messages))  # type: ignore[arg-type]
 
     def add(self, role: Role, content: str) -> Dialogue:
@@ -51,5 +51,5 @@ class Dialogue:
         return sum(m.role == "assistant" for m in self.messages)
 
     def transcript(self) -> str:
-        """The dialogue as text: one paragraph per message, each led by its speaker."""
+        """The dialogue as text: one paragraph per message, each with its speaker in front."""
         return "\n\n".join(f"{SPEAKERS[m.role]}: {m.content}" for m in self.messages)

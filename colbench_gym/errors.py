@@ -1,4 +1,4 @@
-"""Failures of the world, each named after the boundary where it happened. None of them is ever a score."""
+"""Failures outside the agent's control, each named after the component that failed. A failure is never turned into a score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class ColBenchError(Exception):
 
 
 class TaskError(ColBenchError):
-    """A task source is missing or malformed; names the file, the line and the field."""
+    """A task source is missing or malformed. The message names the file, the line and the field."""
 
 
 class SimulatorError(ColBenchError):
@@ -20,4 +20,4 @@ class SandboxError(ColBenchError):
 
 
 class ScoringError(ColBenchError):
-    """A reference cannot be graded, so no answer to its task can be."""
+    """A reference cannot be graded, so answers to its task cannot be graded either."""

@@ -1,14 +1,14 @@
 """python -m colbench_gym.grade FILE --out SCORES.jsonl: grade a file of ColBench trajectories.
 
-Rows with `task` and `answer` are graded; a row without an answer is a failed one (outcome "no_answer"); task rows alone grade
-their own reference, which shows how far a benchmark can be passed at all. The file is read twice, row by row: first every row
-is checked, then rows are graded, some at a time, so that a file of any size fits in memory.
+Rows with `task` and `answer` are graded. A row without an answer counts as failed (outcome "no_answer"). For a task row, the
+reference itself is graded, which gives the upper bound of the benchmark. The file is read twice, row by row: in the first pass
+all rows are checked, in the second they are graded in batches, so the file need not fit in memory.
 
 SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
-outcome of each hidden test). It appears when it is complete. Rows with outcome "ungradable" or "malformed" have no score: they
-carry zeros and are left out of the means.
+outcome of each hidden test). The file appears only when it is complete. Rows with outcome "ungradable" or "malformed" have no
+score: they hold zeros and are excluded from the means.
 
-What is printed is plain ASCII, a line for each thing said: text of rows, programs, file names and errors is escaped.
+The output is plain ASCII, one line per item: text from rows, programs, file names and errors is escaped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sandboxes.cpus import usable_cpus
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
-#: So that runners have programs of the next batch while the last ones of a batch run.
+#: While the last programs of a batch run, idle runners already take programs of the next batch.
 _BATCHES_AT_ONCE = 2
 _SHOWN_OUTCOMES = 20
 _REPORT_EVERY_S = 5.0
@@ -50,9 +50,9 @@ class Attempt:
     """An answer to grade.
 
     Attributes:
-        index: Number of the row in its file, from 0; blank lines do not count.
-        task: The task that it answers.
-        answer: The answer; None where there is none.
+        index: Index of the row in its file, from 0; blank lines do not count.
+        task: The task of the answer.
+        answer: The answer; None if there is none.
     """
 
     index: int
@@ -61,7 +61,7 @@ class Attempt:
 
 
 def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt | RowError]:
-    """Yield the answer of every row, or with on_error="skip" the error of a malformed one.
+    """Yield the answer of every row; with on_error="skip", the error of a malformed row.
 
     Raises:
         TaskError: If the file does not exist.
@@ -84,7 +84,7 @@ def read_attempts(path: Path, on_error: OnError = "raise") -> Iterator[Attempt |
 
 
 def grade(attempts: Iterator[Attempt | RowError], unit_tests: UnitTests) -> Iterator[tuple[Task | None, Score]]:
-    """Grade answers as they are read, some at a time; the verdicts come in the same order.
+    """Grade answers in batches as they are read. The verdicts have the same order.
 
     Raises:
         SandboxError: If the sandbox failed.
@@ -112,7 +112,7 @@ def _verdicts(batch: Sequence[Attempt | RowError], scores: Future[list[Score]]) 
 
 @dataclass
 class Summary:
-    """What grading a file showed; `add` takes the verdicts one by one, `lines` is the report."""
+    """Statistics of a graded file: `add` takes the verdicts one by one, `lines` returns the report."""
 
     tests_passed: list[float] = field(default_factory=list)
     successes: list[int] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Summary:
     reasons: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, index: int, task: Task | None, score: Score) -> None:
-        """Count one verdict; rows that cannot be graded count as such alone."""
+        """Count one verdict. Rows that cannot be graded only count as an outcome."""
         self.outcomes[score.outcome] += 1
         if score.reason:
             self.reasons.setdefault(score.reason, []).append(index)
@@ -149,7 +149,7 @@ class Summary:
                 yield f"  row {', '.join(map(str, rows))}: {reason}"
 
     def _outcomes(self) -> str:
-        """The outcomes that are most frequent, with their counts: programs choose the names of exceptions, so there may be many."""
+        """The most frequent outcomes with their counts. There may be many outcomes, since programs choose the names of exceptions."""
         shown = self.outcomes.most_common(_SHOWN_OUTCOMES)
         words = [f"{outcome} {count}" for outcome, count in shown]
         if others := len(self.outcomes) - len(shown):
@@ -162,15 +162,15 @@ def _rate(name: str, rate: float, interval: Interval, n: int) -> str:
 
 
 def _one_line(text: object) -> str:
-    """The text in printable ASCII, everything else escaped: it cannot begin a line, move the cursor or reorder what is shown."""
+    """The text in printable ASCII, everything else escaped: it cannot start a line, move the cursor or reorder the output."""
     return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
 def _cannot_take_scores(out: Path, file: Path) -> str:
-    """What is wrong with a file for the scores; "" where nothing is.
+    """Why scores cannot be written to a file; "" if they can.
 
     Raises:
-        ValueError, OSError: If the system knows no such file, nor could it.
+        ValueError, OSError: If the system rejects the file name.
     """
     if not out.parent.is_dir():
         return f"--out names a folder that does not exist: {str(out.parent)!r}"
@@ -179,19 +179,19 @@ def _cannot_take_scores(out: Path, file: Path) -> str:
     if out.is_symlink() or (out.exists() and not out.is_file()):
         return f"--out must name a file of its own, got a link or a device: {str(out)!r}"
     with contextlib.suppress(FileNotFoundError):
-        _partial(out).lstat()  # a name that no file can have
+        _partial(out).lstat()  # raises for an invalid file name
     if out.exists() and file.exists() and out.samefile(file):
         return f"--out would overwrite the trajectories in {str(file)!r}; name another file"
     return ""
 
 
 def _partial(out: Path) -> Path:
-    """Where scores are written first; what a run that was killed has left there, the next one takes away."""
+    """Temporary file that the scores are written to first. The next run removes the leftovers of a killed one."""
     return out.with_name(f".{out.name}.partial")
 
 
 class _Progress:
-    """Tells on standard error how far grading is: in place on a terminal, else a line now and then."""
+    """Reports the progress of grading on standard error: in place on a terminal, else as a line every few seconds."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
         self._total, self._stream = total, stream
@@ -213,11 +213,11 @@ class _Progress:
 
 
 def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) -> Summary:
-    """Grade the rows of `path` into `out`, which is written beside its place first and moved there at the end.
+    """Grade the rows of `path` and write the scores to `out`: first to a temporary file in the same folder, which is then renamed.
 
     Raises:
-        TaskError: If the file does not exist or holds no row.
-        RowError: If a row is malformed and `on_error` is "raise"; nothing has run by then.
+        TaskError: If the file does not exist or has no rows.
+        RowError: If a row is malformed and `on_error` is "raise". This happens before any program runs.
         SandboxError: If the sandbox failed.
     """
     total = sum(1 for _ in read_attempts(path, on_error))
@@ -225,7 +225,7 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
     summary, progress = Summary(), _Progress(total, sys.stderr)
     partial = _partial(out)
-    partial.unlink(missing_ok=True)  # not written into: it may be a link
+    partial.unlink(missing_ok=True)  # it is not opened for writing: it may be a link
     try:
         with partial.open("x", encoding="utf-8") as lines:
             for index, (task, score) in enumerate(grade(read_attempts(path, on_error), unit_tests)):
@@ -242,22 +242,28 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 where all rows were read and graded, 1 where the world failed."""
+    """Run the command line. Returns 0 if all rows were read and graded, 1 if a component failed."""
     parser = argparse.ArgumentParser(prog="python -m colbench_gym.grade", description=(__doc__ or "").split("\n\n", 1)[1])
     parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
-    parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="where the scores go")
-    parser.add_argument("--sandbox", choices=sandboxes.NAMES, default="auto", help="what runs the programs")
+    parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="output file for the scores")
+    parser.add_argument(
+        "--sandbox", choices=sandboxes.NAMES, default="auto", help="sandbox that runs the programs (default: %(default)s)"
+    )
     parser.add_argument(
         "--semantics",
         choices=sorted(SEMANTICS),
         default="module",
-        help="module: programs are modules (default); reference, also called released: the released grader's verdicts",
+        help="module: programs are modules (default); reference, also called released: verdicts of the released grader",
     )
     parser.add_argument(
-        "--workers", type=int, default=usable_cpus(), help="programs at once (default: one per core that may be used)"
+        "--workers", type=int, default=usable_cpus(), help="number of programs that run at once (default: one per usable core)"
     )
     parser.add_argument(
-        "--on-error", "--on_error", choices=("raise", "skip"), default="raise", help="what a malformed row does"
+        "--on-error",
+        "--on_error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="how malformed rows are handled (default: %(default)s)",
     )
     given = parser.parse_args(arguments)
     if given.workers < 1:
@@ -267,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if reason := _cannot_take_scores(given.out, given.file):
             parser.error(reason)
-    except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder that may not be read
+    except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder without read permission
         parser.error(
             f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
         )
@@ -285,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     try:
         print("\n".join(map(_one_line, summary.lines())), flush=True)
-    except OSError as error:  # a pipe that nobody reads, a full disk
+    except OSError as error:  # a closed pipe, a full disk
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
         print(_one_line(f"error: the scores are in {given.out}, but printing them failed: {error.strerror}"), file=sys.stderr)
         return 1

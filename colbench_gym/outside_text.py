@@ -1,4 +1,4 @@
-"""Text that comes from outside (agents, servers, rows), made fit for files, terminals and prompts.
+"""Make untrusted text (from agents, servers, rows) safe for files, terminals and prompts.
 
 Every function takes time linear in the text.
 """
@@ -10,27 +10,27 @@ import re
 import unicodedata
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-#: Where a control token of a chat template may begin: <|im_end|>, <s>, <start_of_turn>, [INST].
+#: Possible start of a control token of a chat template: <|im_end|>, <s>, <start_of_turn>, [INST].
 _CONTROL_TOKEN = re.compile(r"<(?=[|｜/]?\w)|\[(?=/?[A-Z_]+\])")
 
 
 def encodable(text: str) -> str:
-    """The text as UTF-8 can hold it: every lone surrogate is replaced by U+FFFD."""
+    """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded as UTF-8."""
     return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def printable(text: str) -> str:
-    r"""The text as a terminal may show it: line breaks and tabs stay, all else that is no visible character is escaped, as in ``\x1b``."""
+    r"""The text made safe for a terminal: line breaks and tabs stay, all other invisible characters are escaped, as in ``\x1b``."""
     if text.isprintable():
         return text
     return "".join(c if c in "\n\t" or not _is_unseen(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def quoted(text: str) -> str:
-    r"""The text as one line of JSON in quotes, as a prompt may hold it.
+    r"""The text as a quoted JSON string on one line, made safe for a prompt.
 
-    Quotes, line breaks and all that is no visible character are escaped, so that the text can neither end its quotes nor begin a
-    line. A space is put into what a tokenizer may take for a control token (``< |im_end|>``, ``[ INST]``).
+    Quotes, line breaks and invisible characters are escaped, so that the text can neither close its quotes nor start a new
+    line. A space is inserted into anything that a tokenizer may read as a control token (``< |im_end|>``, ``[ INST]``).
     """
     text = json.dumps(_CONTROL_TOKEN.sub(r"\g<0> ", text), ensure_ascii=False)
     return text if text.isprintable() else "".join(json.dumps(c)[1:-1] if _is_unseen(c) else c for c in text)

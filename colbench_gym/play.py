@@ -1,6 +1,6 @@
-"""python -m colbench_gym.play: you are the agent, at the terminal.
+"""python -m colbench_gym.play: play the agent at the terminal.
 
-Type a message; an empty line sends it (inside a code fence empty lines belong to the code). ``I WANT TO ANSWER:`` starts your
+Type a message; an empty line sends it. Inside a code fence, empty lines belong to the code. ``I WANT TO ANSWER:`` starts your
 answer, which ends the episode and is graded.
 """
 
@@ -24,7 +24,7 @@ ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
 
 def read_message(lines: Iterable[str]) -> str | None:
-    """Read up to an empty line outside a code fence, or to the end of the input; None if there was nothing."""
+    """Read up to an empty line outside a code fence, or to the end of the input. None if the input is empty."""
     kept: list[str] = []
     for line in lines:
         line = line.rstrip("\r\n")
@@ -37,7 +37,7 @@ def read_message(lines: Iterable[str]) -> str | None:
 
 
 def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id: str | None) -> dict[str, Any]:
-    """Play one episode; returns its metrics, without any if the input ended before it did."""
+    """Play one episode and return its metrics; {} if the input ended before the episode did."""
     _, info = env.reset(seed=seed, options={"task_id": task_id})
     print(f"Human: {printable(info['messages'][-1]['content'])}\n", flush=True)
     while True:
@@ -51,34 +51,36 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
 
 
 def _simulator(text: str) -> Any:
-    """A name, or JSON with a name and arguments."""
+    """Parse --simulator: a name, or JSON with a name and arguments."""
     if not text.lstrip().startswith("{"):
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"--simulator must be a name or JSON, which it is not: {error}.") from None  # it may hold a password
+        raise ValueError(f"--simulator must be a name or valid JSON: {error}.") from None  # its value may contain a password
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 where the episode was played to its end, 1 where the world failed, the input ended early or nobody reads."""
+    """Run the command line. Returns 0 if the episode ended; 1 if a component failed, the input ended early or the output was closed."""
     try:
         return _main(arguments)
-    except OSError as error:  # a pipe that nobody reads, a full disk
+    except OSError as error:  # a closed pipe, a full disk
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
         print(f"error: the dialogue cannot be printed: {error.strerror}", file=sys.stderr)
         return 1
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="You are the agent, at the terminal.")
+    parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="Play the agent at the terminal.")
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
-    parser.add_argument("--task-id", help="which task; by default one drawn by --seed")
+    parser.add_argument("--task-id", help="id of the task (default: drawn with --seed)")
     parser.add_argument("--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments')
-    parser.add_argument("--sandbox", default="auto", help="what runs your program, or shows your page (default: %(default)s)")
-    parser.add_argument("--max-turns", type=int, help="your messages at most (default: the task's own budget)")
-    parser.add_argument("--seed", type=int, help="draws the task")
+    parser.add_argument(
+        "--sandbox", default="auto", help="sandbox that runs your program or renders your page (default: %(default)s)"
+    )
+    parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own budget)")
+    parser.add_argument("--seed", type=int, help="seed of the random choice of a task")
     given = parser.parse_args(arguments)
     if given.seed is not None and given.seed < 0:
         parser.error(f"--seed must be at least 0, got {given.seed}")

@@ -1,4 +1,4 @@
-"""Reading Python that others wrote."""
+"""Parse Python source that comes from agents and task files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import threading
 import warnings
 from typing import Any
 
-#: What `ast.parse` raises for text that is no program, or too much of one.
+#: Exceptions that `ast.parse` raises for text that is not a program, or that is too large or too deeply nested.
 PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
-# `ast.parse` counts its depth in one place for all threads before Python 3.11.8 (python/cpython#106905: SystemError "recursion
-# depth mismatch"), and the warning filters are everybody's.
+# Before Python 3.11.8 all threads share the recursion counter of `ast.parse` (python/cpython#106905: SystemError "recursion
+# depth mismatch"). The warning filters are shared by all threads as well.
 _one_at_a_time = threading.Lock()
 
 
 def parse_source(source: str, mode: str = "exec") -> Any:
-    """`ast.parse` without its warnings: a doubtful literal in an agent's answer is not our user's to correct.
+    """`ast.parse` without its warnings: the user cannot fix a doubtful literal in an agent's answer.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: As `ast.parse`, see `PARSE_ERRORS`.

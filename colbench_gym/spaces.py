@@ -1,4 +1,4 @@
-"""A space of text that really holds text."""
+"""A Gymnasium space of arbitrary Unicode text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
 
 
 class UnicodeText(Space[str]):
-    """Any string of at most `max_length` characters (not tokens), the empty one included.
+    """Any string of at most `max_length` characters (not tokens), including the empty string.
 
-    Not a `gymnasium.spaces.Text`: that one lists its characters, so it holds no natural text, and through
-    `AsyncVectorEnv`'s shared memory it returns zeros in silence. With this space use
-    ``AsyncVectorEnv(..., shared_memory=False)``; with shared memory Gymnasium raises.
+    It does not subclass `gymnasium.spaces.Text`. That space enumerates its characters, so it does not contain natural text, and
+    with the shared memory of `AsyncVectorEnv` it silently returns zeros. With this space use
+    ``AsyncVectorEnv(..., shared_memory=False)``; with shared memory Gymnasium raises an error.
     """
 
     def __init__(self, max_length: int = 1_000_000, sample_length: int = 40, seed: int | None = None) -> None:

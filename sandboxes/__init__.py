@@ -1,4 +1,4 @@
-"""Sandboxes for the untrusted programs and pages that agents write. Knows nothing of ColBench, Gymnasium or torch."""
+"""Sandboxes for untrusted programs and pages that agents write. Independent of ColBench, Gymnasium and torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 from sandboxes.daemon import address, knock
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
 
-#: Names that `make` knows.
+#: Names that `make` accepts.
 NAMES = ("auto", "embedded", "docker", "unsafe-no-isolation")
-#: What to do where the docker package is missing.
+#: Error message for a missing docker package.
 NEEDS_DOCKER = "The Docker backend needs the docker package: `pip install docker`."
 
 __all__ = [
@@ -23,24 +23,24 @@ def make(name: str = "auto", workers: int = 2) -> Sandbox:
     """Build a sandbox by name.
 
     Args:
-        name: "docker" (containers), "embedded" (Linux kernel walls, no daemon), or "auto": Docker where a daemon answers and has
-            the image of `python -m sandboxes build`, else embedded. "unsafe-no-isolation" runs programs without walls, with the
-            rights of this process: only for programs that you wrote yourself.
-        workers: Runners, each of which serves one program at a time.
+        name: "docker" (containers), "embedded" (isolation by the Linux kernel, no daemon), or "auto": Docker if a daemon answers and
+            has the image of `python -m sandboxes build`, else embedded. "unsafe-no-isolation" runs programs without isolation, with
+            the rights of this process: only for programs that you wrote yourself.
+        workers: Number of runners, each of which runs one program at a time.
 
     Raises:
         ValueError: If the name is unknown.
-        SandboxError: If the backend cannot give its guarantees on this machine; says what to do.
+        SandboxError: If the backend cannot give its guarantees on this machine. The message says what to do.
     """
     name, _ = resolve(name)
     sandbox = _make(name, workers)
-    if _log.isEnabledFor(logging.INFO):  # to ask starts a runner with all packages
+    if _log.isEnabledFor(logging.INFO):  # `guarantees` starts a runner with all packages
         _log.info("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
 
 
 def resolve(name: str = "auto", image: str | None = None) -> tuple[str, str]:
-    """The backend that a name stands for on this machine, and why; `image` is what Docker must have, None for the one for programs.
+    """The backend for a name on this machine, and the reason. `image` is the image that Docker needs; None for that of programs.
 
     Raises:
         ValueError: If the name is unknown.
@@ -54,7 +54,7 @@ def resolve(name: str = "auto", image: str | None = None) -> tuple[str, str]:
 
 
 def docker_lacks(image: str | None = None) -> str:
-    """What Docker lacks here to serve: a daemon, its package, an image (None: the one for programs); "" where all is there."""
+    """What the Docker backend lacks here: a daemon, its package, an image (None: that of programs); "" if nothing is missing."""
     try:
         knock()
     except OSError:

@@ -1,4 +1,4 @@
-"""``python -m sandboxes``: build the image of the Docker backend, and say what the sandboxes of this machine guarantee."""
+"""``python -m sandboxes``: build the image of the Docker backend, and print the guarantees of the sandboxes on this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m sandboxes", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("build", help="build the image that the Docker backend runs programs in, or renders pages in")
+    build = commands.add_parser("build", help="build the image in which the Docker backend runs programs or renders pages")
     build.add_argument("what", nargs="?", choices=("python", "browser"), default="python", help="for programs, or for pages")
     build.add_argument(
         "--from", dest="source", choices=_SOURCES, default="auto",
-        help="'registry': an official image; 'host': what this machine has itself, without a network; 'auto': the first that works",
+        help="'registry': an official image; 'host': files of this machine, without a network; 'auto': the first that works",
     )  # fmt: skip
-    check = commands.add_parser("check", help="start a sandbox, run into all its walls, and say what it guarantees")
+    check = commands.add_parser("check", help="start a sandbox, test its isolation, and print its guarantees")
     check.add_argument("name", nargs="?", choices=NAMES, default="auto")
     options = parser.parse_args(arguments)
     try:

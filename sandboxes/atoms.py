@@ -1,4 +1,4 @@
-"""Values without parts (numbers, text, bytes, moments), between their wire and their canonical text; see `sandboxes.values`."""
+"""Atomic values (numbers, text, bytes, dates and times): parsing and canonical text. See `sandboxes.values`."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ _PARSE_ERRORS = (ValueError, TypeError, ArithmeticError, AttributeError, LookupE
 
 
 class MalformedValue(ValueError):
-    """The wire is not one that an encoder makes, or it is over a budget."""
+    """The wire could not have been produced by the encoder, or it exceeds a budget."""
 
 
 class OversizedValue(MalformedValue):
-    """The wire is over a budget in `sandboxes.frames`: its value is too large, or takes too long to rebuild."""
+    """The wire exceeds a budget of `sandboxes.frames`: its value is too large, or takes too long to rebuild."""
 
 
 class Budget:
-    """What is left for one value. Everything is paid for before it is built.
+    """The remaining budget of one value. Everything is charged before it is built.
 
-    Each method raises OversizedValue where too little is left.
+    Each method raises OversizedValue if the remaining budget is too small.
     """
 
     def __init__(self) -> None:
         self._nodes, self._chars, self._work = frames.MAX_NODES, frames.MAX_TEXT_CHARS, frames.MAX_NUMBER_WORK
 
     def spend_nodes(self, count: int) -> None:
-        """Pay for values, parts of a number included."""
+        """Charge for values, including the parts of a number."""
         self._nodes -= count
         if self._nodes < 0:
             raise OversizedValue(f"Expected at most {frames.MAX_NODES} nodes.")
 
     def spend_text(self, chars: int) -> None:
-        """Pay for characters of canonical text."""
+        """Charge for characters of canonical text."""
         self._chars -= chars
         if self._chars < 0:
             raise OversizedValue(f"Expected a value of at most {frames.MAX_TEXT_CHARS} characters over all levels of nesting.")
 
     def spend_work(self, digits: int) -> None:
-        """Pay for a number that takes quadratic time to rebuild."""
+        """Charge for a number that takes quadratic time to rebuild."""
         self._work -= digits * digits
         if self._work < 0:
             raise OversizedValue(
@@ -74,7 +74,7 @@ def split_tag(wire: Any) -> tuple[str, Any]:
 
 
 def is_atom(tag: str) -> bool:
-    """Whether a tag is that of an atom."""
+    """Whether a tag denotes an atom."""
     return tag in _PARSERS
 
 
@@ -82,7 +82,7 @@ def parse_atom(tag: str, body: Any, budget: Budget) -> Any:
     """The Python value of an atom.
 
     Raises:
-        MalformedValue: If it has none, or costs more than is left.
+        MalformedValue: If it is malformed, or exceeds the remaining budget.
     """
     if tag not in _PARSERS:
         raise MalformedValue(f"Unknown tag {tag[:40]!r}.")
@@ -97,11 +97,11 @@ def parse_atom(tag: str, body: Any, budget: Budget) -> Any:
 
 
 def number_text(value: Number | complex, nan: str) -> str:
-    """Text of an exact number: 1, 1.0, True, 1+0j, Decimal(1) and Fraction(1) are one.
+    """Text of an exact number. It is the same for 1, 1.0, True, 1+0j, Decimal(1) and Fraction(1).
 
     Args:
-        value: The number; of any size that a wire may have.
-        nan: Text for a number that is not one.
+        value: The number, of any size that a wire may have.
+        nan: Text for NaN.
     """
     if isinstance(value, complex):
         real = number_text(value.real, nan)
@@ -121,8 +121,8 @@ def atom_text(value: Any, nan: str) -> str:
     """Canonical text of an atom's Python value.
 
     Args:
-        value: What `parse_atom` gives.
-        nan: Text for a number that is not one.
+        value: A value of `parse_atom`.
+        nan: Text for NaN.
     """
     if isinstance(value, (int, float, complex, decimal.Decimal, fractions.Fraction)):
         return number_text(value, nan)
@@ -134,7 +134,7 @@ def atom_text(value: Any, nan: str) -> str:
     if isinstance(value, type):
         return f"type:{value.__name__}"
     if isinstance(value, range):
-        # Ranges are equal where their elements are, which the first two and the last fix. No len(): sys.maxsize limits it.
+        # Ranges are equal if their elements are, which the first two and the last determine. No len(): sys.maxsize limits it.
         fixed = [*value[:1], *value[1:2], *value[-1:]]
         return f"range({','.join(number_text(number, nan) for number in fixed)})"
     if isinstance(value, datetime.timedelta):
@@ -200,7 +200,7 @@ def _parse_parts(body: Any, parse: Callable[[Any], Any], count: int) -> list[Any
 
 
 def _parse_decimal(body: Any, budget: Budget) -> decimal.Decimal:
-    # Nothing but text: `Decimal` would also take a list of sign, digits and exponent.
+    # Only text: `Decimal` would also accept a list of sign, digits and exponent.
     body = _text(body, 2 * frames.MAX_DECIMAL_DIGITS)
     value = decimal.Decimal(body)
     exponent = abs(value.adjusted())
@@ -226,7 +226,7 @@ def _parse_range(body: Any, budget: Budget) -> range:
 
 
 def _linear(parse: Callable[[Any], Any]) -> Callable[[Any, Budget], Any]:
-    """A parser that takes no longer than its text is long."""
+    """Wrap a parser that takes linear time and needs no budget."""
     return lambda body, budget: parse(body)
 
 

@@ -1,11 +1,11 @@
-"""Renders untrusted pages to pictures and boxes, in persistent headless Chromiums that reach neither network nor files.
+"""Render untrusted pages to pictures and boxes, in persistent headless Chromiums without access to network or files.
 
     with Browser() as browser:
         (rendering,) = browser.render([Page("<h1>Hello</h1>")])
     rendering.outcome, rendering.width, rendering.boxes[0].text       # PageOutcome.OK, 1280, "Hello"
 
-Every page has a browser context of its own, gets the files that `pages.web_files` has, and is refused everything else. A page that takes
-too long, or ends its process, is an outcome; the browser is then replaced. What was rendered once is remembered.
+Every page has its own browser context. It gets the files of `pages.web_files`; all other requests are refused. A page that takes too long
+or crashes its process is an outcome, and the browser is then replaced. Renderings are cached.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from playwright import async_api
 
 NEEDS_PLAYWRIGHT = "Rendering needs Playwright: `pip install 'colbench-gym[frontend]'`."
-#: A page whose process ended is given so many chances in all: the first may have died of another page's doing.
+#: Number of attempts for a page after its process ended: another page may have caused the first failure.
 TRIES = 2
 _LAUNCH_TIMEOUT_MS = 30_000
 Launcher = Callable[[Path], Path]
 
 
 def make_browser(name: str = "auto", workers: int = 2, pictures: bool = True) -> Browser:
-    """Build a renderer by name; nothing is started before the first page.
+    """Build a renderer by name. Nothing is started before the first page.
 
     Args:
-        name: "embedded" (bubblewrap), "docker" (containers of the image of `python -m sandboxes build browser`), or "auto": Docker where
+        name: "embedded" (bubblewrap), "docker" (containers of the image of `python -m sandboxes build browser`), or "auto": Docker if
             a daemon answers and has that image, else embedded. "unsafe-no-isolation" opens pages with the rights of this
             process: only for pages that you wrote yourself.
-        workers: Browsers, each of which renders one page at a time.
-        pictures: False for boxes alone, which takes less time.
+        workers: Number of browsers, each of which renders one page at a time.
+        pictures: False to compute only boxes, which takes less time.
 
     Raises:
         ValueError: If the name is unknown.
@@ -63,14 +63,14 @@ def make_browser(name: str = "auto", workers: int = 2, pictures: bool = True) ->
 
 
 class Browser:
-    """A few browsers that render pages side by side. Safe to call from several threads; use as a context manager or call `close`.
+    """A pool of browsers that render pages in parallel. Thread-safe; use it as a context manager or call `close`.
 
     Args:
-        workers: Browsers, each of which renders one page at a time.
-        files: What pages may load; None for the default folder.
-        cache: Remembers renderings; None for one in memory.
-        launcher: Writes a script that starts a Chromium behind walls into a folder; None for bubblewrap.
-        pictures: False for boxes alone: pictures are then empty. May be changed until the first page.
+        workers: Number of browsers, each of which renders one page at a time.
+        files: Files that pages may load; None for the default folder.
+        cache: Cache of renderings; None for one in memory.
+        launcher: Function that writes a script into a folder, which starts an isolated Chromium; None for bubblewrap.
+        pictures: False to compute only boxes; pictures are then empty. It may be changed until the first page.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Browser:
         self._owner = os.getpid()
 
     def render(self, pages: Sequence[Page]) -> list[Rendering]:
-        """Render pages, equal ones once; results in the same order.
+        """Render pages. Results are in the same order, and equal pages are rendered once.
 
         Raises:
-            SandboxError: If no browser can be started; says what to do. Never because of what a page does.
+            SandboxError: If no browser can be started. The message says what to do. A page never causes this error.
         """
         found: dict[str, Rendering] = {}
         wanted: dict[str, Page] = {}
@@ -118,9 +118,9 @@ class Browser:
         return [found[key] for key in keys]
 
     def lay_out(self, pages: Sequence[Page]) -> list[Rendering]:
-        """Boxes of pages that we wrote ourselves, several times as fast: no picture, no context of their own, no cache.
+        """Boxes of trusted pages, several times as fast: without pictures, separate contexts or a cache.
 
-        Never for a page that an agent wrote.
+        Never use it for a page that an agent wrote.
 
         Args:
             pages: Of the same width and height, without scripts.
@@ -132,7 +132,7 @@ class Browser:
 
     def _started(self) -> _Engine:
         with self._lock:
-            if self._engine is None or self._owner != os.getpid():  # a fork has neither the thread nor the pipes
+            if self._engine is None or self._owner != os.getpid():  # a forked process has neither the thread nor the pipes
                 self._engine, self._owner = _Engine(self.workers, self.files, self.launcher, self.pictures), os.getpid()
             if self._engine.pictures != self.pictures:
                 raise SandboxError(f"`pictures` was {self._engine.pictures} for the first page; make another Browser.")
@@ -159,18 +159,17 @@ class Browser:
 
 
 class LayoutBrowser(Browser):
-    """Boxes of pages that this program writes itself, without pictures and several times as fast; for agents that write no HTML of their own.
+    """Boxes of trusted pages, without pictures and several times as fast; for agents that write no HTML of their own.
 
-    It stands where a `Browser` is asked for, as long as pages of one size are rendered and nobody looks at the pictures. Never for a page
-    that an agent wrote.
+    It can replace a `Browser` if all pages have the same size and no pictures are needed. Never use it for a page that an agent wrote.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """As `Browser`, but for the pictures."""
+        """Arguments as for `Browser`, except for `pictures`."""
         super().__init__(*args, **{**kwargs, "pictures": False})
 
     def render(self, pages: Sequence[Page]) -> list[Rendering]:
-        """Lay out pages, equal ones once; results in the same order, their pictures empty.
+        """Lay out pages. Results are in the same order and have no pictures; equal pages are laid out once.
 
         Raises:
             SandboxError: If no browser can be started, or a page cannot be laid out.
@@ -185,7 +184,7 @@ class LayoutBrowser(Browser):
 
 
 class _Engine:
-    """The browsers, driven by Playwright in a thread of their own."""
+    """The browsers, driven by Playwright in a separate thread."""
 
     def __init__(self, workers: int, files: WebFiles, launcher: Launcher, pictures: bool) -> None:
         self._files, self.pictures = files, pictures
@@ -216,7 +215,7 @@ class _Engine:
 
     def close(self) -> None:
         if self._loop.is_running():
-            with contextlib.suppress(Exception):  # a browser that is gone already
+            with contextlib.suppress(Exception):  # the browser may have ended already
                 self._run(self._stop())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -269,12 +268,12 @@ class _Engine:
 
 
 class _Seat:
-    """A place for one browser, which is replaced when a page has harmed it."""
+    """A slot for one browser, which is replaced if a page has damaged it."""
 
     def __init__(self, kind: async_api.BrowserType, launcher: str, pictures: bool) -> None:
         self._kind, self._launcher, self._pictures = kind, launcher, pictures
         self._browser: async_api.Browser | None = None
-        self._layouts: LayoutTab | None = None  # while there is one, the browser has seen our own pages only
+        self._layouts: LayoutTab | None = None  # if it exists, the browser has only seen trusted pages
 
     async def render(self, page: Page, files: WebFiles) -> Rendering:
         from playwright.async_api import Error

@@ -1,4 +1,4 @@
-"""The bytes between the host and one runner: pipes to a process here; `sandboxes.containers` has the socket to a container."""
+"""Byte channels between the host and one runner: pipes to a local process. `sandboxes.containers` has the socket to a container."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_CHUNK_BYTES = 1 << 16  # more would be a mapping of its own for every read
+_CHUNK_BYTES = 1 << 16  # a larger buffer would need a memory mapping for every read
 MAX_ERROR_CHARS = 2000
 _WRAPPER_ENDS_S = 2.0
 
 
 class RunnerError(Exception):
-    """A runner did not start, died, hung or broke the protocol. Its user replaces it."""
+    """A runner did not start, died, hung or broke the protocol. The caller replaces it."""
 
 
 class Channel(ABC):
-    """Both directions of the talk with one runner. Deadlines are on the clock of `time.monotonic`, in seconds."""
+    """Both directions of the communication with one runner. Deadlines are times of `time.monotonic`, in seconds."""
 
     def _watch(self, writable: int, readable: int) -> None:
-        """Take the file descriptors that bytes go to and come from; they do not block from now on."""
+        """Set the file descriptors to write to and to read from, and make them non-blocking."""
         self._write_fd, self._read_fd = writable, readable
         self._writable, self._readable = select.poll(), select.poll()
         self._writable.register(writable, select.POLLOUT)
@@ -51,10 +51,10 @@ class Channel(ABC):
                 raise RunnerError("It has ended.") from None
 
     def receive(self, deadline: float) -> bytes:
-        """Wait for bytes and return those that are there, at least one.
+        """Wait for bytes and return those available, at least one.
 
         Raises:
-            RunnerError: If the runner has ended, or says nothing until the deadline.
+            RunnerError: If the runner has ended, or sends nothing until the deadline.
         """
         while True:
             if not self._readable.poll(_milliseconds_until(deadline)):
@@ -71,30 +71,30 @@ class Channel(ABC):
 
     @abstractmethod
     def last_words(self) -> str:
-        """The end of what the runner wrote on standard error, for the message of an error at its start."""
+        """The end of the runner's standard error, for the message of a startup error."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill the runner and all its programs; whoever waits for it gets `RunnerError`. Safe from any thread; a second call does nothing."""
+        """Kill the runner and all its programs. Waiting callers get `RunnerError`. Thread-safe; a second call does nothing."""
 
     @abstractmethod
     def close(self) -> None:
-        """Kill it and free what it held. A second call does nothing."""
+        """Kill the runner and free its resources. A second call does nothing."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Let go of it in a forked copy of the host, to which it does not belong."""
+        """Release the channel in a forked copy of the host, which does not own it."""
 
 
 class PipeChannel(Channel):
-    """Pipes to a process of this machine.
+    """Pipes to a process on this machine.
 
-    Start it from a thread that outlives it: the kernel kills it when that thread ends, so that it never outlives the host.
+    Start it from a thread that outlives it: the kernel kills the process when that thread ends, so it never outlives the host.
 
     Args:
         command: The process to start.
-        environment: All that it sees of the environment.
-        is_wrapped: Whether it is a wrapper, which starts the runner and waits for it.
+        environment: The complete environment of the process.
+        is_wrapped: True if the process is a wrapper, which starts the runner and waits for it.
 
     Raises:
         OSError: If the command cannot be started.
@@ -130,7 +130,7 @@ class PipeChannel(Channel):
         if self._is_killed:
             return
         self._is_killed = True
-        # What a wrapper has started goes first: so the wrapper reaps it, and leaves nothing to process 1, which may not reap.
+        # Kill the children of a wrapper first. The wrapper then reaps them and leaves nothing to process 1, which may not reap.
         for pid in (self._is_wrapped and self._inner_processes()) or [self._process.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -149,7 +149,7 @@ class PipeChannel(Channel):
         pid = self._process.pid
         try:
             return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-        except OSError:  # it has ended, or this kernel does not tell
+        except OSError:  # it has ended, or this kernel does not list children
             return []
 
     def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""The host's side of one runner: boots it, sends programs, reads results, and gives it up when it misbehaves."""
+"""The host's side of one runner: boot it, send programs, read results, and give up a runner that misbehaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandboxes.channel import Channel, RunnerError
 from sandboxes.sandbox import MAX_LARGEST_VALUES, CallResult, ExecutionResult, Limits, Outcome, Program
 
 _START_TIMEOUT_S = 30.0
-_GRACE_S = 10.0  # what a runner may be late on a busy machine before it counts as hung
+_GRACE_S = 10.0  # allowed delay on a busy machine before a runner counts as hung
 _MAX_READY_BYTES = 1 << 16
 _SHORT_BYTES = 1 << 14
 _PACKAGE = Path(__file__).parent
@@ -34,7 +34,7 @@ PYTHON_FLAGS = ("-s", "-S")
 
 
 def boot_code() -> str:
-    """The program that an interpreter must be given to become a runner; it takes the rest from standard input."""
+    """The program that turns an interpreter into a runner. It reads the remaining code from standard input."""
     return (_PACKAGE / "runner" / "boot.py").read_text("utf-8")
 
 
@@ -47,18 +47,18 @@ def runner_settings(
     omit_walls: Sequence[str] = (),
     max_processes: int = 0,
 ) -> dict[str, Any]:
-    """What a runner is told at its start.
+    """Settings that a runner receives at its start.
 
     Args:
-        modules: To load before the first program, as far as there are such.
-        roots: Trees and files that programs may read (`sandboxes.interpreter.find_interpreter`). None where the runner lives among
-            other files than the host, as in a container: it then finds its interpreter's itself.
-        hidden: Directories below the roots that they may not read.
-        package_parents: Directories that hold the packages among the modules.
-        parent: Process with which the runner should end; 0 where something else sees to that.
-        omit_walls: Walls to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
-        max_processes: Processes and threads that the runner's user may have; 0 for no limit. Only where the user is the runner's
-            alone, in a user namespace.
+        modules: Modules to load before the first program. Missing ones are skipped.
+        roots: Trees and files that programs may read (`sandboxes.interpreter.find_interpreter`). None if the runner has another file
+            system than the host, as in a container; it then finds the files of its interpreter itself.
+        hidden: Directories below the roots that programs may not read.
+        package_parents: Directories that contain the packages among the modules.
+        parent: Process id of the parent with which the runner should end; 0 if this is ensured otherwise.
+        omit_walls: Walls to omit, from `sandboxes.runner.walls.WALLS`. For tests.
+        max_processes: Maximal number of processes and threads of the runner's user; 0 for no limit. Set it only if no other process
+            has this user, i.e. in a user namespace.
     """
     return {
         "modules": tuple(modules), "roots": None if roots is None else tuple(roots), "hidden": tuple(hidden),
@@ -67,21 +67,21 @@ def runner_settings(
 
 
 class RunnerClient:
-    """A running runner; serves one program at a time.
+    """A started runner, which runs one program at a time.
 
     Args:
-        channel: To an interpreter that runs `boot_code()`. It is closed with this object, and where this raises.
-        settings: As `runner_settings` makes them.
+        channel: Channel to an interpreter that runs `boot_code()`. It is closed with this object, and if the constructor raises.
+        settings: A value of `runner_settings`.
 
     Raises:
-        RunnerError: If the runner does not start; says what it wrote on standard error.
+        RunnerError: If the runner does not start. The message has the end of its standard error.
     """
 
     def __init__(self, channel: Channel, settings: Mapping[str, Any]) -> None:
         self.channel = channel
         self.num_served = 0
         self._sent: deque[Program] = deque()
-        self._received, self._start = bytearray(), 0  # what has come, and how much of it is read
+        self._received, self._start = bytearray(), 0  # received bytes, and how many of them are read
         try:
             self.ready = self._boot(settings)
         except RunnerError as error:
@@ -112,18 +112,18 @@ class RunnerClient:
         return self.receive()
 
     def send(self, program: Program, request: bytes) -> None:
-        """Hand the runner a program, given with its `pack_request`. Those that are sent ahead wait in the channel, not in the runner.
+        """Send a program and its `pack_request` to the runner. Programs sent ahead wait in the channel, not in the runner.
 
         Raises:
-            RunnerError: If the runner fails; its channel must be closed then.
+            RunnerError: If the runner fails. Its channel must then be closed.
         """
         self._sent.append(program)
         self.channel.send(request, time.monotonic() + _allowed_s(program))
 
     def receive(self) -> ExecutionResult:
-        """The result of the first program that was sent and has none yet; raises as `send` does."""
+        """The result of the first sent program that has none yet; raises as `send` does."""
         program = self._sent.popleft()
-        # The watchdog. The runner keeps the limits itself; this is for a runner that a program has stopped or broken.
+        # The watchdog. The runner itself enforces the limits; this handles a runner that a program has stopped or broken.
         return self._read_result(len(program.calls), program.limits, time.monotonic() + _allowed_s(program))
 
     def _read_result(self, num_calls: int, limits: Limits, deadline: float) -> ExecutionResult:
@@ -146,7 +146,7 @@ class RunnerClient:
                     else CallResult(Outcome.OUTPUT_LIMIT, wall_s=wall_s)
                 )
             elif kind in printed and payload and len(printed[kind]) <= 4 * limits.output_chars:
-                printed[kind] += payload  # never empty, or there would be no end to them
+                printed[kind] += payload  # empty frames are refused: there could be infinitely many
             elif kind == frames.DONE and len(calls) == num_calls and length == frames.USAGE.size and self._is_in_step():
                 out, err = (bytes(text).decode("utf-8", "replace")[: limits.output_chars] for text in printed.values())
                 usage = frames.USAGE.unpack(payload)
@@ -158,7 +158,7 @@ class RunnerClient:
                 raise RunnerError("It broke the protocol.")
 
     def _is_in_step(self) -> bool:
-        """A runner that has been asked for nothing more has nothing more to say."""
+        """True if the runner has sent nothing beyond the requested results."""
         return bool(self._sent) or self._start == len(self._received)
 
     def _receive(self, count: int, deadline: float) -> bytes:
@@ -167,7 +167,7 @@ class RunnerClient:
         return bytes(self._received[start : self._start])
 
     def _await(self, count: int, deadline: float) -> None:
-        """Have so many bytes that are not read yet."""
+        """Wait until `count` unread bytes are available."""
         if self._start + count > len(self._received):
             del self._received[: self._start]
             self._start = 0
@@ -176,7 +176,7 @@ class RunnerClient:
 
 
 def pack_request(program: Program) -> bytes:
-    """The bytes that ask a runner for a program; see `sandboxes.frames`."""
+    """The bytes of a request to run a program; see `sandboxes.frames`."""
     limits = program.limits
     body = frames.pack_texts((program.source, *program.calls))
     header = frames.REQUEST.pack(
@@ -208,11 +208,11 @@ def _call_result(outcome: Outcome, payload: bytes, wall_s: float) -> CallResult:
     except values.OversizedValue:
         return CallResult(Outcome.OUTPUT_LIMIT, wall_s=wall_s)
     except values.MalformedValue:
-        # Not what the encoder makes, so the program has tampered with its own frames.
+        # The encoder does not produce this, so the program has tampered with its own frames.
         return CallResult(Outcome.CRASH, wall_s=wall_s)
 
 
 @functools.lru_cache(maxsize=4_000)
 def _short_fingerprint(payload: bytes) -> str:
-    """Cached, because rival programs mostly return the same values."""
+    """Fingerprint of a short payload. Cached, because different answers to a task mostly return the same values."""
     return values.fingerprint(values.parse(payload))

@@ -1,4 +1,4 @@
-"""Containers that hold one runner each: how they are locked down, talked to, and never left behind."""
+"""Containers with one runner each: their restrictions, the communication with them, and their removal."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sandboxes.client import ENVIRONMENT, PYTHON_FLAGS, boot_code
 from sandboxes.daemon import knock
 
 LABEL = "colbench-gym.sandbox"
-#: Everything that talking to a daemon may raise: docker's own errors, and what requests lets through (an OSError).
+#: Exceptions of the communication with a daemon: docker's own errors, and those of requests (an OSError).
 DAEMON_ERRORS = (DockerException, OSError)
 _OWNER = f"{LABEL}.owner"
-#: Before each piece of a container's output: which stream it is, and its length.
+#: Header of each frame of a container's output: the stream and the length.
 HEADER = struct.Struct("!BxxxI")
 STDOUT = 1
-#: Processes and threads of a container.
+#: Maximal number of processes and threads of a container.
 MAX_PROCESSES = 128
 _API_TIMEOUT_S = 60
 _NOTHING: Mapping[str, Any] = {}
 
 
 def connect() -> docker.DockerClient:
-    """A client of the daemon that the environment names (DOCKER_HOST and the like), as the docker command line does.
+    """A client of the daemon that the environment specifies (DOCKER_HOST etc.), like the docker command line.
 
     Raises:
         DockerException, OSError: If no daemon answers.
@@ -45,14 +45,14 @@ class ContainerChannel(Channel):
     """The standard streams of a container, over the daemon's attach socket.
 
     The container's standard input closes with the socket, the runner ends with its input, and the daemon removes a container that
-    has ended: so a host that is killed leaves nothing behind.
+    has ended. So a killed host leaves no container behind.
 
     Args:
-        image: Image whose entry point is a Python interpreter.
-        memory_mib: Memory of the container, without swap.
-        cpus: CPUs that it may use; 0 for all.
+        image: Image with a Python interpreter as its entry point.
+        memory_mib: Memory of the container in MiB, without swap.
+        cpus: Number of CPUs that it may use; 0 for all.
         runtime: OCI runtime, such as "runsc"; None for the daemon's default.
-        changes: Settings to replace those of `lock_down`. For tests, which leave one wall out.
+        changes: Settings that override those of `lock_down`. For tests, which omit one wall.
 
     Raises:
         DockerException, OSError: If the daemon fails.
@@ -85,7 +85,7 @@ class ContainerChannel(Channel):
                 return payload
 
     def _take_frames(self) -> bytes:
-        """Standard output among the complete frames of the daemon's stream; the end of standard error is kept aside."""
+        """The standard output in the complete frames of the daemon's stream. The end of standard error is stored separately."""
         output, start = [], 0
         while len(self._pending) - start >= HEADER.size:
             stream, length = HEADER.unpack_from(self._pending, start)
@@ -111,7 +111,7 @@ class ContainerChannel(Channel):
         return str(self._container.id)
 
     def kill(self) -> None:
-        """See `Channel.kill`. The container ends with its input; `close` sees to one that does not."""
+        """See `Channel.kill`. The container ends with its input; `close` removes one that does not."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -132,16 +132,16 @@ class ContainerChannel(Channel):
 
 
 def attach(client: docker.DockerClient, container_id: str) -> tuple[Any, socket.socket]:
-    """The standard streams of a container as docker's SDK wraps them, to be kept and closed, and the socket itself.
+    """The standard streams of a container, as the wrapper of docker's SDK (which must be kept and closed) and as the raw socket.
 
-    What is read from it comes in frames, see `HEADER`.
+    Data read from the socket is framed, see `HEADER`.
     """
     wrapped = client.api.attach_socket(container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
     return wrapped, getattr(wrapped, "_sock", wrapped)
 
 
 def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, Any]:
-    """Arguments of `containers.create`: nothing but memory, a CPU and two pipes."""
+    """Arguments of `containers.create` for a container that has only memory, CPUs and its standard streams."""
     return {
         "stdin_open": True,
         "auto_remove": True,
@@ -157,8 +157,8 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
         "ulimits": [docker.types.Ulimit(name="core", soft=0, hard=0), docker.types.Ulimit(name="nofile", soft=256, hard=256)],
         "tmpfs": {"/tmp": "size=1m,noexec,nosuid,nodev"},
         "log_config": docker.types.LogConfig(type="none"),
-        "init": False,  # the runner is process 1: another one, which could be read, would hold its standard input too
-        "stop_signal": "SIGKILL",  # process 1 ignores those that it has no handler for
+        "init": False,  # the runner is process 1; an init process would also hold its standard input, and could be read
+        "stop_signal": "SIGKILL",  # process 1 ignores signals without a handler
         "ipc_mode": "none",
         "hostname": "sandbox",
         "working_dir": "/",
@@ -169,9 +169,9 @@ def lock_down(memory_mib: int, cpus: float, runtime: str | None) -> dict[str, An
 
 
 def reap(client: docker.DockerClient) -> list[str]:
-    """Remove containers whose owner, a process of this machine, has gone; ids of those removed.
+    """Remove containers of processes of this machine that have ended. Returns the ids of the removed containers.
 
-    Only what a daemon that was itself killed could not remove is ever found here.
+    Such containers only exist if the daemon was killed as well, so that it could not remove them.
     """
     removed = []
     for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
@@ -187,7 +187,7 @@ def _this_process() -> str:
 
 
 def _is_gone(owner: str) -> bool:
-    """True for a process of this machine that does not run any more, or whose id another process has now."""
+    """True for a process of this machine that has ended, also if another process has its id now."""
     try:
         machine, pid, started = json.loads(owner)
         if machine != _machine():
@@ -201,14 +201,14 @@ def _is_gone(owner: str) -> bool:
 
 
 def _machine() -> str:
-    """This machine since its start: a process id says nothing on another one, or after a reboot."""
+    """Id of this machine and boot. Process ids are only comparable within one boot of one machine."""
     with contextlib.suppress(OSError):
         return f"{socket.gethostname()}/{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
     return socket.gethostname()
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in clock ticks since the start of the machine; "" where the system does not say."""
+    """When a process started, in clock ticks since boot; "" if unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

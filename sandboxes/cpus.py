@@ -1,4 +1,4 @@
-"""How many cores this process may use."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def usable_cpus() -> int:
-    """Cores that this process may use: those of its affinity, and no more than the quota of its control group, rounded down to a whole one."""
+    """Number of cores that this process may use: those of its CPU affinity, at most the CPU quota of its cgroup, rounded down."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(affinity, cgroup_cpus() or affinity)
 
@@ -18,15 +18,15 @@ def cgroup_cpus(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/f
     """Whole cores of the smallest CPU quota around this process, at least 1; None without a quota.
 
     Args:
-        own: Lists the control groups of this process.
-        root: Where they are mounted: version 2, version 1, or both.
+        own: File that lists the cgroups of this process.
+        root: Mount point of the cgroups: version 2, version 1, or both.
     """
     quotas = [quota for folder in _cgroup_folders(own, root) if (quota := _quota(folder)) is not None]
     return max(1, int(min(quotas))) if quotas else None
 
 
 def _cgroup_folders(own: Path, root: Path) -> Iterator[Path]:
-    """The control group and all around it. In a container, whose own group is mounted at the root, only that is there."""
+    """The cgroup and all its parents. In a container only its own cgroup is visible, which is mounted at the root."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -39,7 +39,7 @@ def _cgroup_folders(own: Path, root: Path) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    """Cores by the files of a control group; None where it sets no quota."""
+    """Quota of a cgroup in cores; None if it has no quota."""
     with contextlib.suppress(OSError, ValueError):  # "max", or no such file
         quota, period = map(int, (folder / "cpu.max").read_text().split())
         return quota / period

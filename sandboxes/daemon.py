@@ -1,4 +1,4 @@
-"""Whether a Docker daemon listens, asked without Docker's SDK."""
+"""Check whether a Docker daemon is listening, without Docker's SDK."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 
 
 def address() -> str:
-    """Where the daemon is expected: DOCKER_HOST, or the socket of the system."""
+    """Address of the daemon: DOCKER_HOST, or the system's default socket."""
     return os.environ.get("DOCKER_HOST") or ("" if sys.platform == "win32" else "unix:///var/run/docker.sock")
 
 
 def knock() -> None:
-    """Connect to the daemon's Unix socket and leave again; do nothing where the daemon is reached in another way.
+    """Connect to the daemon's Unix socket and disconnect. Does nothing if the daemon has another kind of address.
 
-    Also before every connection of the SDK, which forgets to close the socket of an attempt that fails.
+    It is also called before every connection of the SDK, which does not close the socket of a failed attempt.
 
     Raises:
-        OSError: If nobody listens.
+        OSError: If no daemon is listening.
     """
     host = address()
     if host.startswith("unix://"):

@@ -1,4 +1,4 @@
-"""The Docker backend: warm, locked-down containers, one runner in each, behind the same inner walls as the embedded backend."""
+"""The Docker backend: warm, restricted containers with one runner each, and the same inner walls as the embedded backend."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
 class DockerSandbox(PooledSandbox):
     """Runs programs in containers without network, capabilities, a writable disk or another user's processes.
 
-    A daemon that dies in the middle of a batch is waited for; the batch then goes on in new containers.
+    If the daemon dies during a batch, the sandbox waits for it and resumes the batch in new containers.
 
     Args:
-        workers: Programs that run at the same time, each in a container of its own.
-        image: Image to use; by default the one that `python -m sandboxes build` makes for this Python version.
-        packages: Packages of the image that programs which name them may import beside the standard library. What a package
-            itself imports must be listed before it.
+        workers: Number of programs that run at the same time, each in its own container.
+        image: Image to use; by default the image that `python -m sandboxes build` makes for this Python version.
+        packages: Packages of the image that programs may import besides the standard library. A program must name the package. List
+            the dependencies of a package before it.
         runtime: OCI runtime that the daemon knows, such as "runsc" (gVisor); None for its default.
-        memory_mib: Memory of a container, without swap: a program's `Limits.memory_mib` should leave room for its runner.
-        recycle_after: Programs after which a container is replaced.
-        patience_s: How long to wait for a daemon that has gone away, in seconds.
+        memory_mib: Memory of a container in MiB, without swap. A program's `Limits.memory_mib` should leave room for its runner.
+        recycle_after: Number of programs after which a container is replaced.
+        patience_s: How long to wait for a daemon that does not answer, in seconds.
 
     Raises:
         ValueError: If `workers` is not positive.
-        SandboxError: If there is no daemon or no image, or a wall is missing; says what to do.
+        SandboxError: If there is no daemon or no image, or a wall is missing. The message says what to do.
     """
 
     name = "docker"
@@ -62,7 +62,7 @@ class DockerSandbox(PooledSandbox):
         super().__init__(workers, packages, launch, recycle_after)
 
     def guarantees(self) -> dict[str, str]:
-        """What holds here: wall -> how."""
+        """The guarantees on this machine: wall -> mechanism."""
         ready = self._ready()
         landlock = f"Landlock version {ready['landlock']}, " if ready["landlock"] else ""
         return {
@@ -83,16 +83,16 @@ class DockerSandbox(PooledSandbox):
 
 @dataclass(frozen=True)
 class Cgroups:
-    """What a daemon can limit by cgroup, of version 1 or 2. It drops the limits that it cannot keep, all but that of CPUs, silently.
+    """The limits that a daemon can enforce by cgroups, version 1 or 2. It silently ignores limits that it cannot enforce, except CPUs.
 
-    A container runs one program at a time, so its limits are those of each program.
+    A container runs one program at a time, so its limits apply to each program.
 
     Attributes:
-        version: Of the cgroups.
-        memory: Whether it can limit memory,
-        swap: swap,
-        processes: processes and threads,
-        cpus: CPU time.
+        version: Version of the cgroups.
+        memory: Whether memory can be limited.
+        swap: Whether swap can be limited.
+        processes: Whether the number of processes and threads can be limited.
+        cpus: Whether CPU time can be limited.
     """
 
     version: str = "?"
@@ -103,12 +103,12 @@ class Cgroups:
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Cgroups:
-        """Read what a daemon says of itself (`docker info`)."""
+        """Read the capabilities from the daemon's description of itself (`docker info`)."""
         keys = ("MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota")
         return cls(str(info.get("CgroupVersion", "1")), *(bool(info.get(key)) for key in keys))
 
     def guarantees(self, memory_mib: int) -> dict[str, str]:
-        """What holds of a container's memory and processes, for people."""
+        """The guarantees for a container's memory and processes, as text for people."""
         by = f"(cgroup version {self.version})"
         swap = "without swap" if self.swap else "and swap without limit"
         memory = (
@@ -121,15 +121,15 @@ class Cgroups:
 
 
 class _Launcher:
-    """Starts containers and has each runner prove its walls.
+    """Starts containers and tests the walls of each runner.
 
     Args:
-        image: As for `DockerSandbox`, and so are the next three.
-        runtime: See there.
-        memory_mib: See there.
-        patience_s: See there.
-        omit_walls: Walls of the runner to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
-        changes: Settings of the container to replace. For tests, which leave one of its walls out.
+        image: See `DockerSandbox`.
+        runtime: See `DockerSandbox`.
+        memory_mib: See `DockerSandbox`.
+        patience_s: See `DockerSandbox`.
+        omit_walls: Walls of the runner to omit, from `sandboxes.runner.walls.WALLS`. For tests.
+        changes: Settings of the container to override. For tests, which omit one of its walls.
         is_checked: Whether runners must pass the self-test.
     """
 
@@ -158,9 +158,9 @@ class _Launcher:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def __call__(self, modules: tuple[str, ...]) -> RunnerClient:
-        """Start a runner that has loaded `modules`; a daemon that has served before is given time to come back.
+        """Start a runner that has loaded `modules`. If the daemon has worked before, wait for it to come back.
 
-        A container that fails at its launch is started again in any case, `ATTEMPTS` times in all.
+        A container that fails at its launch is started again, `ATTEMPTS` times in total.
         """
         deadline = time.monotonic() + (self._patience_s if self._has_worked else 0.0)
         pause_s, attempt = _FIRST_PAUSE_S, 0
@@ -187,12 +187,12 @@ class _Launcher:
         runner.ready |= {"image": self._image, "runtime": self._runtime or "default"}
         runner.ready |= self._cgroups.guarantees(self._memory_mib)
         if self._is_checked:
-            # An image holds nothing of its user: a kernel without Landlock may let a program read it.
+            # An image contains no data of the user, so programs may read it if the kernel has no Landlock.
             check_walls(runner, tolerated=() if runner.ready["landlock"] else ("read /etc/passwd",))
         return runner
 
     def _prepare(self) -> None:
-        """Once in a process: learn what can be limited and how many CPUs there are, and remove what killed hosts have left behind."""
+        """Once per process: find the possible limits and the number of CPUs, and remove containers of killed hosts."""
         with self._lock:
             if self._reaped_by == os.getpid():
                 return
@@ -200,7 +200,7 @@ class _Launcher:
             try:
                 info = client.info()
                 self._cgroups = Cgroups.of(info)
-                # Two where there are two: on one, the quota stops the runner while its program runs.
+                # Two if available: with one, the quota stops the runner while its program runs.
                 self._cpus = float(min(2, int(info.get("NCPU", 1)))) if self._cgroups.cpus else 0.0
                 reap(client)
             finally:
@@ -209,7 +209,7 @@ class _Launcher:
 
 
 def missing(image: str | None = None) -> str:
-    """What Docker lacks here to serve: a daemon or the image; "" where both are there."""
+    """What the Docker backend lacks here: a daemon or the image; "" if nothing is missing."""
     try:
         client = connect()
     except DAEMON_ERRORS:
@@ -227,7 +227,7 @@ def client_or_error() -> docker.DockerClient:
     """A client of the daemon.
 
     Raises:
-        SandboxError: If none answers; says what to do.
+        SandboxError: If no daemon answers. The message says what to do.
     """
     try:
         return connect()
@@ -236,7 +236,7 @@ def client_or_error() -> docker.DockerClient:
 
 
 def explain(error: Exception, image: str = "") -> SandboxError:
-    """What went wrong with Docker, and the way out."""
+    """The error for a failure of Docker, with advice."""
     text = str(error).strip()
     if isinstance(error, ImageNotFound):
         way_out = "Build it: `python -m sandboxes build`" if image == default_image() else f"Get it: `docker pull {image}`"

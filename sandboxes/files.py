@@ -1,4 +1,4 @@
-"""Which files an interpreter needs: the same question on the host and inside a container."""
+"""Find the files that an interpreter needs, on the host or inside a container."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _HIDDEN = ("site-packages", "dist-packages", "python3*/site-packages", "python3*
 
 
 def interpreter_files() -> tuple[list[str], list[str]]:
-    """Readable trees and files of this interpreter, and the directories below them that must stay unreadable.
+    """Trees and files of this interpreter to make readable, and directories below them that must stay unreadable.
 
-    Standard library, shared libraries and time zones are readable; other people's packages are not.
+    Standard library, shared libraries and time zones are readable; third-party packages are not.
     """
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     standard = [os.path.dirname(os.__file__), os.path.join(sys.base_exec_prefix, sys.platlibdir, version)]

@@ -1,14 +1,14 @@
-"""What the host and a runner say to each other. With `files.py` the only module that both sides load.
+"""The protocol between the host and a runner. Only this module and `files.py` are loaded by both sides.
 
-A runner is never trusted. Everything it sends is length-capped before it is read, and a value stays opaque text until the
-host parses it as data. The sequence on the runner's standard input and output is:
+A runner is never trusted. The length of everything it sends is checked before it is read, and a value stays opaque text until
+the host parses it as data. The sequence on the runner's standard input and output is:
 
     host -> runner   blob: {"modules": {name: source}, "settings": {...}}, a Python literal   once, read by `runner/boot.py`
     runner -> host   blob: Python version, Landlock version, loaded modules, a line each      once, when it can serve
     host -> runner   REQUEST header, then body: source and calls                              one per program
     runner -> host   REPLY frames: CALL for every call, STDOUT and STDERR chunks, then DONE
 
-A blob stands behind its length (`LENGTH`). Between a program's process and its runner runs one pipe of RESULT frames.
+A blob is preceded by its length (`LENGTH`). A program's process sends RESULT frames to its runner over one pipe.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MAX_TEXT_CHARS = 1 << 25
 
 
 def pack_texts(texts: Sequence[str]) -> bytes:
-    """The body of a request: how many bytes each text has in UTF-8, then the texts. Lone surrogates pass."""
+    """The body of a request: the number of UTF-8 bytes of each text, then the texts. Lone surrogates are preserved."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     return struct.pack(f"!{len(encoded)}I", *map(len, encoded)) + b"".join(encoded)
 

@@ -1,4 +1,4 @@
-"""Which interpreter a runner uses, which files it needs, and how bubblewrap is told."""
+"""The interpreter of a runner, the files that it needs, and the command line of bubblewrap."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ BUBBLEWRAP = "/usr/bin/bwrap"
 
 _NOBODY = "65534"
 _NAMESPACES = ("user-try", "ipc", "pid", "net", "uts", "cgroup-try")
-#: Out of memory, the kernel should take a program rather than the host's work. Said before bubblewrap, inside which there is no /proc.
+#: If memory runs out, the kernel should kill a program rather than the host process. Set before bubblewrap, which has no /proc inside.
 _FIRST_TO_GO = ("/bin/sh", "-c", '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"', "sh")
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python and what it must be able to read.
+    """A Python interpreter and the files that it must be able to read.
 
     Attributes:
         executable: The real binary, behind the links of a virtual environment.
         roots: Readable trees and files: standard library, shared libraries, time zones, the packages.
         hidden: Directories below the roots that stay unreadable: site-packages.
-        packages: Names of the packages that are installed, of those asked for.
-        package_parents: Directories that hold the packages.
+        packages: Names of the requested packages that are installed.
+        package_parents: Directories that contain the packages.
     """
 
     executable: str
@@ -40,7 +40,7 @@ class Interpreter:
 
 
 def find_interpreter(packages: Sequence[str]) -> Interpreter:
-    """Describe the interpreter of this process, with those of `packages` that it has."""
+    """Describe the interpreter of this process and those of `packages` that are installed."""
     # In a virtual environment made with copies, the binary finds the standard library through a file of the environment.
     executable = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
     roots, hidden = interpreter_files()
@@ -62,21 +62,22 @@ def _find_packages(packages: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
             continue
         found.append(name)
         for location in spec.submodule_search_locations or [spec.origin or ""]:
-            # A wheel keeps the shared libraries that it brings along in "<name>.libs", beside the package.
+            # A wheel stores its bundled shared libraries in "<name>.libs", beside the package.
             directories += [path for path in (location, f"{location}.libs") if os.path.exists(path)]
     return tuple(found), tuple(directories)
 
 
 def counts_by_namespace() -> bool:
-    """Whether the kernel counts a user's processes by user namespace: since Linux 5.14. Before, all of the user's would count."""
+    """Whether the kernel counts the processes of a user per user namespace (since Linux 5.14) and not over the whole system."""
     version = [int(part) for part in re.findall(r"\d+", os.uname().release)[:2]]
     return version >= [5, 14]
 
 
 def bubblewrap_command(interpreter: Interpreter) -> list[str]:
-    """Command line that runs the interpreter in namespaces of its own, with nothing mounted but what it needs.
+    """Command line that runs the interpreter in separate namespaces, with only the files mounted that it needs.
 
-    There is no /proc, and the interpreter is process 1: bubblewrap's own, which could be read, would hold its standard input too.
+    There is no /proc, and the interpreter is process 1. Bubblewrap's own init process would also hold its standard input, and could
+    be read.
     """
     command = [*_FIRST_TO_GO, BUBBLEWRAP, *(f"--unshare-{namespace}" for namespace in _NAMESPACES)]
     command += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "sandbox"]

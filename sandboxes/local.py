@@ -1,4 +1,4 @@
-"""The embedded backend: walls of the Linux kernel around runner processes, no daemon, nothing to install."""
+"""The embedded backend: runner processes isolated by the Linux kernel, without a daemon or anything to install."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sandboxes.pool import PooledSandbox, start
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
 
-#: Processes and threads of a runner and its program, where the kernel counts them by user namespace.
+#: Maximal number of processes and threads of a runner and its program, if the kernel counts them per user namespace.
 _MAX_PROCESSES = 256
 
 
 class EmbeddedSandbox(PooledSandbox):
-    """Runs programs in runner processes behind Landlock, seccomp and resource limits, in bubblewrap where that works.
+    """Runs programs in runner processes behind Landlock, seccomp and resource limits, and in bubblewrap if it works here.
 
     Args:
-        workers: Runner processes, each of which serves one program at a time.
-        packages: Packages that programs which name them may import beside the standard library, where this interpreter has them
-            installed. Top-level names; what a package itself imports must be listed before it.
-        bubblewrap: Whether to put bubblewrap around the runners. By default where /usr/bin/bwrap works.
+        workers: Number of runner processes, each of which runs one program at a time.
+        packages: Packages that programs may import besides the standard library, if this interpreter has them. A program must name
+            the package. Top-level names; list the dependencies of a package before it.
+        bubblewrap: Whether to run the runners in bubblewrap. By default if /usr/bin/bwrap works.
 
     Raises:
         ValueError: If `workers` is not positive.
-        SandboxError: If a wall is missing on this machine; names it and says what to do.
+        SandboxError: If a wall is missing on this machine. The message names it and says what to do.
     """
 
     name = "embedded"
@@ -39,7 +39,7 @@ class EmbeddedSandbox(PooledSandbox):
         super().__init__(workers, packages, _Launcher(packages, bubblewrap))
 
     def guarantees(self) -> dict[str, str]:
-        """What holds on this machine: wall -> how."""
+        """The guarantees on this machine: wall -> mechanism."""
         ready = self._ready()
         landlock = f"Landlock version {ready['landlock']}" if ready["landlock"] else ""
         namespaces = "bubblewrap namespaces" if ready["bubblewrap"] else ""
@@ -59,10 +59,10 @@ class EmbeddedSandbox(PooledSandbox):
 
 
 class UnsafeSandbox(PooledSandbox):
-    """Runs programs in processes of their own with time and memory limits and no walls at all. Never for what others wrote.
+    """Runs programs in separate processes with time and memory limits, without any isolation. Never use it for untrusted programs.
 
     Args:
-        workers: Runner processes.
+        workers: Number of runner processes.
     """
 
     name = "unsafe-no-isolation"
@@ -75,19 +75,19 @@ class UnsafeSandbox(PooledSandbox):
         super().__init__(workers, packages, launch)
 
     def guarantees(self) -> dict[str, str]:
-        """Nothing but limits."""
+        """Only limits, no isolation."""
         return {"isolation": "NONE: programs have the rights of this process", "python": self._ready()["python"]}
 
 
 class _Launcher:
-    """Starts runners and has each prove its walls. Remembers whether bubblewrap works here.
+    """Starts runners and tests the walls of each. Remembers whether bubblewrap works here.
 
     Args:
         packages: As for `EmbeddedSandbox`.
         bubblewrap: As for `EmbeddedSandbox`.
-        omit_walls: Walls of the runner to leave out, of `sandboxes.runner.walls.WALLS`. For tests.
+        omit_walls: Walls of the runner to omit, from `sandboxes.runner.walls.WALLS`. For tests.
         is_checked: Whether runners must pass the self-test.
-        wrap: The command line of bubblewrap. For tests, which leave one of its walls out.
+        wrap: Builds the command line of bubblewrap. For tests, which omit one of its walls.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class _Launcher:
             try:
                 runner = start(lambda modules: self._start(modules, with_bubblewrap=True), modules)
             except (RunnerError, SandboxError):
-                self._bubblewrap = False  # not installed or not allowed here: the walls of the runner itself must do
+                self._bubblewrap = False  # not installed or not allowed here: only the walls of the runner itself are used
             else:
                 self._bubblewrap = True
                 return runner
@@ -136,6 +136,6 @@ class _Launcher:
             if self._is_checked:
                 check_walls(runner)
         except (RunnerError, OSError) as error:
-            kind = RunnerError if isinstance(error, RunnerError) else SandboxError  # a command that is missing stays missing
+            kind = RunnerError if isinstance(error, RunnerError) else SandboxError  # a missing command is not retried
             raise kind(f"{error} (bubblewrap: {BUBBLEWRAP if with_bubblewrap else 'not used'})") from error
         return runner

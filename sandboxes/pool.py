@@ -1,4 +1,4 @@
-"""A sandbox over a pool of runners, whatever the runners live in: threads, replacement, forks and copies of the host."""
+"""A sandbox with a pool of runners, independent of how they are isolated: threads, replacement, forks and copies of the host."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from sandboxes.client import RunnerClient, pack_request
 from sandboxes.frames import MAX_REQUEST_BYTES
 from sandboxes.sandbox import CallResult, ExecutionResult, Outcome, Program, Sandbox, SandboxError
 
-#: How often a program is tried, each time in a new runner, before its calls count as crashed; and how often a runner is started.
+#: Maximal number of attempts for a program, each in a new runner, before its calls count as crashed; and for the start of a runner.
 ATTEMPTS = 3
-#: What programs import often and what takes long to import.
+#: Modules that programs import often and that take long to import.
 LIBRARY = (
     "abc", "array", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "ctypes", "dataclasses", "datetime",
     "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io", "itertools", "json", "logging", "math",
     "multiprocessing", "operator", "queue", "random", "re", "signal", "statistics", "string", "textwrap", "threading", "time", "typing",
     "unicodedata", "uuid", "_strptime",
 )  # fmt: skip
-#: Modules to load -> a runner that has loaded those of them that there are.
+#: Modules to load -> a runner that has loaded those of them that exist.
 Launch = Callable[[tuple[str, ...]], RunnerClient]
-#: Programs that a runner is given at a time: one that it runs, others that wait for it, of at most so many bytes each.
+#: Number of programs sent to a runner at a time (one runs, the others wait), and maximal size of a waiting program in bytes.
 _AHEAD, _MAX_AHEAD_BYTES = 8, 1 << 13
 _CLOSED = "The sandbox has been closed; make a new one."
 
 
 def start(launch: Launch, modules: tuple[str, ...]) -> RunnerClient:
-    """Start a runner; one that ends, hangs or is killed at its launch is started again, `ATTEMPTS` times in all.
+    """Start a runner. If it ends, hangs or is killed at its launch, it is started again, `ATTEMPTS` times in total.
 
     Raises:
-        RunnerError: If all of them fail.
+        RunnerError: If all attempts fail.
         SandboxError: As `launch` does.
     """
     for _ in range(ATTEMPTS - 1):
@@ -51,16 +51,16 @@ class PooledSandbox(Sandbox):
     A copy (pickled, deep-copied, or in a forked process) has the same settings and runners of its own, which start when it
     first runs a program.
 
-    A fork costs by the size of what is forked. So programs that name one of the `packages` run in runners that have loaded them,
-    programs that import something else in runners that have loaded what is often asked for, and all others in plain ones.
+    The cost of a fork grows with the size of the process. So programs that name one of the `packages` run in runners that have loaded
+    them, programs with other imports in runners that have loaded common modules, and all others in plain runners.
 
     Args:
-        workers: Programs that run at the same time, each in a runner of its own.
-        packages: What programs may import beside the standard library, by top-level name.
-        launch: Starts a runner that has loaded the modules it is given, as far as there are such, and proved its walls. Raises
-            RunnerError where the runner fails meanwhile (it is then started again), SandboxError where another one would fail too.
-            Must be picklable.
-        recycle_after: Programs after which a runner is replaced by a new one; 0 for never.
+        workers: Number of programs that run at the same time, each in its own runner.
+        packages: Packages that programs may import besides the standard library, by top-level name.
+        launch: Starts a runner that has loaded the given modules (as far as they exist) and has passed the test of its walls. It raises
+            RunnerError if the runner fails (it is then started again), and SandboxError if another one would fail too. It must be
+            picklable.
+        recycle_after: Number of programs after which a runner is replaced; 0 for never.
 
     Raises:
         ValueError: If `workers` is not positive.
@@ -75,7 +75,7 @@ class PooledSandbox(Sandbox):
         self._pool().warm_up(())
 
     def _open(self) -> None:
-        # One pool for each process that has used this object: a forked child has its parent's entry and must not use it.
+        # One pool per process that has used this object. A forked child has its parent's entry, but must not use it.
         self._pools: dict[int, _Pool] = {}
         self._is_closed = False
         self._finalizer = weakref.finalize(self, _close_own_pool, self._pools)
@@ -85,7 +85,7 @@ class PooledSandbox(Sandbox):
             raise SandboxError(_CLOSED)
         pool = self._pools.get(os.getpid())
         if pool is None:
-            # No lock: one that another thread held during the fork would never be released.
+            # No lock: a lock held by another thread during the fork would never be released.
             pool = self._pools.setdefault(os.getpid(), _Pool(self._workers, self._launch, self._recycle_after))
             for pid in [pid for pid in self._pools if pid != os.getpid()]:
                 self._pools.pop(pid).abandon()
@@ -101,20 +101,20 @@ class PooledSandbox(Sandbox):
         waiting = deque(job for job in jobs if not job.future.done())
         self._pool().serve(waiting)
         try:
-            while jobs:  # a result that has been handed over is not kept
+            while jobs:  # results are not kept after they are yielded
                 yield jobs.popleft().future.result()
         finally:
             waiting.clear()
 
     def _modules_for(self, program: Program) -> tuple[str, ...]:
-        """What should be loaded before the program runs. A guess: what is not loaded, the program can import itself."""
+        """Modules to load before the program runs. This is a guess: a program can also import modules that are not loaded."""
         text = "\n".join((program.source, *program.calls))
         if any(name in text for name in self._packages):
             return (*LIBRARY, *self._packages)
         return LIBRARY if "import" in text or program.semantics == "released" else ()
 
     def _ready(self) -> dict[str, Any]:
-        """What a runner with all packages said of itself when it started, and which of them there are; starts one if need be."""
+        """The startup report of a runner with all packages, and the packages that exist. Starts such a runner if necessary."""
         ready = self._pool().warm_up((*LIBRARY, *self._packages))
         return ready | {"packages": [name for name in self._packages if name in ready["modules"]]}
 
@@ -137,11 +137,11 @@ class _Job:
 
     Args:
         program: The program.
-        modules: What the runner should have loaded.
+        modules: Modules that the runner should have loaded.
 
     Attributes:
-        attempts: Runners that have failed over it.
-        is_alone: One has failed while it was under way: others are not sent behind it, nor it behind others.
+        attempts: Number of runners that have failed on it.
+        is_alone: True if a runner has failed while the job was sent: it is then never sent together with other jobs.
     """
 
     def __init__(self, program: Program, modules: tuple[str, ...]) -> None:
@@ -155,7 +155,7 @@ class _Job:
             self.end(Outcome.OUTPUT_LIMIT)
 
     def end(self, outcome: Outcome) -> None:
-        """Settle all calls without a runner's word."""
+        """Set the outcome of all calls without a result of a runner."""
         self.future.set_result(ExecutionResult((CallResult(outcome),) * len(self.program.calls)))
 
 
@@ -167,7 +167,7 @@ def _take(waiting: deque[_Job]) -> _Job | None:
 
 
 def _take_ahead(waiting: deque[_Job], modules: tuple[str, ...]) -> _Job | None:
-    """The next job if it suits a runner with these modules, and fits into a pipe however long the runner does not read."""
+    """The next job, if it suits a runner with these modules and fits into the pipe even while the runner does not read."""
     following = _take(waiting)
     if following is None or (
         following.modules == modules and len(following.request) <= _MAX_AHEAD_BYTES and not following.is_alone
@@ -178,24 +178,24 @@ def _take_ahead(waiting: deque[_Job], modules: tuple[str, ...]) -> _Job | None:
 
 
 def _fail(waiting: deque[_Job], error: BaseException | None = None) -> None:
-    """Let those who wait for jobs know that nobody will do them."""
+    """Set an error on the waiting jobs, which will not run."""
     while job := _take(waiting):
         job.future.set_exception(error or SandboxError(_CLOSED))
 
 
 class _OwnRunners(threading.local):
-    """The runners of the thread that asks."""
+    """The runners of the current thread."""
 
     def __init__(self) -> None:
         self.by_modules: dict[tuple[str, ...], RunnerClient] = {}
 
 
 class _Pool:
-    """Threads of one process, each with runners of its own."""
+    """Threads of one process, each with its own runners."""
 
     def __init__(self, workers: int, launch: Launch, recycle_after: int) -> None:
         self._launch, self._recycle_after = launch, recycle_after
-        # A runner may die with the thread that started it, so threads and runners live equally long.
+        # A runner may die with the thread that started it, so threads live as long as their runners.
         self._num_threads = workers
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="sandbox")
         self._own = _OwnRunners()
@@ -205,7 +205,7 @@ class _Pool:
         self._ready: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def serve(self, waiting: deque[_Job]) -> None:
-        """Have the threads work off the jobs that wait."""
+        """Let the threads process the waiting jobs."""
         try:
             for _ in range(min(self._num_threads, len(waiting))):
                 self._threads.submit(self._work, waiting).add_done_callback(
@@ -215,25 +215,25 @@ class _Pool:
             raise SandboxError(_CLOSED) from None
 
     def warm_up(self, modules: tuple[str, ...]) -> dict[str, Any]:
-        """Start a runner with these modules if there has been none yet, and say what it reported."""
+        """Start a runner with these modules if there has been none yet, and return its startup report."""
         if modules not in self._ready:
             self._threads.submit(self._runner, modules).result()
         return self._ready[modules]
 
     def _work(self, waiting: deque[_Job]) -> None:
-        """Take jobs until none waits; other threads take from the same ones."""
+        """Take jobs until none is waiting. Several threads share the queue."""
         while job := _take(waiting):
             self._work_from(job, waiting)
 
     def _work_from(self, job: _Job, waiting: deque[_Job]) -> None:
-        """Do a job, and those that wait behind it and suit the same runner, sent ahead so that the runner need not wait for us."""
+        """Run a job and the jobs behind it that suit the same runner. They are sent ahead, so that the runner need not wait."""
         modules, sent = job.modules, deque([job])
         try:
             runner = self._runner(modules)
             runner.send(job.program, job.request)
             while sent:
                 is_fresh = runner.num_served + len(sent) != self._recycle_after
-                # Not the last ones: behind a program that hangs they would wait, while another runner has nothing to do.
+                # Not the last jobs: they would wait behind a program that hangs while another runner is idle.
                 ahead = 0 if job.is_alone else min(_AHEAD, len(waiting) // self._num_threads)
                 if len(sent) < ahead and is_fresh and (following := _take_ahead(waiting, modules)):
                     sent.append(following)
@@ -245,14 +245,14 @@ class _Pool:
             sent[0].attempts += 1
             if sent[0].attempts == ATTEMPTS:
                 sent.popleft().end(Outcome.CRASH)
-            for lost in sent:  # nobody knows which of them the runner failed over
+            for lost in sent:  # it is unknown on which of them the runner failed
                 lost.is_alone = True
             waiting.extendleft(reversed(sent))
             self._discard(runner, modules)
         except BaseException as error:
             _fail(sent, error)
             _fail(waiting, error)
-            if modules in self._own.by_modules:  # else it was a start that failed
+            if modules in self._own.by_modules:  # else the start of a runner failed
                 self._discard(self._own.by_modules[modules], modules)
         else:
             if runner.num_served == self._recycle_after:
@@ -284,7 +284,7 @@ class _Pool:
         del self._own.by_modules[modules]
         with self._lock:
             self._runners.discard(runner)
-        with contextlib.suppress(OSError):  # what is left of a runner must not cost its next program
+        with contextlib.suppress(OSError):  # a failure to clean up a runner must not affect the next program
             runner.channel.close()
 
     def close(self) -> None:
@@ -294,13 +294,13 @@ class _Pool:
             runners = list(self._runners)
         for runner in runners:
             runner.channel.kill()
-        # The garbage collector may end a forgotten sandbox in any thread, this pool's own included.
+        # The garbage collector may close an unused sandbox in any thread, including this pool's own.
         self._threads.shutdown(wait=not self._own.by_modules, cancel_futures=True)
         for runner in runners:
             runner.channel.close()
 
     def abandon(self) -> None:
-        """Let go of a pool that belongs to the process from which this one was forked."""
+        """Release a pool that belongs to the process from which this one was forked."""
         for runner in list(self._runners):
             runner.channel.abandon()
 

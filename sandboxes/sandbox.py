@@ -1,11 +1,11 @@
-"""The contract that every sandbox backend keeps.
+"""The interface of every sandbox backend.
 
-A sandbox runs untrusted Python programs and says what came out of every call. It knows nothing of tasks, references or
-scores: the expected values never enter it, so there is nothing inside that a program could read or forge. A value crosses
-as typed JSON (`sandboxes.values`), built inside by exact types and compared outside as data.
+A sandbox runs untrusted Python programs and returns the result of every call. It knows nothing about tasks, references or scores:
+expected values never enter it, so a program cannot read or forge them. A value leaves the sandbox as typed JSON
+(`sandboxes.values`), which is built inside from exact types and compared outside as data.
 
-A program that misbehaves is *data* (an `Outcome`). A sandbox that cannot do its work (no kernel support, a dead daemon)
-raises `SandboxError`: it never turns its own failure into an outcome.
+A program that misbehaves is *data* (an `Outcome`). A sandbox that cannot work (no kernel support, a dead daemon) raises
+`SandboxError`: it never turns its own failure into an outcome.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sandboxes.frames import SEMANTICS
 from sandboxes.values import fingerprint
 
 Semantics = Literal["module", "released"]
-#: Limits, their types and the largest values that the protocol carries.
+#: Limits, their types and the largest values that the protocol can transmit.
 _LIMITS: tuple[tuple[str, Any, int], ...] = (
     ("call_timeout_s", (int, float), 86_400), ("program_timeout_s", (int, float), 86_400), ("memory_mib", int, 1 << 20),
     ("output_chars", int, 1 << 24), ("value_bytes", int, 1 << 30),
 )  # fmt: skip
 
 
-#: Values of the largest size that one program may return in all its calls.
+#: Maximal total size of all values of a program, in multiples of the largest value.
 MAX_LARGEST_VALUES = 16
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed or is unsafe; says what is missing and how to get it."""
+    """The sandbox itself failed or is unsafe. The message says what is missing and how to get it."""
 
 
 class Outcome(str, Enum):
-    """What became of one call."""
+    """Outcome of one call."""
 
     OK = "ok"
     EXCEPTION = "exception"
@@ -51,15 +51,15 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use.
+    """Resource limits of one program.
 
     Attributes:
-        call_timeout_s: Wall time of one call, in seconds. ColBench's released grader gives 1 second.
+        call_timeout_s: Wall time of one call, in seconds. In ColBench's released grader: 1 second.
         program_timeout_s: Wall time of all calls of the program together, in seconds.
-        memory_mib: Address space of the program's process, in MiB. A thread takes 8 of it.
+        memory_mib: Address space of the program's process, in MiB. A thread takes 8 MiB.
         output_chars: Characters kept of standard output and of standard error, each; the rest is dropped.
-        value_bytes: Largest encoded value of one call, in bytes. All values of a program together may have `MAX_LARGEST_VALUES` times as
-            many, for the host holds them; calls after that are OUTPUT_LIMIT.
+        value_bytes: Maximal size of the encoded value of one call, in bytes. All values of a program together may have
+            `MAX_LARGEST_VALUES` times this size, because the host holds them in memory; later calls are OUTPUT_LIMIT.
     """
 
     call_timeout_s: float = 1.0
@@ -78,13 +78,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Program:
-    """Source and the expressions to evaluate after it has run.
+    """Source code, and expressions to evaluate after it has run.
 
     Attributes:
         source: Untrusted Python source.
-        calls: Expressions, each evaluated in a namespace in which the source has just been executed afresh.
-        limits: What the program may use.
-        seed: Of the global generators of `random` and numpy, set before every call; in [0, 2**32).
+        calls: Expressions. The source is executed in a fresh namespace before each of them.
+        limits: Resource limits of the program.
+        seed: Seed of the global generators of `random` and numpy, set before every call; in [0, 2**32).
         semantics: "module" executes the source as a module: imports, helpers and recursion work. "released" executes it the way
             ColBench's released grader does on Python 3.11: names land in a local scope, so a top-level import or a helper is
             invisible from inside a function.
@@ -110,13 +110,13 @@ class CallResult:
     """Result of one call.
 
     Attributes:
-        outcome: What became of it.
-        value: The value as typed JSON where the outcome is OK (see `sandboxes.values`), else None.
-        fingerprint: SHA-256 of `sandboxes.values.canonical` of the value, NaN equal to itself: equal where the values are. "" without
-            a value.
-        error: Name of the exception's type where one was raised ("SyntaxError" for source that does not compile), else "".
-        wall_s: Wall time of the call in seconds, the execution of the source included. As the program's process says, which can
-            lie; never more than the runner has seen.
+        outcome: Outcome of the call.
+        value: The value as typed JSON (see `sandboxes.values`) if the outcome is OK, else None.
+        fingerprint: SHA-256 of `sandboxes.values.canonical` of the value, with NaN equal to itself. Equal values have equal
+            fingerprints. "" without a value.
+        error: Type name of the exception if one was raised ("SyntaxError" for source that does not compile), else "".
+        wall_s: Wall time of the call in seconds, including the execution of the source. Reported by the program's process, which may
+            be wrong; never more than the runner has measured.
     """
 
     outcome: Outcome
@@ -136,7 +136,7 @@ class ExecutionResult:
 
     Attributes:
         calls: Results of the calls.
-        stdout: What the program printed over all calls, cut at `Limits.output_chars`.
+        stdout: Output of the program over all calls, cut at `Limits.output_chars`.
         stderr: The same for standard error.
         cpu_s: CPU time over all processes of the program, in seconds.
         peak_mib: Largest resident memory of a process of the program, in MiB.
@@ -150,28 +150,28 @@ class ExecutionResult:
 
 
 class Sandbox(ABC):
-    """Runs batches of untrusted programs. Safe to call from several threads; use as a context manager or call `close`."""
+    """Runs batches of untrusted programs. Thread-safe; use it as a context manager or call `close`."""
 
     name: str = ""
 
     @abstractmethod
     def run(self, programs: Sequence[Program]) -> list[ExecutionResult]:
-        """Run every program, each in a process of its own, and return the results in the same order.
+        """Run every program in its own process, and return the results in the same order.
 
         Raises:
-            SandboxError: If the sandbox itself fails. Never because of what a program does.
+            SandboxError: If the sandbox itself fails. A program never causes this error.
         """
 
     def stream(self, programs: Sequence[Program]) -> Iterator[ExecutionResult]:
-        """As `run`, but yield each result as soon as it and all before it are there, where the backend can.
+        """Like `run`, but yield each result as soon as it and all earlier ones are available, if the backend supports it.
 
-        Nothing runs before the first result is asked for.
+        No program runs before the first result is requested.
         """
         yield from self.run(programs)
 
     @abstractmethod
     def guarantees(self) -> dict[str, str]:
-        """What this backend guarantees on this machine: wall -> how, for people and logs."""
+        """Guarantees of this backend on this machine: wall -> mechanism, for people and logs."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a runner must prove before it serves: that the walls stand, by running into each of them."""
+"""The self-test of a runner before its first program: it tries to break through each wall."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ _EXPECTED = {"evaluate an expression": Outcome.OK, "use more memory than it may"
 
 
 def check_walls(runner: RunnerClient, tolerated: Collection[str] = ()) -> None:
-    """Run into every wall. Where one is missing, the runner is closed.
+    """Test every wall. If one is missing, the runner is closed.
 
     Args:
         runner: A runner that has just started.
-        tolerated: What a program may do here all the same, of the names above.
+        tolerated: Names of probes that may succeed here.
 
     Raises:
-        SandboxError: If one is missing; names it and says what to do.
+        SandboxError: If a wall is missing. The message names it and says what to do.
         RunnerError: If the runner or one of its probes is killed.
     """
     try:
@@ -102,7 +102,7 @@ def _check(runner: RunnerClient, tolerated: Collection[str]) -> None:
         )
     failed = [name for name in failed if name not in tolerated]
     ended = {name for name, call in zip(_PROBES, result.calls, strict=True) if call.outcome is Outcome.CRASH}
-    if failed and ended.issuperset(failed):  # by somebody else: it says nothing about the walls
+    if failed and ended.issuperset(failed):  # killed from outside: this says nothing about the walls
         raise RunnerError(f"Its self-test was interrupted at: {', '.join(failed)}.")
     if failed:
         raise SandboxError(f"The sandbox refuses to serve: a program in it could {', '.join(failed)}. {_ADVICE}")

@@ -1,6 +1,6 @@
-"""Values of untrusted programs, as data: compared as text, never as the objects that they claim to be.
+"""Values of untrusted programs as data. They are compared as text, never as the objects that they claim to be.
 
-A value crosses from inside a sandbox as typed JSON ("wire"):
+A value leaves a sandbox as typed JSON ("wire"):
 
     Python                    wire                                          notes
     ------------------------  --------------------------------------------  ------------------------------------------------
@@ -17,18 +17,18 @@ A value crosses from inside a sandbox as typed JSON ("wire"):
     range                     {"range": [start, stop, step]}
     datetime, date, time      {"datetime": "<ISO>"}, {"date": ...}, {"time": ...}
     timedelta                 {"timedelta": [days, seconds, microseconds]}
-    built-in class            {"type": "int"}                               by identity; a program's own classes do not cross
+    built-in class            {"type": "int"}                               by identity; not a program's own classes
 
-A subclass crosses as its built-in base (Counter as dict, namedtuple as tuple, IntEnum as int), numpy's scalars as the Python
-numbers they equal. Everything else does not cross.
+A subclass is encoded as its built-in base (Counter as dict, namedtuple as tuple, IntEnum as int), numpy scalars as the equal Python
+numbers. Other types are not supported.
 
-`canonical` maps a wire to a text such that two texts are equal exactly where Python's `==` holds between the values, with
-three differences: two OrderedDicts are equal in any order, a Counter keeps its zeros, and an aware datetime is its instant. It
-never builds a set or a dict of the value: hashes that collide on purpose would stop the trusted process.
+`canonical` maps a wire to a text, such that two texts are equal if and only if Python's `==` holds for the values, with three
+exceptions: two OrderedDicts are equal in any order, a Counter keeps its zeros, and an aware datetime is its instant. It never
+builds a set or a dict of the value, because deliberately colliding hashes would stall the trusted process.
 
-A wire may be forged, and cost far more than its size: a few characters that stand for thousands of digits, a ratio of long
-integers, text that is copied at each of many levels. So a value has a budget of nodes, of depth, of text and of work
-(`sandboxes.frames`), paid before anything is built, and is refused as `OversizedValue` where it is over one of them.
+A wire may be forged and cost far more than its size: a few characters that represent thousands of digits, a ratio of long
+integers, text that is copied at many levels of nesting. So a value has budgets of nodes, depth, text and work
+(`sandboxes.frames`), which are charged before anything is built. A value that exceeds one is refused as `OversizedValue`.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _CONTAINERS: dict[str, Callable[[Any], Any]] = {
 
 
 def parse(payload: bytes) -> Any:
-    """The wire in a payload, which may come from a hostile program; its memory is at most about 30 times the payload's.
+    """Parse the wire in a payload, which may come from a hostile program. It takes at most about 30 times the payload's memory.
 
     Raises:
-        MalformedValue: If it is no JSON in UTF-8, or has an integer that the wire format writes in hexadecimal.
+        MalformedValue: If it is not JSON in UTF-8, or has a decimal integer that the wire format writes in hexadecimal.
     """
     try:
         return _JSON.decode(payload.decode("utf-8"))
@@ -83,14 +83,14 @@ def canonical(wire: Any, nan_equal: bool = False) -> str:
 
     Args:
         wire: Typed JSON, parsed. May come from a hostile program.
-        nan_equal: Whether NaN equals NaN. By default it equals nothing, not even itself in a second call.
+        nan_equal: Whether NaN equals NaN. By default it equals nothing, not even itself in another call of this function.
 
     Returns:
         ASCII text, about as long as the wire.
 
     Raises:
-        MalformedValue: If it is not a value's wire.
-        OversizedValue: If it is over one of the budgets in `sandboxes.frames`.
+        MalformedValue: If it is not the wire of a value.
+        OversizedValue: If it exceeds one of the budgets in `sandboxes.frames`.
     """
     return _Canonical(nan_equal).text(wire, 0, hashable=False)
 
@@ -101,10 +101,10 @@ def fingerprint(wire: Any, nan_equal: bool = True) -> str:
 
 
 def fingerprint_of(value: object) -> str:
-    """The fingerprint of a value of our own, as a sandbox would give it for a program's.
+    """The fingerprint of a trusted value, the same as a sandbox returns for an equal value of a program.
 
     Raises:
-        ValueError: If the value does not cross from a sandbox.
+        ValueError: If the value has an unsupported type.
     """
     try:
         return fingerprint(json.loads(to_json(value, _MAX_OWN_BYTES)))
@@ -113,7 +113,7 @@ def fingerprint_of(value: object) -> str:
 
 
 def equal(a: Any, b: Any, nan_equal: bool = False) -> bool:
-    """Whether two wires stand for values that are equal in Python; False where one is malformed."""
+    """Whether two wires represent values that are equal in Python; False if one is malformed."""
     try:
         return canonical(a, nan_equal) == canonical(b, nan_equal)
     except MalformedValue:
@@ -121,12 +121,12 @@ def equal(a: Any, b: Any, nan_equal: bool = False) -> bool:
 
 
 def decode(wire: Any) -> Any:
-    """Rebuild the Python value, for display and tests. Never compare with it: use `equal`.
+    """Rebuild the Python value, for display and tests. Never use it for comparisons: use `equal`.
 
     Raises:
         MalformedValue: If the wire is malformed.
-        OversizedValue: If it is over a budget, or if more than 16 elements of a set or keys of a dict have one hash: they have been
-            made to collide, and would take quadratic time.
+        OversizedValue: If it exceeds a budget, or if more than 16 elements of a set or keys of a dict have the same hash: these are
+            deliberate collisions, which would take quadratic time.
     """
     canonical(wire)
     return _decode(wire, Budget())
@@ -134,12 +134,12 @@ def decode(wire: Any) -> Any:
 
 class _Canonical:
     def __init__(self, nan_equal: bool) -> None:
-        # Random, so that texts of two calls, or two processes, never agree on it.
+        # Random, so that the text differs between calls and processes.
         self._nan = "nan" if nan_equal else f"nan#{secrets.token_hex(8)}"
         self._budget = Budget()
 
     def text(self, wire: Any, depth: int, hashable: bool) -> str:
-        """Text of one node; `hashable` where it is the element of a set or the key of a dict."""
+        """Text of one node. `hashable` is True for an element of a set or a key of a dict."""
         self._budget.spend_nodes(1)
         if depth > frames.MAX_DEPTH:
             raise OversizedValue(f"Expected a depth of at most {frames.MAX_DEPTH}.")
@@ -208,7 +208,7 @@ def _check_hashes(keys: list[Any]) -> None:
 
 
 def _short_int(text: str) -> int:
-    # Longer ones cross in hexadecimal, because decimal text takes quadratic time.
+    # Longer integers are encoded in hexadecimal, because decimal text takes quadratic time.
     if len(text) > _MAX_INT_CHARS:
         raise MalformedValue(f"Expected an integer of at most {_MAX_INT_CHARS} characters.")
     return int(text)

@@ -1,4 +1,4 @@
-"""ColBench-Backend-v0: write a Python function together with a person who knows what it should do."""
+"""ColBench-Backend-v0: write a Python function in a dialogue with a simulated human who knows what it should do."""
 
 from __future__ import annotations
 
@@ -19,44 +19,48 @@ MAX_REPLY_CHARS = 400
 
 
 class BackendEnv(ColBenchEnv):
-    """Write a Python function that passes 10 hidden tests, by talking with a simulated human.
+    """Write a Python function that passes 10 hidden tests, in a dialogue with a simulated human.
 
     ## Description
-    A person asks for a function, vaguely. They know more than they say: ask. ColBench, arXiv:2503.15478, section 3.
+    The simulated human asks for a function and leaves the request vague. They know more than they say, so the agent should
+    ask. Source: ColBench, arXiv:2503.15478, section 3.
 
     ## Observation
     Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
 
     ## Action
-    Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program in a fence or bare. Text before
-    ``OUTPUT:`` is the agent's private thought: it never reaches the human and does not return in the observation.
-    Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
-    `colbench_gym.simulators.openai` for what of it a model that plays the human is told.
+    Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program with or without a code fence. Text
+    before ``OUTPUT:`` is the agent's private thought: the simulated human never sees it, and it is not in the next observation.
+    Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.openai`
+    documents which part of an utterance is sent to a language model that plays the human.
 
     ## Reward
-    0 until the end. Then `reward="success"`: 1 if all tests pass, else 0; `reward="tests_passed"`: the fraction passed.
+    0 before the last step. At the last step, with `reward="success"`: 1 if all tests pass, else 0. With
+    `reward="tests_passed"`: the fraction of tests passed.
 
     ## Episode end
-    *Terminated* by an answer, or after the last turn, when the last message is graded as it stands. *Truncated* only where
-    the world failed (simulator, sandbox, a reference that cannot be graded): the episode is void, and its metrics hold
-    neither success nor tests_passed. What failed is in the attribute `world_error`, not in `info`, for its text may quote what
-    is hidden. `on_world_error="raise"` raises the `ColBenchError` instead.
+    *Terminated* by an answer, or by the turn limit; then the last message is graded as it is. *Truncated* only if something
+    outside the agent's control failed (the simulator, the sandbox, or a reference that cannot be graded). Such an episode is
+    void: its metrics have neither success nor tests_passed. The error is in the attribute `world_error` and not in `info`,
+    because its text may quote hidden information. With `on_world_error="raise"` the `ColBenchError` is raised instead.
 
     ## Info
-    "task_id" (a name that tells nothing of what is hidden), "turn" (agent turns so far), "messages"; at the end "metrics": "success" (0/1), "tests_passed" (in [0, 1]),
-    "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 where the turn limit ended it), "turns". Of a void episode:
-    "outcome" ("void"), "reason" (the kind of failure), "turns".
+    "task_id" (a name that reveals no hidden information), "turn" (agent turns so far), "messages"; at the end "metrics":
+    "success" (0/1), "tests_passed" (in [0, 1]), "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 if the turn limit
+    ended the episode), "turns". The metrics of a void episode: "outcome" ("void"), "reason" (the kind of failure), "turns".
 
     ## Arguments
     * `tasks`: "embedded:train" (or "test", "unseen", "novel"; with a dial: "embedded:train?preset=hard", see `colbench_gym.tasks.dial`),
-      a JSONL path, "hub:...", any with a slice; or tasks.
+      a JSONL path, or "hub:...", each with an optional slice; or a sequence of tasks.
     * `simulator`: "scripted", "openai", "person", a mapping with "name" and arguments; or a `Simulator`.
-    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which stays the caller's to close.
+    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which the caller has to close.
     * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
-    * `max_turns`: agent turns of an episode. None for the task's own budget, which an embedded task's request says; ten, the
-      benchmark's, where it has none. `max_reply_chars`: 400, the benchmark's; longer replies of the human are cut.
-    * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or sandbox failed (then
-      `env.unwrapped.world_error` says why), or "raise".
+    * `max_turns`: agent turns of an episode. None for the task's own budget, which the request of an embedded task states, or
+      ten, as in the benchmark, if the task has none.
+    * `max_reply_chars`: longer replies of the simulated human are cut. Default: 400, as in the benchmark.
+    * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
+    * `on_world_error`: "void" an episode in which the simulator or the sandbox failed (`env.unwrapped.world_error` then holds the
+      error), or "raise" the error.
 
     ## Version history
     * v0: first version.
@@ -75,7 +79,7 @@ class BackendEnv(ColBenchEnv):
         on_world_error: Literal["void", "raise"] = "void",
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; see the class for the arguments. The sandbox starts with the first answer."""
+        """Build the environment. The class documents the arguments. The sandbox starts with the first answer."""
         if reward not in ("success", "tests_passed"):
             raise ValueError(f"`reward` must be 'success' or 'tests_passed', got {reward!r}.")
         if semantics not in ("module", "released"):
@@ -88,7 +92,7 @@ class BackendEnv(ColBenchEnv):
         self._owns_grader = True
 
     def score_answer(self, text: str) -> Metrics:
-        """Run the hidden tests on an answer (with or without fence) to the current task; the episode goes on."""
+        """Run the hidden tests on an answer (with or without a code fence) to the current task. The episode continues."""
         score = self.unit_tests.score(self.task, text)
         if score.outcome == UNGRADABLE:
             raise ScoringError(f"Task {self.task.id!r} cannot be graded: {score.reason}.")
@@ -96,7 +100,7 @@ class BackendEnv(ColBenchEnv):
 
     @property
     def unit_tests(self) -> UnitTests:
-        """The grader; starts the sandbox on first use."""
+        """The grader. The first access starts the sandbox."""
         return self._grader.started()
 
     @property
@@ -105,17 +109,17 @@ class BackendEnv(ColBenchEnv):
         return self._grader.has_started
 
     def prepare(self) -> None:
-        """See `ColBenchEnv.prepare`: the sandbox."""
+        """See `ColBenchEnv.prepare`; starts the sandbox."""
         self._grader.started()
 
     def share(self, other: Self, workers: int) -> None:
-        """See `ColBenchEnv.share`: also the sandbox's processes, and what references return."""
+        """See `ColBenchEnv.share`; also shares the processes of the sandbox and the cached results of the references."""
         super().share(other, workers)
         self._grader, self._owns_grader = other._grader, other is self
         self._grader.workers = workers
 
     def close(self) -> None:
-        """End the sandbox's processes and the simulator's, if they are ours. A second call does nothing."""
+        """End the processes of the sandbox and of the simulator if this environment owns them. A second call does nothing."""
         super().close()
         if self._owns_grader:
             self._grader.close()
@@ -125,7 +129,7 @@ class BackendEnv(ColBenchEnv):
 
 
 class _Grader:
-    """Unit tests in a sandbox that starts when the first answer is there. A copy starts its own."""
+    """Unit tests in a sandbox that starts with the first answer. A pickled copy starts a sandbox of its own."""
 
     def __init__(self, sandbox: str | Sandbox, semantics: Literal["module", "released"], workers: int = 1) -> None:
         self.sandbox, self.semantics, self.workers = sandbox, semantics, workers

@@ -1,7 +1,7 @@
-"""What the ColBench environments share: an episode is a dialogue that ends in a graded artifact.
+"""The base class of the ColBench environments: an episode is a dialogue that ends with an answer, which is scored.
 
-A subclass says how an answer is scored and what else it can do; the dialogue, its protocol, snapshots, void episodes and the
-hiding of what is hidden are here.
+This module implements the dialogue and its protocol, snapshots and void episodes, and keeps hidden information away from the
+agent. A subclass defines how an answer is scored and adds its own capabilities.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from colbench_gym.tasks.rows import OnError
 from colbench_gym.tasks.task import PublicTask
 
 VOID = "void"
-#: Agent turns of an episode where neither the task nor the user sets a number: the benchmark's.
+#: Agent turns of an episode if neither the task nor the user sets a number. Source: ColBench.
 MAX_TURNS = 10
-#: Characters of an action that count: twice the largest page, so that one that is too large is still found to be.
+#: Longer actions are cut to this number of characters: twice the largest page, so that a page that is too large is still detected.
 MAX_ACTION_CHARS = 2_000_000
 Metrics = dict[str, Any]
 _SEED_RANGE = 2**31
@@ -35,14 +35,14 @@ _NO_LIMIT = 2**63
 
 
 def turn_limit(task: PublicTask, max_turns: int | None = None) -> int:
-    """Agent turns of an episode on a task: `max_turns` where it is given, else the task's own budget, else the benchmark's."""
+    """Agent turns of an episode on a task: `max_turns` if it is given, else the task's own budget, else `MAX_TURNS`."""
     return max_turns or task.turns or MAX_TURNS
 
 
 class ColBenchEnv(gym.Env[str, str]):
-    """An agent talks with a simulated human for so many turns as the task allows, then its answer is scored.
+    """An agent talks with a simulated human for as many turns as the task allows; then its answer is scored.
 
-    See `colbench_gym.envs.backend.BackendEnv` for the manual.
+    `colbench_gym.envs.backend.BackendEnv` has the manual.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
@@ -76,19 +76,19 @@ class ColBenchEnv(gym.Env[str, str]):
         self._task: Task | None = None
         self._dialogue = Dialogue()
         self._metrics: Metrics | None = None
-        #: What voided an episode last, if any did: its text may quote hidden information, so it is for people and logs only.
+        #: The error that voided the most recent void episode, if any. Its text may quote hidden information: for people and logs only.
         self.world_error: ColBenchError | None = None
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        """Place of each task by its id and its public one; made when it is needed, for a hundred environments that share one need one."""
+        """Position of each task by its id and by its public id. Built on first use, so that environments that share tasks share it."""
         return {name: i for i, task in enumerate(self.tasks) for name in (task.id, task.public_id)}
 
-    # ---- what a subclass says -----------------------------------------------------------------------------------------
+    # ---- what a subclass defines --------------------------------------------------------------------------------------
 
     @staticmethod
     def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
-        """The tasks that a name stands for in this environment."""
+        """Load the tasks of a source, in the format of this environment."""
         return load_tasks(source, on_error)
 
     def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
@@ -102,17 +102,17 @@ class ColBenchEnv(gym.Env[str, str]):
             Metrics of the answer: at least "outcome" and "success".
 
         Raises:
-            ColBenchError: If the world failed.
+            ColBenchError: If something outside the agent's control failed.
         """
 
     @abstractmethod
     def _reward(self, metrics: Metrics) -> float:
-        """The reward that the metrics of a finished episode earn."""
+        """The reward of a finished episode with the given metrics."""
 
     # ---- Gymnasium ----------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode on the task named by ``options={"task_id": ...}`` (`info`'s or a `Task.id`), or on one drawn by the seed.
+        """Start an episode on the task of ``options={"task_id": ...}`` (from `info`, or a `Task.id`), or on a randomly drawn one.
 
         Raises:
             ValueError: If an option or the task is unknown.
@@ -134,16 +134,16 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say `action` to the human; or hand in the answer, where it holds the answer marker or is the last turn.
+        """Say `action` to the simulated human. With the answer marker, or in the last turn, it is the answer and ends the episode.
 
-        Characters beyond `MAX_ACTION_CHARS` are cut, and lone surrogates, which no file and no server can take, are replaced by U+FFFD: in
-        the action and in the reply of the human alike.
+        Characters beyond `MAX_ACTION_CHARS` are cut. Lone surrogates, which files and servers do not accept, are replaced by U+FFFD,
+        both in the action and in the reply.
 
         Raises:
-            TypeError: If the action is no string.
+            TypeError: If the action is not a string.
             RuntimeError: If no episode is under way.
-            ColBenchError: With on_world_error="raise", if the world failed. The episode is then as it was before the step,
-                which can be repeated.
+            ColBenchError: With on_world_error="raise", if something outside the agent's control failed. The episode is then in
+                its state before the step, and the step can be repeated.
         """
         if not isinstance(action, str):
             raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
@@ -166,11 +166,11 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), 0.0, False, False, self._info()
 
     def share(self, other: Self, workers: int) -> None:
-        """Use the tasks and the human of another environment, and what it grades with, which stay its to close.
+        """Use the tasks, the simulator and the grader of another environment, which stays responsible for closing them.
 
         Args:
-            other: An environment made with the same arguments; itself for the one whose things are shared.
-            workers: Processes that are to grade for all of them, where none has started yet.
+            other: An environment made with the same arguments. The environment that owns the shared objects passes itself.
+            workers: Number of grading processes for all of them, if none has started yet.
         """
         if other is not self:
             self.tasks, self._index = other.tasks, other._index
@@ -179,14 +179,14 @@ class ColBenchEnv(gym.Env[str, str]):
             self.simulator, self._owns_simulator = other.simulator, False
 
     def prepare(self) -> None:
-        """Start what grades, where it has not started: many episodes are not begun in a world that can score none.
+        """Start the grader if it has not started, so that a missing one is reported before many episodes begin.
 
         Raises:
-            ColBenchError: If it cannot be had.
+            ColBenchError: If the grader cannot be started.
         """
 
     def close(self) -> None:
-        """Close the simulator if it is ours. A second call does nothing."""
+        """Close the simulator if this environment owns it. A second call does nothing."""
         if self._owns_simulator:
             self.simulator.close()
 
@@ -198,7 +198,7 @@ class ColBenchEnv(gym.Env[str, str]):
 
     @property
     def task(self) -> Task:
-        """The task of the episode, hidden half included: for simulators, graders and reports, never for an actor."""
+        """The task of the episode with its hidden information: for simulators, graders and reports, never for an actor."""
         if self._task is None:
             raise RuntimeError("Expected an episode; call `reset` first.")
         return self._task
@@ -210,33 +210,33 @@ class ColBenchEnv(gym.Env[str, str]):
 
     @property
     def turn_limit(self) -> int:
-        """Agent turns of the episode, see the function of the same name."""
+        """Agent turns of the episode; see the function of the same name."""
         return turn_limit(self.task, self.max_turns)
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The dialogue so far as chat messages: all that an actor may see."""
+        """The dialogue so far as chat messages: everything that an actor may see."""
         return self._dialogue.to_dicts()
 
     @property
     def metrics(self) -> Metrics:
-        """Metrics of the finished episode; {} while it is under way."""
+        """Metrics of the finished episode; {} before its end."""
         return dict(self._metrics or {})
 
     @property
     def hidden_information(self) -> str:
-        """What a critic may be told in training and an actor never is (capability *hidden*).
+        """Privileged information: a critic may use it in training, an actor never (capability *hidden*).
 
-        The row's own `hidden_information`, where the task was read from a row that has one; else the reference.
+        It is the row's `hidden_information` if the task was read from a row that has one, else the reference.
         """
         return str(self.task.hidden.row.get("hidden_information") or self.task.hidden.reference)
 
     @property
     def state_key(self) -> tuple[str, int, tuple[int | str, ...]]:
-        """A hashable key of what the agent knows: task, turn and what it was told (capability *anchor*).
+        """A hashable key of the agent's knowledge: task, turn and what the human has said (capability *anchor*).
 
-        What it was told is the numbers of the facts said so far; for a task without facts, the different replies in order of
-        the alphabet.
+        The last part holds the numbers of the facts that the human has stated so far. For a task without facts, it holds the
+        distinct replies in alphabetical order.
         """
         heard = [m.content for m in self._dialogue.messages[1:] if m.role == "user"]
         facts = self.task.hidden.facts
@@ -246,7 +246,7 @@ class ColBenchEnv(gym.Env[str, str]):
         return self.task.id, self._dialogue.num_turns, said
 
     def get_state(self) -> dict[str, Any]:
-        """A JSON-able snapshot of the episode; the hidden half is not in it (capability *snapshot*)."""
+        """A JSON-serializable snapshot of the episode, without hidden information (capability *snapshot*)."""
         return {
             "task_id": self.task.id,
             "messages": self._dialogue.to_dicts(),
@@ -258,11 +258,11 @@ class ColBenchEnv(gym.Env[str, str]):
         """Return to a snapshot.
 
         Args:
-            state: What `get_state` gave, here or in another environment over the same tasks.
-            reseed: None replays the future exactly; a seed keeps the past and draws a fresh future.
+            state: A value of `get_state`, of this environment or of another one over the same tasks.
+            reseed: None replays the future exactly; a seed keeps the past and samples a new future.
 
         Returns:
-            Observation and info of the restored moment.
+            Observation and info of the restored state.
         """
         if state["task_id"] not in self._index:
             raise ValueError(f"The snapshot is of task {state['task_id']!r}, which is not among this environment's tasks.")
@@ -274,10 +274,10 @@ class ColBenchEnv(gym.Env[str, str]):
         self._metrics = None if state["metrics"] is None else dict(state["metrics"])
         return self._dialogue.transcript(), self._info()
 
-    # ---- inside -------------------------------------------------------------------------------------------------------
+    # ---- internals ----------------------------------------------------------------------------------------------------
 
     def _take(self, place: int) -> Task:
-        """A task; its request says `max_turns` where that was given."""
+        """A task. Its request states `max_turns` if that argument was given."""
         return self.tasks[place].with_turns(self.max_turns) if self.max_turns else self.tasks[place]
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -287,11 +287,11 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
 
     def _score_last(self, message: AgentMessage) -> Metrics:
-        """Metrics of the message that ended the episode, which the dialogue already holds."""
+        """Metrics of the message that ended the episode. The dialogue already holds this message."""
         return self.score_answer(message.answer if message.answer is not None else message.utterance)
 
     def _void(self, error: ColBenchError) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        # The error's own text stays out of `info`: a server's may echo its prompt, a grader's quotes the hidden tests.
+        # The error text stays out of `info`: a server's error may echo its prompt, a grader's error quotes the hidden tests.
         reason = f"{type(error).__name__}: the episode has no score; `env.unwrapped.world_error` says why."
         self.world_error = error
         self._metrics = {"outcome": VOID, "reason": reason, "turns": self._dialogue.num_turns}

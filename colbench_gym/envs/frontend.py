@@ -1,4 +1,4 @@
-"""ColBench-Frontend-v0: design a web page together with a person who has one in mind."""
+"""ColBench-Frontend-v0: design a web page in a dialogue with a simulated human who has a page in mind."""
 
 from __future__ import annotations
 
@@ -31,42 +31,46 @@ class FrontendEnv(ColBenchEnv):
     """Design a web page that looks like the one a simulated human has in mind.
 
     ## Description
-    A person asks for a page, vaguely. They see what the agent's page looks like, and say what should be different. ColBench,
-    arXiv:2503.15478, section 3.
+    The simulated human asks for a page and leaves the request vague. They see the agent's page as rendered, and say what should
+    be different. Source: ColBench, arXiv:2503.15478, section 3.
 
     ## Observation
     Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
 
     ## Action
-    Text: one utterance, with a page in it: HTML in a fence or bare. ``I WANT TO ANSWER:`` starts the last one; without a page of its own
-    it hands in the last page shown. A page that wants Tailwind links it, as ColBench's own do (from any of the usual addresses of Tailwind 2;
-    it is answered from disk); scripts do not run. Text before ``OUTPUT:`` is the agent's private thought. With `edits=True` an utterance may
-    edit the last page instead, see `colbench_gym.scoring.pages`, also for the limits. What a page holds is data: one that cannot be rendered
-    scores as none. Characters beyond 2,000,000 are cut; lone surrogates are replaced by U+FFFD. See
-    `colbench_gym.simulators.openai` for what of it a model that plays the human is told.
+    Text: one utterance with a page in it, as HTML with or without a code fence. ``I WANT TO ANSWER:`` starts the answer; an
+    answer without a page hands in the last page shown. A page may link Tailwind, as the pages of ColBench do, from any of the usual
+    addresses of Tailwind 2; the file is served from disk. Scripts do not run. Text before ``OUTPUT:`` is the agent's private
+    thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the
+    limits. A page that cannot be rendered scores as a missing page. Characters beyond 2,000,000 are cut, and lone surrogates are
+    replaced by U+FFFD. `colbench_gym.simulators.openai` documents which part of an utterance is sent to a language model that plays
+    the human.
 
     ## Reward
-    0 until the end, then `reward="similarity"`: how much the last page looks like the one in mind, in [0, 1]; `reward="success"`: 1
-    where that is at least `success_at`, else 0.
+    0 before the last step. At the last step, with `reward="similarity"`: similarity of the last page to the reference page, in [0, 1].
+    With `reward="success"`: 1 if that similarity is at least `success_at`, else 0.
 
     ## Episode end
-    *Terminated* by an answer, or after `max_turns` turns. *Truncated* only where the world failed (simulator, browser): the episode is
+    *Terminated* by an answer, or after `max_turns` turns. *Truncated* only if the simulator or the browser failed: the episode is then
     void. See `BackendEnv`.
 
     ## Info
     "task_id", "turn", "messages"; at the end "metrics": "similarity", "success" (0/1), "outcome" ("rendered", "no_page", "timeout",
-    "crash", "too_large"), "answered" (0 where the turn limit ended it), "turns".
+    "crash", "too_large"), "answered" (0 if the turn limit ended the episode), "turns".
 
     ## Arguments
-    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train", any with a slice; or tasks.
+    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train", each
+      with an optional slice; or a sequence of tasks.
     * `simulator`: "scripted", "person", or a mapping with "name" and arguments: {"name": "scripted", "level": "terse"} (or "normal", "chatty"),
       {"name": "openai", "model": ..., "base_url": ...}; or a `Simulator`.
     * `similarity`: "blocks", "encoder", "clip", "clip:FOLDER"; or a `Similarity`.
-    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which stays the caller's to close.
-    * `edits`: the agent may edit its last page.
-    * `max_turns`: None for ten, the benchmark's. `max_reply_chars`: 1000, the benchmark's.
-    * `on_error`: "raise" or "skip" rows that are no tasks. `on_world_error`: "void" the episode where simulator or browser failed (then
-      `env.unwrapped.world_error` says why), or "raise".
+    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which the caller has to close.
+    * `edits`: whether the agent may edit its last page.
+    * `max_turns`: agent turns of an episode; None for ten, as in the benchmark.
+    * `max_reply_chars`: longer replies of the simulated human are cut. Default: 1000, as in the benchmark.
+    * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
+    * `on_world_error`: "void" an episode in which the simulator or the browser failed (`env.unwrapped.world_error` then holds the
+      error), or "raise" the error.
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
 
     ## Version history
@@ -90,7 +94,7 @@ class FrontendEnv(ColBenchEnv):
         on_world_error: Literal["void", "raise"] = "void",
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; see the class for the arguments. The browser starts with the first page."""
+        """Build the environment. The class documents the arguments. The browser starts with the first page."""
         if reward not in ("similarity", "success"):
             raise ValueError(f"`reward` must be 'similarity' or 'success', got {reward!r}.")
         if not 0 < success_at <= 1:
@@ -106,18 +110,18 @@ class FrontendEnv(ColBenchEnv):
 
     @staticmethod
     def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise") -> tuple[Task, ...]:
-        """The page tasks that a name stands for."""
+        """Load the page tasks of a source."""
         return load_tasks(source, on_error, "page")
 
     def _make_simulator(self, spec: str | Mapping[str, Any] | Simulator) -> Simulator:
         return make_designer(spec, self.browser, self.edits)
 
     def prepare(self) -> None:
-        """See `ColBenchEnv.prepare`: a browser."""
+        """See `ColBenchEnv.prepare`; starts a browser."""
         self._look("")
 
     def share(self, other: Self, workers: int) -> None:
-        """See `ColBenchEnv.share`: also the browsers, and what they have rendered."""
+        """See `ColBenchEnv.share`; also shares the browsers and their cache of rendered pages."""
         super().share(other, workers)
         if other is self and self._owns_browser:
             self.browser.workers = workers
@@ -125,7 +129,7 @@ class FrontendEnv(ColBenchEnv):
             self.browser, self._owns_browser = other.browser, False
 
     def score_answer(self, text: str) -> Metrics:
-        """Score the page in a text, or the last one shown where it has none; the episode goes on."""
+        """Score the page in a text, or the last page shown if the text has none. The episode continues."""
         return self._score_page(current_page([*self._said(), text], self.edits))
 
     def _score_last(self, message: AgentMessage) -> Metrics:
@@ -147,21 +151,21 @@ class FrontendEnv(ColBenchEnv):
         return [message.content for message in self._dialogue.messages if message.role == "assistant"]
 
     def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]
-        """The transcript with render_mode="ansi"; with "rgb_array" the last page, shape (height, width, 3), black if it does not come up."""
+        """The transcript with render_mode="ansi"; with "rgb_array" the last page, shape (height, width, 3), black if it does not render."""
         if self.render_mode != "rgb_array":
             return super().render()
         import numpy as np
         from PIL import Image
 
         picture = self._look(self.page()).picture
-        if not picture:  # it did not come up: what the benchmark puts in its place
+        if not picture:  # not rendered: the benchmark uses a black picture instead
             blank = Page("")
             return np.zeros((blank.height, blank.width, 3), np.uint8)
         with Image.open(io.BytesIO(picture)) as image:
             return np.asarray(image.convert("RGB"))
 
     def close(self) -> None:
-        """End the browser and the simulator, if they are ours. A second call does nothing."""
+        """End the browser and the simulator if this environment owns them. A second call does nothing."""
         super().close()
         if self._owns_browser:
             self.browser.close()

@@ -1,8 +1,8 @@
-"""Many dialogues in flight: a vector environment that waits for all humans at once.
+"""Many concurrent dialogues: a vector environment that waits for the replies of all simulated humans at once.
 
-Gymnasium's synchronous vector environment waits for one simulator after the other, and its asynchronous one starts a process
-per dialogue. A dialogue mostly waits (for a model server, for a sandbox), so threads are enough: the sub-environments share
-one simulator and one grader, and a step takes as long as the slowest of its replies.
+Gymnasium's synchronous vector environment waits for the simulators one after the other, and its asynchronous one starts a process
+per dialogue. A dialogue mostly waits for a model server or a sandbox, so threads are sufficient. The sub-environments share
+one simulator and one grader, and a step takes as long as its slowest reply.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Flags = NDArray[np.bool_]
 
 
 class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float64]]):
-    """`num_envs` environments that step in threads, and share tasks, human, and what grades answers.
+    """`num_envs` environments that step in threads and share their tasks, simulator and grader.
 
-    Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``, or with ColBench-Frontend-v0. Observations are a tuple of texts; infos follow Gymnasium's
-    convention (arrays with ``_key`` masks). A void episode has no score: where ``infos["metrics"]["_success"]`` is False, the 0
-    in ``infos["metrics"]["success"]`` is a gap.
+    Made by ``gym.make_vec("ColBench-Backend-v0", num_envs=32)``, or with ColBench-Frontend-v0. Observations are a tuple of texts;
+    infos follow Gymnasium's convention (arrays with ``_key`` masks). A void episode has no score: where
+    ``infos["metrics"]["_success"]`` is False, the 0 in ``infos["metrics"]["success"]`` is a missing value.
 
     Autoreset modes, by name: "next_step" (Gymnasium's default), "same_step" (the last observation and info are kept in
     ``final_obs`` and ``final_info``), "disabled" (a finished sub-environment ignores its actions, with reward 0, until
@@ -51,9 +51,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
 
         Args:
             num_envs: Number of dialogues in flight.
-            autoreset_mode: What happens after an episode's end, see the class.
-            max_workers: Threads; None for one per sub-environment. Results do not depend on it.
-            sandbox_workers: Runner processes of the shared sandbox, or browsers, where they are not given ready.
+            autoreset_mode: What happens after the end of an episode, see the class.
+            max_workers: Number of threads; None for one per sub-environment. Results do not depend on it.
+            sandbox_workers: Number of runner processes of the shared sandbox, or of browsers. Unused if a sandbox is passed.
             env_class: Class of the sub-environments.
             env_arguments: Arguments of that class, shared by all.
         """
@@ -102,11 +102,11 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
     def step(  # type: ignore[override]  # Gymnasium declares its flags as numbers
         self, actions: Sequence[str]
     ) -> tuple[Observations, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
-        """Say one action in every dialogue; the step is over when all humans have replied."""
+        """Say one action in every dialogue. The step returns when all simulated humans have replied."""
         if len(actions) != self.num_envs:
             raise ValueError(f"`actions` needs {self.num_envs} entries, got {len(actions)}.")
         is_begun = np.array([env.task_or_none is not None for env in self.envs])
-        may_idle = self.autoreset_mode == AutoresetMode.DISABLED  # those that no reset_mask has named yet
+        may_idle = self.autoreset_mode == AutoresetMode.DISABLED  # sub-environments that no reset_mask has included yet
         if not (is_begun.any() if may_idle else is_begun.all()):
             raise gym.error.ResetNeeded("Expected episodes under way; call `reset` before `step`.")
         self.envs[0].prepare()
@@ -128,9 +128,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         return tuple(self._observations), rewards, terminated, truncated, infos
 
     def submit(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
-        """Say one action in sub-environment i without waiting for its reply: a future of what its own ``step`` returns.
+        """Say one action in sub-environment i without waiting for the reply. Returns a future of the result of its ``step``.
 
-        For whoever keeps many dialogues going at their own pace. It knows no autoreset: begin the next episode with ``envs[i].reset``.
+        For callers that advance each dialogue independently. There is no autoreset: start the next episode with ``envs[i].reset``.
         """
         return self._threads.submit(self.envs[i].step, action)
 
@@ -148,7 +148,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         return tuple(env.render() for env in self.envs) if self.render_mode else None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End threads and what the sub-environments share, if it is theirs. A second call does nothing."""
+        """End the threads, and the shared objects if the sub-environments own them. A second call does nothing."""
         self._threads.shutdown()
         for env in self.envs:
             env.close()
@@ -170,9 +170,9 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         return np.zeros(self.num_envs, dtype=np.bool_)
 
     def _map(self, function: Callable[[int], Any], mask: Flags) -> list[tuple[int, Any]]:
-        """Run `function` on the chosen sub-environments at once; results in the order of the sub-environments."""
+        """Run `function` on the selected sub-environments concurrently. Results are in the order of the sub-environments."""
         futures = {i: self._threads.submit(function, i) for i in np.flatnonzero(mask).tolist()}
-        wait(futures.values())  # all of them, before the first error is raised: none may still be at work afterwards
+        wait(futures.values())  # for all of them before the first error is raised, so that none is still running afterwards
         return [(i, future.result()) for i, future in futures.items()]
 
 

@@ -1,1 +1,1 @@
-"""From an agent's message to a score: `answer` knows the markers, `unit_tests` runs the hidden tests."""
+"""Compute a score from an agent's message: `answer` parses the message, `unit_tests` runs the hidden tests."""

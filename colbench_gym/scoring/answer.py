@@ -1,17 +1,17 @@
-"""The benchmark's markers: what of an agent's message is thought, utterance and answer. The only place that knows them.
+"""Parse an agent's message into private thought, utterance and answer. Only this module knows the markers of the benchmark.
 
-Rules (ours; where the released environment differs is said):
-    * ``OUTPUT:`` ends the agent's private thought: everything up to its first appearance is dropped and never reaches the
-      human. So does the released code.
-    * ``I WANT TO ANSWER:`` starts the final answer: everything after its first appearance is the answer. The released code
-      drops what follows a second marker; we keep it, for it is part of the program.
-    * The answer's program is its fenced block that defines the function (any language tag, any case; the first block if none
-      does), together with other blocks that only define things, such as a helper. Without a fence it is the text, prose before
-      and after the code left out. The released code takes the first block, knows only the lower-case tag ``python`` and bare
-      fences, and keeps prose, so that the program does not compile.
-    * To tell code from prose, parts of an answer are parsed here, outside the sandbox: parts of up to `MAX_PART_CHARS`, at most `MAX_PARTS`
-      of them and `MAX_PARSED_CHARS` in all. What is not parsed is taken for prose beside other blocks, and an answer without a fence is
-      then its whole text.
+Our rules, with the differences to the released environment:
+    * ``OUTPUT:`` ends the agent's private thought: everything up to its first occurrence is dropped and never reaches the
+      simulated human. The released code does the same.
+    * ``I WANT TO ANSWER:`` starts the final answer: everything after its first occurrence is the answer. The released code
+      drops the text after a second marker; we keep it, because it is part of the program.
+    * The program is the fenced block that defines the function (any language tag, any case; the first block if none does),
+      together with other blocks that contain only definitions, such as a helper. An answer without a fence is a program after
+      prose before and after the code is removed. The released code takes the first block, supports only the lower-case tag
+      ``python`` and bare fences, and keeps prose, so that the program does not compile.
+    * To separate code from prose, parts of an answer are parsed here, outside the sandbox: at most `MAX_PARTS` parts of up to
+      `MAX_PART_CHARS` characters each and `MAX_PARSED_CHARS` in total. Beyond these limits, an additional block counts as prose, and
+      an answer without a fence is used as a whole.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MAX_PART_CHARS, MAX_PARTS, MAX_PARSED_CHARS = 20_000, 50, 40_000
 
 @dataclass(frozen=True)
 class AgentMessage:
-    """An agent's message taken apart.
+    """The parts of an agent's message.
 
     Attributes:
-        thought: What stood before ``OUTPUT:``; never shown to the human.
-        utterance: The rest, as the human hears it.
-        answer: What followed ``I WANT TO ANSWER:``; None where the agent did not answer.
+        thought: Text before ``OUTPUT:``; never shown to the simulated human.
+        utterance: The rest, as the simulated human sees it.
+        answer: Text after ``I WANT TO ANSWER:``; None if the agent did not answer.
     """
 
     thought: str
@@ -47,7 +47,7 @@ class AgentMessage:
 
 
 def parse_message(text: str) -> AgentMessage:
-    """Take an agent's message apart by the rules of the module."""
+    """Split an agent's message into its parts by the rules of the module."""
     thought, marker, rest = text.partition(THOUGHT_MARKER)
     utterance = (rest if marker else text).strip()
     _, marker, answer = utterance.partition(ANSWER_MARKER)
@@ -58,8 +58,8 @@ def extract_program(answer: str, function_name: str = "") -> str:
     """The program in an answer, by the rules of the module.
 
     Args:
-        answer: What the agent handed in.
-        function_name: The function asked for; tells the right block where there are several.
+        answer: The agent's answer.
+        function_name: Name of the requested function; selects the block if there are several.
     """
     blocks = [match.group(1).strip("\r\n") for match in _FENCE.finditer(answer)]
     if not blocks:
@@ -79,7 +79,7 @@ def extract_program(answer: str, function_name: str = "") -> str:
 
 
 def extract_program_released(answer: str) -> str:
-    """The program as ColBench's released grader cuts it out (arXiv:2503.15478, the code of 5 May 2025)."""
+    """The program as ColBench's released grader extracts it (arXiv:2503.15478, the code of 5 May 2025)."""
     for fence in ("```python", "```"):
         if fence in answer:
             return answer.split(fence)[1].split("```")[0].strip()
@@ -89,8 +89,8 @@ def extract_program_released(answer: str) -> str:
 def _bare_program(text: str) -> str:
     """The code in a text without fences; the text itself if no part of it is code.
 
-    Code is a run of lines that parses: from a line that starts some, to the end or to before a line that is not indented. A run that does not
-    parse is cut before the line at which the parser gave up, for all longer ones have the same error.
+    Code is a run of lines that parses. It starts with a line that looks like code and ends at the end of the text or before an unindented
+    line. If a run does not parse, the next one tried ends before the line of the error, because all longer runs have the same error.
     """
     parser = _Parser()
     if parser.parse(text) is not None:
@@ -116,10 +116,10 @@ def _only_defines(tree: ast.Module | None) -> bool:
 
 
 class _Parser:
-    """Parses parts of one answer, within the bounds of the module.
+    """Parses parts of one answer, within the limits of the module.
 
     Attributes:
-        good_lines: Of the part that was parsed last: lines before its first error.
+        good_lines: Number of lines before the first error of the last part that was parsed.
     """
 
     def __init__(self) -> None:
@@ -128,11 +128,11 @@ class _Parser:
 
     @property
     def has_finished(self) -> bool:
-        """True where nothing more is parsed."""
+        """True if a limit is reached and nothing more is parsed."""
         return self._parts <= 0 or self._chars <= 0
 
     def parse(self, text: str) -> ast.Module | None:
-        """The module; None for what is no program, too long, or past the bounds."""
+        """The parsed module; None if the text is not a program, is too long, or exceeds the limits."""
         self.good_lines = text.count("\n")
         if self.has_finished:
             return None

@@ -1,11 +1,12 @@
-"""How alike two pages are, box by box, and what differs: needs no weights, and can be read.
+"""Similarity of two pages, box by box, and their differences. It needs no model weights and is interpretable.
 
-In the spirit of Design2Code (Si et al., arXiv:2403.03163, section 3.3): boxes of the two pages are paired, and five numbers in [0, 1] say
-how much of what there is has a partner, and how alike partners are in text, place and colour; ours also compares what the page is
-painted with behind them. A box without a partner counts as 0 in each, so that little that is right is not better than much that nearly is.
+In the spirit of Design2Code (Si et al., arXiv:2403.03163, section 3.3), boxes of the two pages are matched. Five numbers in [0, 1]
+measure which share of the content is matched, how similar matched boxes are in text, place and colour, and, in addition to Design2Code,
+how similar the painted background is. An unmatched box counts as 0 in each number, so that a page with few correct boxes does not score
+higher than a page with many nearly correct ones.
 
-Of each kind the first `MAX_PAIRED` boxes of a page find partners; those after them stand alone. So the time that two pages take is bounded,
-whatever is on them.
+Only the first `MAX_PAIRED` boxes of each kind are matched; the others count as unmatched. This bounds the time of a comparison for any
+pair of pages.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from numpy.typing import NDArray
 from colbench_gym.scoring.texts import Floats, likeness_table, text_likeness
 from sandboxes.pages import Box, Rendering
 
-#: Boxes of a kind that are paired; of ColBench's first 300 test pages none has more than 20.
+#: Maximal number of boxes of a kind that are matched. None of ColBench's first 300 test pages has more than 20.
 MAX_PAIRED = 300
-#: Pixels of a side of the squares that the painted ground is compared by.
+#: Side in pixels of the squares in which the painted background is compared.
 CELL = 20
 WHITE = (255, 255, 255)
-#: Texts less alike than this are no partners.
+#: Minimal similarity of matched texts.
 LEAST_ALIKE = 0.4
-#: Painted blocks less alike in place and size than this (intersection over union) are no partners.
+#: Minimal overlap (intersection over union) of matched painted blocks.
 LEAST_OVERLAP = 0.1
 _KINDS = ("text", "image", "control", "block")
 
 
 @dataclass(frozen=True)
 class BlockScore:
-    """How alike two pages are, each number in [0, 1] and 1 for identical pages.
+    """Similarity of two pages in five parts, each in [0, 1] and 1 for identical pages.
 
     Attributes:
-        matched: Share of the area of texts, images and controls (of both pages) that has a partner.
-        text: How alike the texts of partners are: Dice's coefficient of their pairs of letters.
-        place: 1 minus the distance of partners' centres, as a share of the page.
-        colour: 1 minus the distance of the colours of partners' texts (CIE 1976, black to white is 1).
-        ground: The same of the painted ground, over the area of the higher page.
+        matched: Share of the area of texts, images and controls (of both pages) that is matched.
+        text: Similarity of matched texts: Dice's coefficient of their letter bigrams.
+        place: 1 minus the distance of the centres of matched boxes, as a share of the page.
+        colour: 1 minus the distance of the colours of matched texts (CIE 1976, black to white is 1).
+        ground: The same for the painted background, over the area of the taller page.
     """
 
     matched: float
@@ -53,19 +54,19 @@ class BlockScore:
 
     @property
     def total(self) -> float:
-        """Their mean."""
+        """The mean of the five parts."""
         return float(np.mean([getattr(self, part.name) for part in fields(self)]))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two pages, box by box.
+    """The comparison of two pages, box by box.
 
     Attributes:
-        pairs: Partners, (box of the page, box of the reference).
-        missing: Boxes of the reference without a partner.
-        extra: Boxes of the page without one.
-        score: How alike they are.
+        pairs: Matched boxes, as (box of the page, box of the reference).
+        missing: Unmatched boxes of the reference.
+        extra: Unmatched boxes of the page.
+        score: Similarity of the pages.
     """
 
     pairs: tuple[tuple[Box, Box], ...]
@@ -74,13 +75,13 @@ class Comparison:
     score: BlockScore
 
 
-@lru_cache(maxsize=64)  # a step asks for what to say, and for the score
+@lru_cache(maxsize=64)  # a step needs it twice: for the reply and for the score
 def compare(page: Rendering, reference: Rendering) -> Comparison:
-    """Pair the boxes of a page with those of another, and score how alike they are.
+    """Match the boxes of a page with those of the reference, and score their similarity.
 
     Args:
-        page: Rendered page; one without a picture has no boxes, and scores as an empty one.
-        reference: What it should look like.
+        page: Rendered page. A page without a picture has no boxes and scores as an empty page.
+        reference: The rendered reference page.
     """
     pairs: list[tuple[Box, Box]] = []
     missing: list[Box] = []
@@ -120,7 +121,7 @@ def _mean(values: Sequence[float], zeros: int) -> float:
 def _partners(
     own: Sequence[Box], wanted: Sequence[Box], likeness: Callable[[Sequence[Box], Sequence[Box]], Floats], least: float
 ) -> list[tuple[int, int]]:
-    """The pairing whose likeness sums to most; pairs less alike than `least` are none."""
+    """The matching with the largest total similarity. Pairs with a similarity below `least` are dropped."""
     if not own or not wanted:
         return []
     from scipy.optimize import linear_sum_assignment
@@ -131,7 +132,7 @@ def _partners(
 
 
 def _text_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
-    """Texts belong together by what they say; of equal ones the nearer and the more alike in size."""
+    """Similarity of texts by content. Ties are broken by distance and font size."""
     a, b = _Columns(own), _Rows(wanted)
     alike = likeness_table([box.text for box in own], [box.text for box in wanted])
     far = 1e-3 * (abs(a.x - b.x) + abs(a.y - b.y)) / 10_000
@@ -155,7 +156,7 @@ def _block_partners(own: Sequence[Box], wanted: Sequence[Box]) -> Floats:
 
 
 class _Rows:
-    """What boxes are compared by, arrays of shape (1, boxes)."""
+    """Features of boxes for comparison, arrays of shape (1, boxes)."""
 
     shape: tuple[int, ...] = (1, -1)
 
@@ -168,7 +169,7 @@ class _Rows:
 
 
 class _Columns(_Rows):
-    """The same, arrays of shape (boxes, 1)."""
+    """The same features, arrays of shape (boxes, 1)."""
 
     shape = (-1, 1)
 
@@ -178,7 +179,7 @@ _LEAST = {"text": LEAST_ALIKE, "image": 0.0, "control": 0.0, "block": LEAST_OVER
 
 
 def distance(a: Box, b: Box, width: int, height: int) -> float:
-    """Distance of two boxes' centres along the axis where it is larger, as a share of the page, in [0, 1]."""
+    """The larger of the horizontal and the vertical distance of two boxes' centres, each as a share of the page, in [0, 1]."""
     return min(
         1.0,
         max(
@@ -193,7 +194,7 @@ def _area(box: Box) -> int:
 
 
 def colour_distance(a: Sequence[int], b: Sequence[int]) -> float:
-    """Distance of two colours as people see it, in [0, 1]: CIE 1976, a hundredth of it."""
+    """Perceptual distance of two colours, in [0, 1]: the CIE 1976 distance divided by 100."""
     return min(1.0, math.dist(_lab_of(tuple(a)), _lab_of(tuple(b))) / 100)
 
 
@@ -240,7 +241,7 @@ def _ground(rendering: Rendering) -> Floats:
 
 
 def paint(rendering: Rendering) -> NDArray[np.uint8]:
-    """The ground of a page: colours of its painted boxes, later ones over earlier ones, on white.
+    """The painted background of a page: the colours of its painted boxes, later ones over earlier ones, on white.
 
     Returns:
         Shape (rows, columns, 3) of squares of `CELL` pixels; at least one row and column.

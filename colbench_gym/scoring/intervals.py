@@ -1,7 +1,7 @@
-"""95% confidence intervals of the two numbers that a benchmark reports, by numpy alone.
+"""95% confidence intervals of the two numbers that a benchmark reports. Needs only numpy.
 
-Rows of one task are not independent: a file that holds several answers to each task knows less than its number of rows
-suggests. Where tasks repeat, whole tasks are resampled.
+Rows of one task are not independent: a file with several answers to each task has a smaller effective sample size than its
+number of rows. If tasks repeat, whole tasks are resampled.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Interval = tuple[float, float]
 
 
 def wilson(rate: float, n: int) -> Interval:
-    """Wilson's score interval of a rate over `n` independent rows; (0, 1) where n is 0.
+    """Wilson's score interval of a rate over `n` independent rows; (0, 1) if n is 0.
 
-    For a mean of values in [0, 1] that are not all 0 or 1 it is wider than needed, never narrower.
+    For a mean of values in [0, 1] that are not all 0 or 1 it is conservative: wider than needed, never narrower.
 
     Source: Wilson, 1927, J. Am. Stat. Assoc. 22.
     """
@@ -36,15 +36,15 @@ def wilson(rate: float, n: int) -> Interval:
 def mean_interval(values: Sequence[float], groups: Sequence[object] | None = None, seed: int = 0) -> Interval:
     """Percentile bootstrap of the mean of values in [0, 1].
 
-    Where the resampled means cannot vary, because all groups have the same mean, it is Wilson's interval over the groups.
+    If all groups have the same mean, the resampled means do not vary. The result is then Wilson's interval over the groups.
 
     Args:
         values: One value for each row.
-        groups: What each row belongs to, its task; groups are resampled whole. None where every row stands alone.
-        seed: Of the resampling.
+        groups: Group of each row, i.e. its task. Groups are resampled as a whole. None if all rows are independent.
+        seed: Seed of the resampling.
 
     Returns:
-        The interval; (0, 1) where there are no values.
+        The interval; (0, 1) if there are no values.
     """
     if not values:
         return 0.0, 1.0

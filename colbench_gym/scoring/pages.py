@@ -1,7 +1,7 @@
-"""The page in what an agent says: a whole page, or edits of its last one.
+"""Extract the page from an agent's utterance: a whole page, or edits of its last page.
 
-A page is the first fenced block that holds a tag, or the text from its first tag to its last. With edits, an utterance may instead hold one
-or more blocks of this form, each of which replaces the first occurrence of its first part in the last page:
+A page is the first fenced block that contains a tag, or else the text from the first tag to the last. With edits enabled, an utterance
+may instead contain one or more blocks of this form. Each replaces the first occurrence of its SEARCH part in the last page:
 
     <<<<<<< SEARCH
     <h1>Old</h1>
@@ -9,8 +9,8 @@ or more blocks of this form, each of which replaces the first occurrence of its 
     <h1>New</h1>
     >>>>>>> REPLACE
 
-An utterance is read once from its beginning to its end. Of its edits the first `MAX_EDITS` count. A page that edits have made longer than a
-browser make_worker (`sandboxes.pages.page.MAX_CHARS`) is edited no further: it is too large until the agent shows a whole new one.
+An utterance is read once, in linear time. Only its first `MAX_EDITS` edits count. A page that edits have made longer than a browser
+accepts (`sandboxes.pages.page.MAX_CHARS`) is not edited further: it stays too large until the agent shows a whole new page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH\n", "\n=======\n", ">>>>>>> REPLAC
 
 
 def extract_page(text: str) -> str:
-    """The page in a text, "" where there is none."""
+    """The page in a text; "" if there is none."""
     for match in _FENCE.finditer(text):
         if _TAG.search(match.group(1)):
             return match.group(1).strip()
@@ -40,7 +40,7 @@ def extract_page(text: str) -> str:
 
 
 def apply_edits(page: str, text: str) -> str | None:
-    """The page after the edits in a text; None where the text holds none. An edit whose first part is not in the page does nothing."""
+    """The page after the edits in a text; None if the text has no edits. An edit does nothing if its SEARCH part is not in the page."""
     edits = list(islice(_edits(text), MAX_EDITS))
     if not edits:
         return None
@@ -66,11 +66,11 @@ def _edits(text: str) -> Iterator[tuple[str, str]]:
 
 
 def current_page(utterances: Iterable[str], has_edits: bool = False) -> str:
-    """The page after what an agent has said, "" before the first.
+    """The page after a sequence of utterances; "" if no page was shown yet.
 
     Args:
-        utterances: The agent's, in order.
-        has_edits: Take blocks of edits for what they are; else only whole pages count.
+        utterances: Utterances of the agent, in order.
+        has_edits: Apply blocks of edits. If False, only whole pages count.
     """
     page = ""
     for text in utterances:

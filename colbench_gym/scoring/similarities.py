@@ -9,11 +9,11 @@ from colbench_gym.scoring.similarity import BlockSimilarity, Similarity
 
 
 def make_similarity(spec: str | Similarity, folder: str | Path | None = None) -> Similarity:
-    """A scorer by name, or a ready one, passed through.
+    """Build a scorer by name. A `Similarity` is returned unchanged.
 
     Args:
-        spec: "blocks"; "encoder", whose weights come inside a package; "clip" for the benchmark's from the hub; "clip:FOLDER".
-        folder: Where embeddings of pictures are kept; None for memory alone.
+        spec: "blocks"; "encoder", with weights from a package; "clip" for the benchmark's model from the hub; "clip:FOLDER".
+        folder: Folder of the embedding cache; None to cache in memory only.
 
     Raises:
         ValueError: If the name is unknown.

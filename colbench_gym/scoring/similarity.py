@@ -1,4 +1,4 @@
-"""How much a page looks like the one in mind, in [0, 1]: by boxes, or by a vision model's view of the pictures."""
+"""Similarity of a page to the reference page, in [0, 1]: by boxes, or by embeddings of a vision model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sandboxes.pages import Rendering
 
 
 class Similarity(ABC):
-    """Scores pages against what they should look like. Used by several threads at once.
+    """Scores pages against reference pages. Thread-safe.
 
     Attributes:
-        name: As it is asked for.
-        needs_pictures: True where it looks at pictures, not at boxes alone.
+        name: Name of the scorer, as in the `similarity` argument.
+        needs_pictures: True if it needs pictures and not only boxes.
     """
 
     name: str = ""
@@ -22,15 +22,15 @@ class Similarity(ABC):
 
     @abstractmethod
     def score(self, pages: Sequence[Rendering], references: Sequence[Rendering]) -> list[float]:
-        """Similarity of each page with its reference; a page without a picture counts as the scorer says.
+        """Similarity of each page to its reference. The scorer defines the score of a page without a picture.
 
         Returns:
-            Numbers in [0, 1], 1 for pages that look the same.
+            Numbers in [0, 1]; 1 for pages that look the same.
         """
 
 
 class BlockSimilarity(Similarity):
-    """The mean of the five numbers of `scoring.blocks`; needs no weights, and a page without a picture is an empty one."""
+    """The mean of the five numbers of `scoring.blocks`. It needs no weights. A page without a picture counts as empty."""
 
     name = "blocks"
     needs_pictures = False

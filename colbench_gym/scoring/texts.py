@@ -1,4 +1,4 @@
-"""How alike texts are in their letters: Dice's coefficient, for two texts and for all pairs of two lists at once."""
+"""Similarity of texts by their letters: Dice's coefficient, for two texts or for all pairs of two lists at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_CHAR_BITS = 21  # of a Unicode code point; three of them fit into 63
+_CHAR_BITS = 21  # of a Unicode code point; three code points fit into 63 bits
 
 
-@lru_cache(maxsize=2**14)  # of a page's texts few change from step to step
+@lru_cache(maxsize=2**14)  # only few texts of a page change between steps
 def text_likeness(a: str, b: str) -> float:
-    """Dice's coefficient of the two texts' pairs of letters, in [0, 1]; case and white space do not count. Linear in their lengths.
+    """Dice's coefficient of the letter bigrams of two texts, in [0, 1]. Ignores case and white space. Linear in their lengths.
 
     Source: Dice, 1945, Ecology 26.
     """
@@ -29,9 +29,9 @@ def text_likeness(a: str, b: str) -> float:
 
 
 def likeness_table(own: Sequence[str], wanted: Sequence[str]) -> Floats:
-    """`text_likeness` of each text with each wanted one, shape (own, wanted).
+    """`text_likeness` of each text with each wanted text, shape (own, wanted).
 
-    Takes as long as texts have pairs of letters in common: at most the product of the two numbers of texts and the longest text.
+    The time grows with the number of common letter bigrams. It is at most the product of both numbers of texts and the longest length.
     """
     from scipy.sparse import csr_matrix
 
@@ -51,7 +51,7 @@ def _letters(text: str) -> str:
 
 
 def _occurrences(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(text, feature) of each pair of letters; the n-th time that a text has a pair is a feature of its own."""
+    """(text, feature) of each letter bigram. The n-th occurrence of a bigram in a text is a separate feature."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     is_inside = rows[1:] == rows[:-1]

@@ -1,12 +1,12 @@
-"""Hidden unit tests: an answer passes a test where its value equals the reference's.
+"""Hidden unit tests: an answer passes a test if its return value equals the value of the reference.
 
-Reference and answer run in the sandbox, never together; values are compared here, as data. What a reference returns is
-computed once and its fingerprint kept, and the same answer to the same task is run once.
+Reference and answer run in the sandbox, in separate processes. Their values are compared here, as data. The values of a
+reference are computed once and cached as fingerprints, and an answer to a task is run only once.
 
 Two semantics:
     module: the program is a module, as a Python programmer expects: imports, helpers and recursion work. NaN equals NaN.
     released: the verdicts of ColBench's released grader, for comparison with published numbers: local scope, its list of
-        forbidden words, its cutting of fences, and no test passed where the reference gives None.
+        forbidden words, its extraction of fenced code, and a test never passes if the reference returns None.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from sandboxes import SandboxError as SandboxFailure
 from sandboxes.sandbox import Semantics
 from sandboxes.values import fingerprint
 
-#: What is remembered, some 3 kB a reference and 1.5 kB a verdict: episodes of a task are near each other, and a reference is soon run anew.
+#: Sizes of the caches: about 3 kB per reference and 1.5 kB per verdict. Small caches suffice: episodes of a task follow each other closely.
 CACHED_REFERENCES = 2_000
 CACHED_SCORES = 10_000
 PASSED, WRONG, UNGRADABLE = "passed", "wrong", "ungradable"
-#: Outcomes that a busy machine may cause, so that they say nothing of the next run.
+#: Outcomes that a busy machine may cause. They are not cached, because another run may end differently.
 _PASSING = {Outcome.TIMEOUT.value, Outcome.MEMORY.value, Outcome.CRASH.value}
-#: Words by which a program may come to know more than what it is given.
+#: Words that may let the result of a program depend on more than its arguments.
 _VARYING = re.compile(
     r"\b(?:import|id|hash|repr|object|class|set|frozenset|open|exec|eval|compile|globals|locals|vars|dir|memoryview)\b|__"
 )
-#: A task, by the hash of its reference and calls, and the source of a program that answers it.
+#: Cache key of a verdict: hash of a task's reference and calls, and the source of the answer's program.
 _Question = tuple[bytes, str]
 RELEASED_FORBIDDEN = (
     "import os", "from os", "import sys", "from sys", "sudo", "transformers", "exit(", "quit(", "argparse",
@@ -51,13 +51,13 @@ class Score:
 
     Attributes:
         tests_passed: Fraction of the hidden tests passed, in [0, 1].
-        success: 1 where all are passed, else 0.
-        outcome: "passed", "wrong", "ungradable" (the reference itself fails, so no verdict), or what went wrong with most of
-            the tests not passed: "timeout", "memory", "forbidden", "crash", "no_answer", "exception:TypeError", ... A program can
-            give its exception any name: one that is no plain identifier is quoted and escaped, as in "exception:'x\n1'".
-        calls: "passed", "wrong" or the outcome of each call.
-        reason: Where the reference is not gradable, which of its calls has no value that can be compared, and why; else "".
-            Quotes the hidden tests, so it is not for actors.
+        success: 1 if all tests are passed, else 0.
+        outcome: "passed", "wrong", "ungradable" (the reference itself fails, so there is no verdict), or the most frequent outcome
+            of the failed tests: "timeout", "memory", "forbidden", "crash", "no_answer", "exception:TypeError", ... A program can
+            give its exception any name: a name that is not a plain identifier is quoted and escaped, as in "exception:'x\n1'".
+        calls: "passed", "wrong" or another outcome, for each call.
+        reason: If the reference is not gradable: the call that has no comparable value, and why; else "".
+            It quotes the hidden tests, so it must not reach an actor.
     """
 
     tests_passed: float
@@ -69,11 +69,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reference returns.
+    """The values that a reference returns.
 
     Attributes:
         fingerprints: Hash of the value of each call; "" for a call that no answer can pass.
-        reason: Why the task is not gradable; "" where it is.
+        reason: Why the task is not gradable; "" if it is.
     """
 
     fingerprints: tuple[str, ...]
@@ -81,12 +81,12 @@ class Expected:
 
 
 class UnitTests:
-    """Grades answers to tasks in a sandbox. Safe to call from several threads.
+    """Grades answers to tasks in a sandbox. Thread-safe.
 
-    A reference is gradable if every call gives a value that leaves the sandbox, and twice the same: it runs in two processes,
-    the second time with its calls in reverse and another random seed, so that values that depend on the clock, on memory
-    addresses or on unseeded random numbers are found out. One that imports nothing, names nothing by which it could come to know of
-    these, and shows no address runs once.
+    A reference is gradable if every call returns a value that can leave the sandbox, and returns the same value twice. It runs in two
+    processes, the second time with its calls in reverse order and another random seed. This detects values that depend on the clock,
+    on memory addresses or on unseeded random numbers. A reference runs only once if it imports nothing, uses no name that gives access
+    to these, and returns no memory address.
     """
 
     def __init__(self, sandbox: Sandbox, semantics: Semantics = "module", limits: Limits | None = None) -> None:
@@ -99,11 +99,11 @@ class UnitTests:
         self._lock = threading.Lock()
 
     def score(self, task: Task, answer: str | None) -> Score:
-        """Grade one answer; None is an answer never given."""
+        """Grade one answer; None stands for a missing answer."""
         return self.score_many([(task, answer)])[0]
 
     def score_many(self, answers: Sequence[tuple[Task, str | None]]) -> list[Score]:
-        """Grade a batch of (task, answer), the verdicts in the same order.
+        """Grade a batch of (task, answer). The verdicts have the same order.
 
         Raises:
             SandboxError: If the sandbox itself failed; never because of what a program did.
@@ -128,7 +128,7 @@ class UnitTests:
     def _scores_of(
         self, asked: Mapping[_Question, Program], claimed: Mapping[bytes, Task], expected: Mapping[bytes, Future[Expected]]
     ) -> dict[_Question, Score]:
-        """Run what has no score yet, together with the references that nobody has run; verdicts are found while others run."""
+        """Run the programs without a cached score and the references that have not run yet. Verdicts are computed while others run."""
         scores = self._known_scores(asked)
         own = [Program(task.hidden.reference, task.hidden.calls, self.limits, self.semantics) for task in claimed.values()]
         own_names = dict.fromkeys((key, program.source) for key, program in zip(claimed, own, strict=True))
@@ -156,7 +156,7 @@ class UnitTests:
             self._scores |= {key: score for key, score in scores.items() if not _PASSING & set(score.calls)}
             while len(self._scores) > CACHED_SCORES:
                 self._scores.popitem(last=False)
-            # Not one that is being found out: who waits for it must be told if that fails.
+            # A reference that is still running stays: threads that wait for it must learn if it fails.
             while len(self._expected) > CACHED_REFERENCES and next(iter(self._expected.values())).done():
                 self._expected.popitem(last=False)
 
@@ -174,7 +174,7 @@ class UnitTests:
     # ---- references ---------------------------------------------------------------------------------------------------
 
     def _claim(self, tasks: Mapping[bytes, Task]) -> tuple[dict[bytes, Task], dict[bytes, Future[Expected]]]:
-        """Tasks whose references are ours to run, for nobody has begun to; and what the references of all tasks will have given."""
+        """Claim the references that no thread has started, and return their tasks; also the futures of all tasks' references."""
         claimed: dict[bytes, Task] = {}
         with self._lock:
             for key, task in tasks.items():
@@ -185,7 +185,7 @@ class UnitTests:
         return claimed, futures
 
     def _give_up(self, own: Mapping[bytes, Future[Expected]], error: BaseException) -> None:
-        """Let others run the references that we have claimed, and tell those who wait for them."""
+        """Release the references that this call has claimed, and pass the error to the threads that wait for them."""
         failed = {key: future for key, future in own.items() if not future.done()}
         with self._lock:
             for key in failed:
@@ -201,14 +201,14 @@ class UnitTests:
         twice: Sequence[int],
         results: Iterator[ExecutionResult],
     ) -> list[ExecutionResult]:
-        """Take the runs of references from the front of the results, all first ones and the second ones of some; the first runs."""
+        """Take the runs of the references from the front of the results: all first runs, then some second runs. Returns the first runs."""
         programs = [*references, *(_again(references[i]) for i in twice)]
         runs, shown = [], []
         for i, result in enumerate(islice(results, len(programs))):
             if i < len(references) and i not in twice and _shows_address(result):
                 shown.append(i)
             runs.append(self._kept(result))
-        # A busy machine can make a call late once; a reference that is late again is too slow to grade by.
+        # A busy machine can delay a call once. A reference that times out again is too slow for grading.
         late = [i for i, result in enumerate(runs) if any(call.outcome is Outcome.TIMEOUT for call in result.calls)]
         for i, again in zip(late, self._stream([programs[i] for i in late]), strict=True):
             runs[i] = self._kept(again)
@@ -220,14 +220,14 @@ class UnitTests:
         return first
 
     def _kept(self, result: ExecutionResult) -> ExecutionResult:
-        """A reference's result without its values where their hashes are enough: those of a batch together could fill the memory."""
+        """A reference's result without its values if their hashes suffice: the values of a whole batch could fill the memory."""
         if self.semantics == "released":
             return result
         return replace(result, calls=tuple(replace(call, value=None) for call in result.calls))
 
     def _expect(self, calls: Sequence[str], first: Sequence[CallResult], second: Sequence[CallResult]) -> Expected:
         reasons = [self._failure(a, b) for a, b in zip(first, second, strict=True)]
-        # The released grader runs the reference again for each answer, so one that varies is compared with another run.
+        # The released grader runs the reference again for each answer, so a varying reference is compared with another run of itself.
         fingerprints = (
             self._fingerprint(b) if b.outcome is Outcome.OK and (b.value is not None or self.semantics == "module") else ""
             for b in second
@@ -236,7 +236,7 @@ class UnitTests:
         return Expected(tuple(fingerprints), next(failures, ""))
 
     def _failure(self, first: CallResult, second: CallResult) -> str:
-        """Why no answer can be compared with a call of the reference, given two runs of it; "" where one can."""
+        """Why a call of the reference cannot be compared with answers, given two runs of it; "" if it can."""
         for result in (first, second):
             if result.outcome is not Outcome.OK:
                 return f"no value ({_plain(result.error) if result.error else result.outcome.value})"
@@ -278,28 +278,28 @@ class UnitTests:
         return PASSED if fingerprint and fingerprint == self._fingerprint(got) else WRONG
 
     def _fingerprint(self, result: CallResult, nan_equal: bool | None = None) -> str:
-        """Hash of a value; equal where the values are. By default NaN equals itself in module semantics only."""
+        """Hash of a value; equal for equal values. By default NaN equals itself in module semantics only."""
         nan_equal = self.semantics == "module" if nan_equal is None else nan_equal
         return result.fingerprint if nan_equal else fingerprint(result.value, nan_equal=False)
 
 
 def _plain(name: str) -> str:
-    """The name of an exception; in quotes where it could pass for something else in a line of results."""
+    """The name of an exception, quoted unless it is a plain identifier, so that it cannot imitate other parts of a result line."""
     return name if name.isascii() and name.isidentifier() else ascii(name)
 
 
 def _may_vary(program: Program) -> bool:
-    """Whether a value may depend on more than the program's text: on a module, or on where things lie in memory. A guess to the safe side."""
+    """Whether a value may depend on more than the program's text, e.g. on a module or on memory addresses. A conservative guess."""
     return program.semantics != "module" or any(_VARYING.search(text) for text in (program.source, *program.calls))
 
 
 def _shows_address(result: ExecutionResult) -> bool:
-    """Whether a value holds a text such as "<map object at 0x7f...>"."""
+    """Whether a value contains a text such as "<map object at 0x7f...>"."""
     return any(" at 0x" in repr(call.value) for call in result.calls)
 
 
 def _again(program: Program) -> Program:
-    """The program with its calls in reverse and other random numbers."""
+    """The program with its calls in reverse order and another random seed."""
     return replace(program, calls=program.calls[::-1], seed=1)
 
 

@@ -15,7 +15,7 @@ __all__ = ["Simulator", "make", "make_designer"]
 
 
 def make(spec: str | Mapping[str, Any] | Simulator) -> Simulator:
-    """Build a simulator from a name, a mapping with a "name" and its arguments, or pass a ready one through.
+    """Build a simulator from a name or from a mapping with a "name" and its arguments. A `Simulator` is returned unchanged.
 
     Examples: ``"scripted"``, ``{"name": "scripted", "level": "terse"}``,
     ``{"name": "openai", "model": "meta-llama/Llama-3.1-70B-Instruct", "base_url": "http://127.0.0.1:8000/v1"}``, ``"person"``.
@@ -27,12 +27,12 @@ def make(spec: str | Mapping[str, Any] | Simulator) -> Simulator:
 
 
 def make_designer(spec: str | Mapping[str, Any] | Simulator, browser: Browser, has_edits: bool) -> Simulator:
-    """The same for ColBench-Frontend: "scripted", "openai" (a vision model) or "person", with their arguments.
+    """Build a simulator for ColBench-Frontend: "scripted", "openai" (a vision model) or "person", with their arguments.
 
     Args:
         spec: As for `make`.
-        browser: Renders the pages; it stays the caller's to close.
-        has_edits: The agent may edit its last page.
+        browser: Renders the pages. The caller has to close it.
+        has_edits: Whether the agent may edit its last page.
 
     Raises:
         ValueError: If the name is unknown, or an argument is missing or unknown to the simulator.

@@ -1,7 +1,7 @@
 """Record and replay of a model's replies, so that a run can be repeated without the model.
 
-The file is JSONL, one reply per line, only ever appended to. The key is the SHA-256 of the whole request in canonical JSON,
-so a reply is found again only where model, messages, sampling settings and seed are all the same.
+The file is append-only JSONL, one reply per line. The key is the SHA-256 of the whole request in canonical JSON, so a reply is
+found only if model, messages, sampling settings and seed are all the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal, get_args
 from colbench_gym.errors import SimulatorError
 
 CacheMode = Literal["record", "replay", "off"]
-#: A server's reply has no more, see `chat_server.MAX_REPLY_BYTES`; in ASCII JSON a character takes up to twelve bytes.
+#: Upper limit of a server's reply, see `chat_server.MAX_REPLY_BYTES`. In ASCII JSON a character takes up to twelve bytes.
 MAX_REPLY_CHARS = 2**20
 MAX_LINE_BYTES = 12 * MAX_REPLY_CHARS + 100
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -29,7 +29,7 @@ def request_key(request: Mapping[str, Any]) -> str:
     """SHA-256 of a request in canonical JSON: keys sorted, no spaces, characters beyond ASCII escaped.
 
     Raises:
-        TypeError: If the request holds something JSON cannot.
+        TypeError: If the request holds a value that JSON cannot represent.
         ValueError: If it holds NaN or an infinity.
     """
     text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -37,20 +37,21 @@ def request_key(request: Mapping[str, Any]) -> str:
 
 
 class ReplyCache:
-    """Replies by request, for many threads and processes on one file at once.
+    """Replies by request. Many threads and processes may share one file.
 
-    Whoever reads or appends holds a lock on the file (`flock`, also over NFS), reads first what others have added, and appends one whole
-    line. The first reply to a request stays, whoever asked. A torn last line, which a crash in the middle of a write leaves, is ignored and cut off before the next
-    write. Every line is checked when it is read. Replies come back exactly as they were stored, lone surrogates included.
+    Reads and writes hold a lock on the file (`flock`, also over NFS). A write first reads the lines that others have added, then appends
+    one whole line. The first reply to a request is kept. An incomplete last line, left by a crash during a write, is ignored and removed
+    before the next write. Every line is checked when it is read. Replies are returned exactly as they were stored, including lone
+    surrogates.
 
     Args:
-        path: The JSONL file; it and its folder are made at the first write.
-        mode: "record": `get` finds what is stored and `put` adds to it. "replay": what is not stored is an error. "off":
-            nothing is read or written.
+        path: The JSONL file. It and its folder are created at the first write.
+        mode: "record": `get` returns stored replies and `put` adds replies. "replay": a missing reply is an error. "off": nothing is
+            read or written.
 
     Raises:
         ValueError: If the mode is unknown.
-        SimulatorError: If a whole line is no entry, the file cannot be read, or the file to replay does not exist.
+        SimulatorError: If a complete line is not an entry, the file cannot be read, or the file to replay does not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: CacheMode = "record") -> None:
@@ -60,7 +61,7 @@ class ReplyCache:
         self.mode = mode
         self._lock = threading.Lock()
         self._replies: dict[str, str] = {}
-        self._num_lines = self._num_bytes = 0  # whole lines that have been read
+        self._num_lines = self._num_bytes = 0  # complete lines read so far
         if mode == "replay" and not self.path.exists():
             raise SimulatorError(
                 f"Expected recorded replies in {str(self.path)!r}, found no such file; run once with cache_mode='record'."
@@ -72,7 +73,7 @@ class ReplyCache:
         return len(self._replies)
 
     def get(self, request: Mapping[str, Any]) -> str | None:
-        """The stored reply to a request; None where there is none and the mode allows a call.
+        """The stored reply to a request; None if there is none and the mode allows a request to the server.
 
         Raises:
             SimulatorError: If the mode is "replay" and the request is not stored.
@@ -92,10 +93,10 @@ class ReplyCache:
         return reply
 
     def put(self, request: Mapping[str, Any], reply: str) -> str:
-        """Store a reply, if the mode is "record"; one that is stored already stays as it is.
+        """Store a reply if the mode is "record". An existing reply is not overwritten.
 
         Returns:
-            The reply to use: the one that is stored, so that a replay says the same.
+            The stored reply. The caller must use it, so that a replay gives the same reply.
 
         Raises:
             ValueError: If the reply has more than `MAX_REPLY_CHARS`.
@@ -117,7 +118,7 @@ class ReplyCache:
             return self._replies[key]
 
     def _append(self, key: str, reply: str) -> None:
-        """Add an entry after the last whole line, unless another has added it; flushed, so that a crash loses one at most."""
+        """Add an entry after the last complete line, unless another process has added it. It is flushed: a crash loses at most one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -132,7 +133,7 @@ class ReplyCache:
             self._take(line, key, reply)
 
     def _read(self) -> None:
-        """Read what has been added to the file, if there is one."""
+        """Read the lines that were added to the file, if the file exists."""
         try:
             with open(self.path, "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -177,7 +178,7 @@ class ReplyCache:
 
 
 def _entry(line: bytes) -> tuple[str, str] | None:
-    """Key and reply of a line; None if it is not an entry as `put` writes them."""
+    """Key and reply of a line; None if the line is not an entry in the format of `put`."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

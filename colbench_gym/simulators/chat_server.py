@@ -1,9 +1,9 @@
-"""Requests to a chat server that is not trusted, over HTTP.
+"""HTTP requests to an untrusted chat server.
 
-What the server can do is bounded. A request takes at most `timeout_s` from looking up the name to the last byte, however slowly the
-bytes come. A reply has at most `MAX_REPLY_BYTES` and is not compressed; it is JSON whose parts are checked one by one. Redirects are not followed, so the
-key and the prompt go to the address that was given and nowhere else. Cookies are not kept. An error holds no text of the server's,
-which may echo a key or the prompt: only the status, and which of `KNOWN_WORDS` the reply mentions.
+The effects of the server are bounded. A request takes at most `timeout_s` from the name lookup to the last byte, however slowly the
+bytes arrive. A reply has at most `MAX_REPLY_BYTES` and must not be compressed. It is JSON, and each of its parts is checked. Redirects are
+not followed, so the key and the prompt are only sent to the given address. Cookies are not kept. An error contains no text from the
+server, which may echo a key or the prompt: only the status and those of `KNOWN_WORDS` that occur in the reply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 2**20
 MAX_RETRY_AFTER_S = 300.0
-#: Words that are said of an error where the server's reply has them.
+#: Words that an error message repeats if they occur in the server's reply.
 KNOWN_WORDS = (
     "context length",
     "max_tokens",
@@ -51,10 +51,10 @@ class RequestError(Exception):
     """A request without a reply.
 
     Attributes:
-        status: Of the HTTP response; None without one.
-        is_unread: The server was not reached, so that it cannot have read the request.
-        is_passing: The same request may succeed later.
-        wait_s: Seconds that the server asks to wait; None where it does not.
+        status: Status of the HTTP response; None without a response.
+        is_unread: True if the server was not reached, so that it cannot have read the request.
+        is_passing: True if the same request may succeed later.
+        wait_s: Seconds to wait, as requested by the server; None without such a request.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class RequestError(Exception):
 
 
 def checked_url(base_url: str) -> str:
-    """The address of an API without a slash at its end.
+    """The address of an API without a trailing slash.
 
     Raises:
-        ValueError: If it is no address, or could hold a password. The text does not repeat the address.
+        ValueError: If it is not an address, or could contain a password. The message does not repeat the address.
     """
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         parts = urlsplit(base_url)
@@ -82,15 +82,15 @@ def checked_url(base_url: str) -> str:
             return base_url.rstrip("/")
     raise ValueError(
         "`base_url` must be http:// or https:// with a host, an optional port and a path, without user, password, query or fragment; "
-        "give a key by the environment variable that `api_key_env` names. (What came is not repeated: it may hold a password.)"
+        "pass a key in the environment variable that `api_key_env` names. (The value is not repeated here: it may contain a password.)"
     )
 
 
 def read_key(variable: str) -> str:
-    """The key in an environment variable, white space around it left out; "" where it is not set.
+    """The key in an environment variable, stripped of white space; "" if the variable is not set.
 
     Raises:
-        ValueError: If it is no name of a variable, or the key cannot be sent. The text does not repeat either.
+        ValueError: If `variable` is not a variable name, or the key cannot be sent. The message repeats neither.
     """
     if not isinstance(variable, str) or not variable.isidentifier():
         raise ValueError("`api_key_env` must be the name of an environment variable that holds the key, not the key itself.")
@@ -101,12 +101,12 @@ def read_key(variable: str) -> str:
 
 
 class ChatServer:
-    """One OpenAI-compatible server. `ask` may be called from many threads at once; connections are kept and shared.
+    """One OpenAI-compatible server. `ask` is thread-safe; connections are kept open and shared.
 
     Args:
-        base_url: Address of the API, as from `checked_url`.
-        key: Sent to that address as a bearer token.
-        timeout_s: Time limit of one request as a whole, in seconds.
+        base_url: Address of the API, as returned by `checked_url`.
+        key: Sent to this address as a bearer token.
+        timeout_s: Time limit of a whole request, in seconds.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -129,10 +129,10 @@ class ChatServer:
         self._connections: _Connections | None = None
 
     def ask(self, request: Mapping[str, Any]) -> str:
-        """The text of a chat completion as the server sent it, which may be empty and hold lone surrogates.
+        """The text of a chat completion as the server sent it. It may be empty and may contain lone surrogates.
 
         Raises:
-            RequestError: If there is none.
+            RequestError: If the server sent no chat completion.
         """
         status, headers, body = self._post(json.dumps(request).encode("ascii"))
         if not 200 <= status < 300:
@@ -143,14 +143,14 @@ class ChatServer:
         return text
 
     def close(self) -> None:
-        """Close the connections; requests under way fail. A second call does nothing."""
+        """Close the connections. Pending requests fail. A second call does nothing."""
         with self._lock:
             if self._connections is not None:
                 self._connections.close()
             self._connections = None
 
     def _post(self, content: bytes) -> Exchange:
-        with self._lock:  # so that nothing is begun on connections that `close` has ended
+        with self._lock:  # so that no request starts on connections that `close` has ended
             if self._connections is None or self._connections.process != os.getpid():
                 self._connections = _Connections(self._httpx)
             exchange = self._connections.begin(self._exchange(self._connections.client, content))
@@ -166,7 +166,7 @@ class ChatServer:
             # ValueError: httpx reads the target of a redirect that it does not follow
             raise RequestError(f"a connection error ({_system_text(error)})") from None
         finally:
-            exchange.cancel()  # where this thread was interrupted
+            exchange.cancel()  # if this thread was interrupted
 
     async def _exchange(self, client: httpx.AsyncClient, content: bytes) -> Exchange:
         async with (
@@ -184,14 +184,14 @@ class ChatServer:
 
 
 class _NoCookies(CookieJar):
-    """Takes none."""
+    """A cookie jar that stays empty."""
 
     def extract_cookies(self, response: Any, request: Any) -> None:
-        """Leave them."""
+        """Ignore all cookies."""
 
 
 class _Connections:
-    """A client and the event loop that it works in, in a thread: there a request can be ended at any point.
+    """A client and its event loop, which runs in a thread so that a request can be cancelled at any point.
 
     The thread ends with `close`, or when this object is collected.
     """
@@ -210,12 +210,12 @@ class _Connections:
         self.close.atexit = False
 
     def begin(self, work: Coroutine[Any, Any, Exchange]) -> Future[Exchange]:
-        """Start to work in the loop."""
+        """Start a coroutine in the event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
-    """Run the loop until it is stopped, then end what is under way and close the connections."""
+    """Run the loop until it is stopped, then cancel pending requests and close the connections."""
     asyncio.set_event_loop(loop)
     loop.run_forever()
     tasks = asyncio.all_tasks(loop)
@@ -227,7 +227,7 @@ def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
 
 
 def completion_text(body: bytes) -> str | None:
-    """Text of a chat completion, "" where it says that there is none; None if the body is no chat completion."""
+    """Text of a chat completion, "" if its content is null; None if the body is not a chat completion."""
     try:
         content = json.loads(body)["choices"][0]["message"].get("content")
     except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
@@ -246,7 +246,7 @@ def _status_error(status: int, headers: Mapping[str, str], body: bytes) -> Reque
 
 
 def _system_text(error: BaseException) -> str:
-    """What the system says of an error, else the name of its type; the text of the error itself may quote the server."""
+    """The operating system's description of an error, else the name of its type. The error's own text may quote the server."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
@@ -258,7 +258,7 @@ def _system_text(error: BaseException) -> str:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header asks to wait, at most `MAX_RETRY_AFTER_S`; None without a readable one."""
+    """Seconds to wait according to a Retry-After header, at most `MAX_RETRY_AFTER_S`; None without a readable header."""
     if value is None:
         return None
     try:

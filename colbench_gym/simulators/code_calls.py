@@ -1,7 +1,7 @@
 """Calls of Python's builtins and common methods in plain words, as templates.
 
-In a template ``{0}`` is the first argument, or for a method the object before the dot, and ``{1}``, ``{2}`` what follows.
-The template whose number of slots is the number of arguments is taken, so optional arguments have their own wording.
+In a template ``{0}`` is the first argument (for a method: the object before the dot), and ``{1}``, ``{2}`` are the next ones.
+The template with as many slots as there are arguments is used, so calls with optional arguments have their own wording.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _TYPES = {"int": "whole number", "float": "decimal number", "str": "text", "dict
 
 
 def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
-    """A call in words; one without a template of its own is named by its function and arguments."""
+    """A call in words. Without a template, it is described by its function and arguments."""
     arguments = [phrase(argument) for argument in call.args[:_MAX_ARGUMENTS]]
     if isinstance(call.func, ast.Name):
         name, templates = call.func.id, FUNCTIONS.get(call.func.id, ())
@@ -132,18 +132,18 @@ def call_words(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
 
 
 def _filled(templates: tuple[str, ...], arguments: list[str]) -> str:
-    """The template with one slot per argument, filled in; empty if there is none."""
+    """The template with one slot per argument, filled in; empty if there is no such template."""
     words = next((t for t in templates if _num_slots(t) == len(arguments)), "")
     if words.startswith("{0} ") and len(arguments[0].split()) > _LONG_ARGUMENT:
         words = "{0}, " + words[4:]
     for number, argument in enumerate(arguments):
-        # A zero byte cannot stand in parsed source, so it keeps braces inside arguments from being taken for slots.
+        # Parsed source cannot contain a zero byte, so it protects braces inside arguments from being read as slots.
         words = words.replace(f"{{{number}}}", argument.replace("{", "\0"))
     return words.replace("\0", "{")
 
 
 def _num_slots(template: str) -> int:
-    """Number of arguments a template wants; for functions of a module the module itself is the first."""
+    """Number of arguments of a template. For functions of a module, the module itself is the first argument."""
     return max(
         (number + 1 for number in range(_MAX_ARGUMENTS) if f"{{{number}}}" in template),
         default=1 if "random" in template else 0,
@@ -155,7 +155,7 @@ def _unknown(name: str, arguments: list[str]) -> str:
 
 
 def _ordering(call: ast.Call, phrase: Callable[[ast.expr], str]) -> str:
-    """What `key`, `reverse` and `default` add to sorted, max and min."""
+    """The words that `key`, `reverse` and `default` add to sorted, max and min."""
     words = ""
     for keyword in call.keywords:
         if keyword.arg == "key" and isinstance(keyword.value, ast.Attribute) and keyword.value.attr == "get":

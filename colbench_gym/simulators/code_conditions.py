@@ -1,4 +1,4 @@
-"""Conditions in plain words: clauses such as "the price is at least 20 and the name is not 'x'", negated on demand."""
+"""Conditions in plain words: clauses such as "the price is at least 20 and the name is not 'x'", with optional negation."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _TRUTHS = {
 
 
 class ConditionSpeaker(ABC):
-    """The half of `code_words.Speaker` that speaks of what holds or does not.
+    """The part of `code_words.Speaker` that phrases conditions.
 
     Attributes:
-        named: ``id`` of a node -> the name that stands for it.
-        variables: Name of a variable -> the words for it, where those are not the name itself.
-        kinds: Name of a variable -> what it holds, as far as known (`code_kinds`).
+        named: ``id`` of a node -> its name in the sentences.
+        variables: Name of a variable -> its words, if they differ from the name.
+        kinds: Name of a variable -> kind of its values, if known (`code_kinds`).
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class ConditionSpeaker(ABC):
         """The value of an expression as a noun phrase."""
 
     def condition(self, node: ast.expr, is_negated: bool = False) -> str:
-        """An expression as a clause that holds or not; negated on demand."""
+        """An expression as a clause that is true or false; negated if `is_negated`."""
         if id(node) in self.named:
             return f"{self.named[id(node)]} {'does not hold' if is_negated else 'holds'}"
         if self._depth >= MAX_DEPTH:
@@ -154,7 +154,7 @@ class ConditionSpeaker(ABC):
         return self._truth(node, is_negated)
 
     def source(self, generators: list[ast.comprehension]) -> str:
-        """Where a comprehension takes its items from: "price in the prices where the price is more than 3"."""
+        """The source of a comprehension's items: "price in the prices where the price is more than 3"."""
         words = []
         for generator in generators:
             clause = self._walk(generator.target, generator.iter)

@@ -1,4 +1,4 @@
-"""Where a statement stands: in which loops and under which conditions. It becomes the opening of the sentence about it."""
+"""The context of a statement: its loops and conditions. It becomes the opening of the sentence about the statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Context:
     """Loops and conditions around a statement.
 
     Attributes:
-        loops: Names of what the loops go through one by one, outermost first.
+        loops: Names of the loops' elements, outermost first.
         clauses: Conditions, outermost first.
         nodes: The code of loops and conditions, for keywords.
     """
@@ -36,7 +36,7 @@ class Context:
 
     @property
     def is_default(self) -> bool:
-        """True in the branch that is left when no condition holds."""
+        """True in the branch that runs if no condition holds."""
         return bool(self.clauses) and self.clauses[-1][0] == ELSE
 
     def opening(self) -> list[Piece]:
@@ -54,7 +54,7 @@ class Context:
 
 
 def loop_words(node: ast.For | ast.AsyncFor) -> tuple[str, list[Piece]]:
-    """The name of what a loop goes through one by one, and the sentence that introduces the loop."""
+    """The name of a loop's element, and the sentence that introduces the loop."""
     names = [plain_name(part.id) for part in ast.walk(node.target) if isinstance(part, ast.Name)]
     name = joined(names[:3]) or "item"
     call = node.iter if isinstance(node.iter, ast.Call) else None

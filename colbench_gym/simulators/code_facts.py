@@ -1,8 +1,8 @@
-"""What a person who knows the reference can say about it: the code read as facts in plain words.
+"""Translate a reference function into facts in plain words, which a simulated human can state.
 
-The rows of the real benchmark bring no facts, only a reference function. This module walks it statement by statement; each
-statement becomes a sentence that stands alone, opened by the loops and conditions around it. `code_inputs` adds what is known
-about parameters, the result, and points on which the code does nothing.
+Rows of the real benchmark have no facts, only a reference function. This module walks through it statement by statement. Each
+statement becomes a self-contained sentence that starts with its loops and conditions. `code_inputs` adds facts about the
+parameters, the result, and cases that the code does not handle specially.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
-    """Read a reference function as facts.
+    """Translate a reference function into facts.
 
     Args:
-        source: Python source. Among several functions the one of the signature is told first, the others as helpers.
+        source: Python source. If it has several functions, that of the signature comes first, the others follow as helpers.
         signature: ``def name(arguments)``.
 
     Returns:
-        Facts in the order of the code, then about parameters and the result, then the plain ones; empty if the source does
-        not parse. Every sentence has at most some 25 words and 200 characters and holds no code.
+        Facts in the order of the code, then about parameters and the result, then about cases without special handling; empty if
+        the source does not parse. Every sentence has at most about 25 words and 200 characters and contains no code.
     """
     try:
         module = parse_source(source)
@@ -57,13 +57,13 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
             reader.read([node for node in module.body if node is not main], Context())
             tell_absences(writer, main)
     except RecursionError:
-        # Source nested hundreds deep; what was said so far is true.
+        # The source is nested hundreds of levels deep. The facts collected so far are true.
         pass
     return tuple(writer.facts)
 
 
 class _Reader:
-    """Walks statements and hands sentences to a writer."""
+    """Walks through statements and passes sentences to a writer."""
 
     def __init__(self, writer: Writer, speaker: Speaker, main: _Function | None) -> None:
         self._writer = writer
@@ -75,7 +75,7 @@ class _Reader:
         self._nesting = 0
 
     def read(self, body: Sequence[ast.stmt], context: Context) -> None:
-        """Tell the statements of a block, an early exit making what follows it the other branch."""
+        """Describe the statements of a block. After an early exit, the rest of the block is the other branch."""
         if self._nesting >= MAX_NESTING:
             return
         self._nesting += 1
@@ -95,7 +95,7 @@ class _Reader:
         self._writer.tell(self._subject(topic, context, node, extra), [*self._opening(context), *pieces])
 
     def _subject(self, topic: str, context: Context, node: ast.AST, extra: Sequence[str]) -> Subject:
-        """The subject of a sentence; a topic that starts with "plain" is not worth volunteering."""
+        """The subject of a sentence. A topic that starts with "plain" is never volunteered."""
         marks = [*extra, *(["condition"] if context.clauses else []), *(["default"] if context.is_default else [])]
         words = keywords([node, *context.nodes], marks)
         if "result" in extra:
@@ -103,7 +103,7 @@ class _Reader:
         return Subject(topic.removeprefix("plain "), words, not topic.startswith("plain "))
 
     def _opening(self, context: Context) -> list[Piece]:
-        """The opening of a sentence; deep contexts are told once as "case A" and referred to."""
+        """The opening of a sentence. A deep context is described once as "case A" and then referred to."""
         if len(context.clauses) < MAX_CLAUSES:
             return context.opening()
         outer = replace(context, clauses=context.clauses[:-1])
@@ -280,7 +280,7 @@ class _Reader:
 
 
 def _accumulated(function: _Function) -> set[str]:
-    """Names that are added to after their first value, whose start is of little interest."""
+    """Names of accumulators: variables that are added to after their first value. Their initial value is not worth a fact."""
     found = set()
     for node in ast.walk(function):
         if isinstance(node, (ast.AugAssign, ast.Subscript)):
@@ -313,7 +313,7 @@ def _is_guard(node: ast.If) -> bool:
 
 
 def _is_simple(rest: list[ast.stmt]) -> bool:
-    """Whether what follows a guard is only further guards and a last return."""
+    """Whether only further guards and a final return follow a guard."""
     return all(isinstance(node, ast.If) and _is_guard(node) for node in rest[:-1]) and isinstance(
         rest[-1], (ast.Return, ast.If, ast.Raise)
     )

@@ -1,4 +1,4 @@
-"""Facts about the parameters, the result, and the points on which a reference does nothing special."""
+"""Facts about the parameters, the result, and the cases that a reference does not handle specially."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAULT_WORDS = ("invalid", "error", "not found", "unknown")
 
 
 def tell_parameters(writer: Writer, function: _Function) -> None:
-    """Say of each parameter what it is, which keys and values of it matter, its default, and whether it is used at all."""
+    """State for each parameter its kind, its relevant keys and values, its default, and whether it is used at all."""
     kinds = infer_kinds(function)
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
@@ -94,7 +94,7 @@ def _element_names(function: _Function, parameter: str) -> Iterator[str]:
 
 
 def _text_keys(function: _Function, names: set[str]) -> list[str]:
-    """Constant text keys by which variables are indexed or asked, as quoted words, in order of appearance."""
+    """Constant text keys that variables are indexed with or tested for, as quoted words, in order of appearance."""
     found: dict[str, None] = {}
     for node in ast.walk(function):
         key: ast.expr | None = None
@@ -108,7 +108,7 @@ def _text_keys(function: _Function, names: set[str]) -> list[str]:
 
 
 def _compared_texts(function: _Function, parameter: str) -> Iterator[str]:
-    """Texts with which a parameter is compared."""
+    """Texts that a parameter is compared with."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Compare) or not _is_parameter(node.left, parameter):
             continue
@@ -126,7 +126,7 @@ def _is_parameter(node: ast.expr, parameter: str) -> bool:
 
 
 def tell_result(writer: Writer, function: _Function) -> None:
-    """Say what kind of thing comes back, and with which keys if it is a dictionary."""
+    """State the kind of the result, and its keys if it is a dictionary."""
     kinds = infer_kinds(function)
     values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     words = (*ROLE_WORDS["result"], "type", "format", "structure", "kind")
@@ -148,7 +148,7 @@ def _is_text_constant(node: ast.AST | None) -> bool:
 
 
 def tell_absences(writer: Writer, function: _Function) -> None:
-    """Say on which of the usual points the code does nothing, so that a question about them gets an answer."""
+    """State which of the usual cases the code does not handle specially, so that a question about them gets an answer."""
     every = list(ast.walk(function))
     done = roles(every)
     kinds = infer_kinds(function)

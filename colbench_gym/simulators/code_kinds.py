@@ -1,4 +1,4 @@
-"""What the variables of a function hold, guessed from how they are used: number, text, list, dictionary, flag, tuple, set."""
+"""Infer the kinds of a function's variables from their use: number, text, list, dictionary, flag, tuple, set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 
 
 def kind_of(node: ast.expr, kinds: Mapping[str, str]) -> str | None:
-    """Kind of an expression, or None where its looks do not tell."""
+    """Kind of an expression, or None if its form does not determine it."""
     if isinstance(node, ast.Constant):
         return _constant_kind(node.value)
     if isinstance(node, ast.Name):
@@ -93,7 +93,7 @@ def _common(first: str | None, second: str | None) -> str | None:
 
 
 def infer_kinds(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """Kinds of the parameters and variables of a function: what is assigned, else what most of the uses point to."""
+    """Kinds of the parameters and variables of a function: the kind of the assigned value, else the one that most uses suggest."""
     votes: dict[str, Counter[str]] = {}
 
     def vote(node: ast.AST | None, kind: str | None, weight: int = 1) -> None:

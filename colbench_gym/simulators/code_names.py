@@ -1,4 +1,4 @@
-"""Names and constants in plain words, and the few rules of English that sentences need."""
+"""Names and constants in plain words, and the few rules of English grammar that the sentences need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plain_name(name: str) -> str:
 
 
 def the(name: str) -> str:
-    """An identifier as a noun: "the hair color"; one or two letters stand for themselves."""
+    """An identifier as a noun: "the hair color". Identifiers of one or two letters stay as they are."""
     words = plain_name(name)
     return words if len(words) <= 2 else f"the {words}"
 
@@ -48,7 +48,7 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
 
 
 def is_plural(noun: str) -> bool:
-    """Whether a noun phrase wants "are"; a guess by its last letters."""
+    """Whether a noun phrase is plural; a guess from its last letters."""
     head = re.split(r" of | in | for | with | from | as | plus ", noun, maxsplit=1)[0]
     return head.startswith("the ") and head.endswith("s") and not head.endswith(_UNCOUNTED)
 
@@ -65,5 +65,5 @@ def ordinal(index: int) -> str:
 
 
 def capitalised(sentence: str) -> str:
-    """The sentence with a capital first letter; a quoted text at its start stays as it is."""
+    """The sentence with a capital first letter. A quoted text at its start stays as it is."""
     return sentence[:1].upper() + sentence[1:]

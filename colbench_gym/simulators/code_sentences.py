@@ -1,8 +1,8 @@
 """Sentences of bounded length about expressions.
 
-A sentence is a list of pieces: fixed words and slots that hold an expression. When the words of all slots make it too long,
-a sub-expression gets a name ("part A", "condition B") and a sentence of its own; long sums, lists, tables, texts and chains of
-conditions are spread over several sentences instead. The result is a list of facts, each short enough to be said.
+A sentence is a list of pieces: fixed words, and slots with an expression. If the sentence gets too long, a sub-expression gets a
+name ("part A", "condition B") and a sentence of its own. Long sums, lists, tables, texts and chains of conditions are split into
+several sentences instead. The result is a list of facts, each short enough for a reply.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Piece = str | Slot
 
 @dataclass(frozen=True)
 class Subject:
-    """What a fact is about: its topic, the words by which it is found, and whether it is worth volunteering."""
+    """The subject of a fact: its topic, its keywords, and whether it may be volunteered."""
 
     topic: str
     keywords: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Writer:
 
     Attributes:
         facts: The facts so far, in order, without repeats.
-        num_dropped: Number of sentences that could not be brought under the limits.
+        num_dropped: Number of sentences that could not be shortened enough.
     """
 
     def __init__(self, speaker: Speaker) -> None:
@@ -62,12 +62,12 @@ class Writer:
         self.num_dropped = 0
         self._speaker = speaker
         self._sentences: set[str] = set()
-        # Names hang on the ids of nodes, which may be used again once a node is gone.
+        # Names are keyed by the ids of nodes, and the id of a deleted node may be reused.
         self._kept_alive: list[ast.expr] = []
         self._letters = list(reversed(string.ascii_uppercase))
 
     def tell(self, subject: Subject, pieces: Sequence[Piece]) -> None:
-        """Say one thing in one sentence, and in further ones what does not fit into it."""
+        """Add one statement as a sentence, with further sentences for the parts that do not fit into it."""
         named: list[tuple[str, ast.expr]] = []
         while not _fits(self._render(pieces)) and self._letters:
             chosen = self._shorten(pieces)
@@ -81,13 +81,13 @@ class Writer:
             self._speaker.named[id(node)] = name
 
     def define(self, subject: Subject, name: str, node: ast.expr, opening: Sequence[Piece] = ()) -> None:
-        """Say what a name stands for, over several sentences if the expression is a long enumeration.
+        """Define a name, in several sentences if its expression is a long enumeration.
 
         Args:
             subject: What the facts are about.
             name: The noun that stands for the expression.
             node: The expression.
-            opening: Loops and conditions under which it does.
+            opening: Loops and conditions around the expression.
         """
         is_condition = name.startswith("condition ")
         verb = " holds when " if is_condition else f" {be(name)} "
@@ -105,7 +105,7 @@ class Writer:
     def _spread(
         self, subject: Subject, opening: list[Piece], further: list[Piece], link: str, slots: list[list[Piece]]
     ) -> None:
-        """Pack slots into as few sentences as hold them."""
+        """Pack the slots into as few sentences as possible."""
         taken: list[list[Piece]] = []
         for slot in [*slots, None]:
             if slot is not None and (not taken or _fits(self._render([*opening, *_linked([*taken, slot], link)]))):
@@ -128,7 +128,7 @@ class Writer:
         return "".join(words)
 
     def _shorten(self, pieces: Sequence[Piece]) -> tuple[str, ast.expr] | None:
-        """Name the smallest sub-expression that brings the sentence under the limits, else the one that helps most."""
+        """Name the smallest sub-expression that makes the sentence short enough, else the one that shortens it most."""
         before = self._render(pieces)
         slots = [piece.node for piece in pieces if isinstance(piece, Slot)]
         is_definition = len(slots) == 1 and len(before) < len(self._speaker.phrase(slots[0])) + 60
@@ -197,7 +197,7 @@ _Parts = tuple[str, str, str, list[list[Piece]]]
 
 
 def _parts(node: ast.expr) -> _Parts | None:
-    """How to spread an expression over sentences: verb of the first, verb of the others, link, pieces; None if one cannot."""
+    """How to split an expression into sentences: verb of the first, verb of the others, link, pieces; None if impossible."""
     if isinstance(node, ast.Dict) and node.keys:
         entries = [_entry(key, value) for key, value in zip(node.keys, node.values, strict=True)]
         return "has", "also has", " and ", entries

@@ -1,4 +1,4 @@
-"""The words by which a question finds a fact that was read off code: what the code does decides which words apply."""
+"""Keywords that match a question to a fact derived from code. They depend on what the code does."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def keywords(nodes: Iterable[ast.AST], extra: Iterable[str] = ()) -> tuple[str, 
     """Lower-case words for a fact about some code: its names, its texts and the words of its roles.
 
     Args:
-        nodes: Statements and expressions that the fact speaks of.
+        nodes: Statements and expressions that the fact describes.
         extra: Names of further roles from `ROLE_WORDS`.
     """
     every = [node for root in nodes for node in ast.walk(root)]

@@ -1,8 +1,8 @@
 """Python expressions in plain words.
 
 `Speaker.phrase` gives a noun phrase ("the price times 2") and `Speaker.condition` a clause that can be true or false ("the
-price is at least 20"). Both are total: what has no wording of its own is named loosely, and depth is bounded. Sub-expressions
-may have been given names ("part A") by the writer of the sentences when the whole is too long for one sentence.
+price is at least 20"). Both accept every expression: one without a specific wording is described loosely, and the depth is
+bounded. If a sentence would get too long, its writer gives names ("part A") to sub-expressions.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Speaker(ConditionSpeaker):
         return _closed(self._operand(first[1], 1)) + "".join(sign + word for sign, word in zip(signs, words, strict=True))
 
     def _operand(self, node: ast.expr, rank: int) -> str:
-        """An operand; where Python would need brackets, "the sum of ..." takes their place."""
+        """An operand. If Python would need brackets, "the sum of ..." replaces them."""
         if isinstance(node, ast.BinOp) and id(node) not in self.named and _RANK.get(type(node.op), 3) < rank:
             template = _GROUPED.get(type(node.op))
             if template and not (is_text(node.left) or is_text(node.right)):
@@ -232,7 +232,7 @@ class Speaker(ConditionSpeaker):
 
 
 def terms(node: ast.expr) -> list[tuple[bool, ast.expr]]:
-    """The terms of a sum in order, each with True where it is added and False where it is subtracted."""
+    """The terms of a sum in order, each with True if it is added and False if it is subtracted."""
     found: list[tuple[bool, ast.expr]] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         found.append((isinstance(node.op, ast.Add), node.right))
@@ -242,7 +242,7 @@ def terms(node: ast.expr) -> list[tuple[bool, ast.expr]]:
 
 
 def is_text(node: ast.expr) -> bool:
-    """Whether an expression is a text by its looks: a string, a formatted string or a sum with one of these."""
+    """Whether an expression has the form of a text: a string, a formatted string or a sum with one of these."""
     return any(
         isinstance(term, ast.JoinedStr) or (isinstance(term, ast.Constant) and isinstance(term.value, str))
         for _, term in terms(node)
@@ -258,5 +258,5 @@ def _whole(node: ast.expr) -> int | None:
 
 
 def _closed(words: str) -> str:
-    """A left operand with a comma where what follows might be read into it."""
+    """A left operand, with a comma if the following words could be read as part of it."""
     return words if words.endswith(",") or not any(mark in words for mark in _OPEN_ENDED) else f"{words},"

@@ -1,4 +1,4 @@
-"""What people call a colour."""
+"""Names of colours as people use them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from colbench_gym.scoring.blocks import to_lab
 
-#: Hue in degrees up to which a name holds.
+#: Upper bound of the hue of each name, in degrees.
 _HUES = ((14, "red"), (24, "brown"), (44, "orange"), (66, "yellow"), (165, "green"), (190, "teal"), (231, "blue"), (250, "indigo"),
          (292, "purple"), (346, "pink"), (361, "red"))  # fmt: skip
 _LIGHT, _DARK = 80.0, 42.0

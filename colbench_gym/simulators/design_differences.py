@@ -1,10 +1,10 @@
-"""What a person would say who sees two pictures of a page side by side: the differences, most outstanding first.
+"""The visible differences between two rendered pages, as a person would describe them, the most salient first.
 
-A difference is said in words for what is seen, never in those of HTML. How outstanding it is grows with the area that it concerns
-and with how far apart the two are.
+A difference is described by its appearance, never in terms of HTML. Its salience grows with the affected area and with the size
+of the difference.
 
-A person does not look at everything: of what only one page has, the largest `MAX_SINGLE` boxes of each page are seen. With the bound on
-partners (`scoring.blocks.MAX_PAIRED`) the time that two pages take is bounded, whatever is on them.
+A person does not look at everything: only the largest `MAX_SINGLE` unmatched boxes of each page are considered. Together with the limit
+on matched boxes (`scoring.blocks.MAX_PAIRED`), this bounds the time for any pair of pages.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from colbench_gym.scoring.texts import text_likeness
 from colbench_gym.simulators.colours import colour_name
 from sandboxes.pages import Box, Rendering
 
-#: Differences smaller than these nobody mentions: of colours, of places (share of the page), of sizes (ratio).
+#: Thresholds below which a difference is not mentioned: of colours, of places (share of the page), of sizes (ratio).
 LEAST_COLOUR, LEAST_MOVE, LEAST_RATIO = 0.08, 0.07, 1.3
-#: Boxes of a page that have no partner and are seen.
+#: Maximal number of unmatched boxes of a page that are considered.
 MAX_SINGLE = 300
-#: How much of a text is quoted to name it, and where the agent is to write it.
+#: Maximal number of quoted characters: to refer to a text, and to tell the agent what to write.
 MAX_QUOTE_CHARS, MAX_DICTATED_CHARS = 60, 200
 _BARS = {
     "header": "the bar at the top",
@@ -37,11 +37,11 @@ _SAME_PLACE = 0.15
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that a person would change.
+    """One visible difference between two pages.
 
     Attributes:
-        weight: How outstanding it is, above 0.
-        sentence: How they would say it.
+        weight: Salience, above 0.
+        sentence: The simulated human's sentence about it.
     """
 
     weight: float
@@ -49,17 +49,17 @@ class Difference:
 
 
 def differences(page: Rendering, reference: Rendering) -> list[Difference]:
-    """What would have to change for a page to look like the reference, most outstanding first; empty where they look alike.
+    """The differences between a page and the reference, the most salient first; empty if the pages look alike.
 
     Args:
-        page: What the agent made.
-        reference: What the person has in mind.
+        page: The agent's rendered page.
+        reference: The rendered reference page.
     """
     return sorted(_Viewer(compare(page, reference), page, reference).all(), key=lambda d: (-d.weight, d.sentence))
 
 
 class _Layout:
-    """What lies in what on a page, and which of its texts both pages have. A box is known by its identity."""
+    """The nesting of the boxes of a page, and its matched texts. Boxes are compared by identity."""
 
     def __init__(self, rendering: Rendering, paired: Sequence[Box]) -> None:
         boxes, with_partner = rendering.boxes, {id(box) for box in paired}
@@ -75,7 +75,7 @@ class _Layout:
                 self._note_text(box, i, boxes)
 
     def _note_text(self, text: Box, place: int, boxes: Sequence[Box]) -> None:
-        """It is the first text of all boxes around it that have none yet: where one has, so have all around that."""
+        """Set a text as the first text of all enclosing boxes without one. If a box has one, all boxes around it have one too."""
         around = text.parent
         while 0 <= around < place and around not in self._first_text:
             self._first_text[around] = text
@@ -86,7 +86,7 @@ class _Layout:
         return self._first_text.get(self._place.get(id(box), -1))
 
     def is_in_control(self, box: Box) -> bool:
-        """True for what is written on a button or in a field."""
+        """True for a text on a button or in an input field."""
         place = self._place.get(id(box))
         return place is not None and self._is_in_control[place]
 
@@ -211,7 +211,7 @@ class _Viewer:
     # ---- words --------------------------------------------------------------------------------------------------------
 
     def _share(self, box: Box) -> float:
-        """Square root of the share of the page that a box covers: a side, so to speak."""
+        """Square root of the share of the page that a box covers, which is comparable to a side length."""
         return math.sqrt(box.width * box.height / (self.width * self.height))
 
     def _name(self, box: Box, layout: _Layout, article: str = "the") -> str:
@@ -232,7 +232,7 @@ class _Viewer:
         return _quote(text) if text is not None else ""
 
     def _place(self, box: Box, layout: _Layout) -> str:
-        """Where a box is, by the nearest words above it that both pages have; else by the part of the page."""
+        """The place of a box, described by the nearest matched text above it, else by the part of the page."""
         column = ("on the left", "in the middle", "on the right")[min(2, int(3 * (box.x + box.width / 2) / self.width))]
         above = [
             other for other in layout.shared_texts
@@ -244,7 +244,7 @@ class _Viewer:
 
 
 def _replaced(missing: Sequence[Box], extra: Sequence[Box], width: int, height: int) -> list[tuple[Box, Box]]:
-    """Texts without a partner that stand where the other page has another one: (of the page, of the reference)."""
+    """Unmatched texts at the same place of both pages, as (text of the page, text of the reference)."""
     pairs = []
     left = [box for box in extra if box.kind == "text"]
     for wanted in (box for box in missing if box.kind == "text"):
@@ -265,17 +265,17 @@ def _largest(boxes: Sequence[Box]) -> list[Box]:
 
 
 def _ground_of(rendering: Rendering) -> tuple[int, int, int]:
-    """Colour behind everything."""
+    """Background colour of the page."""
     return next((box.background for box in rendering.boxes if box.tag == "body" and box.background), _WHITE)
 
 
 def _overlap(a: Box, b: Box) -> bool:
-    """True where one is above the other."""
+    """True if the boxes overlap horizontally, so that one is above the other."""
     return min(a.x + a.width, b.x + b.width) > max(a.x, b.x)
 
 
 def _shade(wanted: Sequence[int], own: Sequence[int]) -> str:
-    """The wanted colour in words; where both have the same name, by which it is lighter or darker."""
+    """The wanted colour in words. If both colours have the same name, whether it is lighter or darker."""
     name = colour_name(wanted)
     return name if name != colour_name(own) else f"a {'lighter' if sum(wanted) > sum(own) else 'darker'} {name}"
 
@@ -285,7 +285,7 @@ def _quote(box: Box, most: int = MAX_QUOTE_CHARS) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """A text, or its first words where it is long."""
+    """A text; only its first words if it is long."""
     return text if len(text) <= most else text[: most - 3].rsplit(" ", 1)[0] + "..."
 
 

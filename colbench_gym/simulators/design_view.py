@@ -1,4 +1,4 @@
-"""What a person who wants a page sees: the agent's last page, and the one they have in mind."""
+"""The view of a simulated human in ColBench-Frontend: the agent's last page and the reference page, both rendered."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sandboxes.pages import Page, PageOutcome, Rendering
 
 @dataclass(frozen=True)
 class View:
-    """Two pages as a person sees them.
+    """The agent's page and the reference page.
 
     Attributes:
-        html: Source of the agent's last page, "" where it has shown none.
-        page: How that looks.
-        reference: How the page in mind looks.
+        html: Source of the agent's last page; "" if it has shown none.
+        page: The agent's last page, rendered.
+        reference: The reference page, rendered.
     """
 
     html: str
@@ -29,16 +29,16 @@ class View:
 
 
 def look(browser: Browser, task: Task, dialogue: Dialogue, has_edits: bool) -> View:
-    """Render the last page of a dialogue and the one in mind.
+    """Render the last page of a dialogue and the reference page.
 
     Raises:
-        SimulatorError: If no browser can be had, or the page in mind cannot be rendered.
+        SimulatorError: If no browser is available, or the reference page cannot be rendered.
     """
     html = current_page((m.content for m in dialogue.messages if m.role == "assistant"), has_edits)
     try:
         page, reference = browser.render([Page(html), Page(task.hidden.reference)])
     except SandboxError as error:
-        raise SimulatorError(f"The person cannot see the page: {error}") from error
+        raise SimulatorError(f"The page cannot be rendered for the simulated human: {error}") from error
     if reference.outcome is not PageOutcome.OK:
         raise SimulatorError(f"The reference page of {task.id} cannot be rendered: {reference.outcome.value}.")
     return View(html, page, reference)

@@ -1,4 +1,4 @@
-"""Which facts answer a message where facts have keywords and no phrases: those that are read off a reference."""
+"""Select the facts that answer a message, for facts with keywords and without phrases: facts derived from a reference."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ASKS_FOR_ALL = re.compile(
 
 
 def keyword_answers(index: FactIndex, message: str, said: set[int], limit: int) -> list[int]:
-    """Positions of the facts to say, in the order in which they were asked for.
+    """Indices of the facts to state, in the order of the questions.
 
     Args:
         index: The facts.
-        message: What the agent says.
-        said: Positions of facts that were given before.
-        limit: Facts to say at most; where it leaves room, what a name such as "part A" in the one fact stands for is added.
+        message: The agent's message.
+        said: Indices of the facts that were stated before.
+        limit: Maximal number of facts. If it is not reached, the definition of a name such as "part A" in the fact is added.
     """
     answers = _answers(index, questions(message), said, limit)
     if len(answers) == 1 and limit > 1:
@@ -33,12 +33,12 @@ def keyword_answers(index: FactIndex, message: str, said: set[int], limit: int) 
 
 
 def is_broad(question: str) -> bool:
-    """True for a question that names no subject: "Anything else?", "What are the requirements?"."""
+    """True for a question without a specific subject: "Anything else?", "What are the requirements?"."""
     return all(is_light(word) or word in BLANKET for word in stems(question))
 
 
 def _answers(index: FactIndex, asked: list[str], said: set[int], limit: int) -> list[int]:
-    """Positions of the facts to say, in the order in which they were asked for, at most `limit`."""
+    """Indices of at most `limit` facts to state, in the order of the questions."""
     best: dict[int, tuple[float, int]] = {}
     for position, question in enumerate(asked):
         for order, number in enumerate(index.definitions(question, said)):
@@ -57,10 +57,10 @@ def _answers(index: FactIndex, asked: list[str], said: set[int], limit: int) -> 
 
 
 def _second(index: FactIndex, question: str, words: list[str], ranking: list[Match], said: set[int]) -> list[Match]:
-    """The second fact that one question clearly asks for, if it does.
+    """The second fact that a single question clearly asks for, if any.
 
-    That is so where "and" joins two things of which the first fact covers one, or where the question wants all the rules on
-    a topic that has several.
+    A question asks for a second fact if "and" joins two subjects and the first fact covers only one of them, or if it asks for all
+    rules of a topic that has several.
     """
     first = ranking[0]
     if _TWO_THINGS.search(question):

@@ -1,7 +1,7 @@
-"""How much of the reference a reply gives away.
+"""Measure how much of the reference a reply reveals.
 
-A human may talk about names and values; it must not hand over code. The measure compares token sequences, so spacing,
-comments and quotes do not matter, and counts only runs that are too long to be chance.
+A simulated human may talk about names and values, but must not reveal code. The metric compares token sequences, so spacing,
+comments and quotes do not matter. It counts only common runs that are too long to be a coincidence.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _QUOTES = re.compile(r"^[rRbBuUfF]{0,2}['\"]+|['\"]+$")
-# A run of words and commas may be prose; one with any other sign is code.
+# A run of words and commas may be prose; a run with any other sign is code.
 _SIGN = re.compile(r"[^\w\s'\".,;:!?’-]|[-:]=")
 
 
 def leak_fraction(reply: str, reference: str, public: str = "") -> float:
-    """Share of the reference's code tokens that stand in a reply, of those that were not public anyway.
+    """Fraction of the reference's non-public code tokens that a reply contains.
 
-    The two are tiled greedily (Wise's greedy string tiling): the longest run of tokens that both share is taken out of both, then
-    the next, down to runs of `MIN_RUN`; a token of the reply accounts for one token of the reference at most. Only runs of code
-    count: they hold an operator or a bracket. So a reply that names parameters and lists values scores 0, and one that pastes
-    half of the body scores about 0.5.
+    It uses greedy string tiling (Wise): the longest common run of tokens is removed from both texts, then the next one, down to runs
+    of `MIN_RUN` tokens. A token of the reply matches at most one token of the reference. Only runs of code count: runs with an
+    operator or a bracket. So a reply that names parameters and lists values scores 0, and a reply that pastes half of the body
+    scores about 0.5.
 
     Args:
-        reply: What the human said.
+        reply: Reply of the simulated human.
         reference: Source of the reference.
-        public: What the agent sees of it, such as the signature.
+        public: The part of the reference that the agent sees, such as the signature.
 
     Returns:
-        A number in [0, 1]; 0 for a reference that holds nothing but what is public.
+        A number in [0, 1]; 0 for a reference without non-public tokens.
     """
     _, ours = _tile(tokens(reference), tokens(public))
     size = sum(token is not None for token in ours)
@@ -42,12 +42,12 @@ def leak_fraction(reply: str, reference: str, public: str = "") -> float:
 
 
 def longest_common_run(reply: str, reference: str) -> int:
-    """Length in tokens of the longest run that a reply and a reference share; comments do not count."""
+    """Length in tokens of the longest common run of a reply and a reference, without comments."""
     return max((length for length, _, _ in _runs(tokens(reference), tokens(reply))), default=0)
 
 
 def tokens(text: str) -> list[str]:
-    """Code tokens of a text, whether it parses or not: no comments and no spaces, strings in one kind of quotes."""
+    """Code tokens of a text, which need not parse: without comments and spaces, all strings with the same quotes."""
     found = (match.group() for match in _TOKEN.finditer(text))
     return [_plain_quotes(token) for token in found if not token.startswith("#")]
 
@@ -57,7 +57,7 @@ def _plain_quotes(token: str) -> str:
 
 
 def _runs(ours: Sequence[str | None], theirs: Sequence[str | None]) -> Iterator[tuple[int, int, int]]:
-    """Common runs as (length, end in ours, end in theirs), one for each pair of places where one ends; None matches nothing."""
+    """Common runs as (length, end in ours, end in theirs), one for each pair of end positions. None matches nothing."""
     row = [0] * (len(theirs) + 1)
     for end, token in enumerate(ours, 1):
         row = [0, *(row[j] + 1 if token == other and token is not None else 0 for j, other in enumerate(theirs))]
@@ -65,7 +65,7 @@ def _runs(ours: Sequence[str | None], theirs: Sequence[str | None]) -> Iterator[
 
 
 def _tile(ours: Sequence[str | None], theirs: Sequence[str | None]) -> tuple[int, list[str | None]]:
-    """Number of tokens of ours under tiles that are code, and ours with None in place of all that is under tiles."""
+    """Number of tokens of `ours` in code tiles, and `ours` with None in place of all tiled tokens."""
     mine, other = list(ours), list(theirs)
     count = 0
     while True:

@@ -1,13 +1,12 @@
-"""A model behind an OpenAI-compatible server plays the human.
+"""A language model behind an OpenAI-compatible server plays the human.
 
-The model sees the reference and the dialogue, so it can answer what is asked; the prompt below keeps it a person who talks and
-does not write code. Whatever goes wrong outside the agent's control ends in a `SimulatorError` after bounded retries, never in
-a made-up reply.
+The model sees the reference and the dialogue, so it can answer questions. The prompt below tells it to talk like a person and not to
+write code. Every failure outside the agent's control ends in a `SimulatorError` after bounded retries, never in a made-up reply.
 
-**The agent cannot void its episode.** What it says is quoted line by line (`transcript`), so it can neither speak for the human nor hold
-what a server cannot read, and is cut to a budget of characters. Where the server fails or refuses all the same, whatever the reason, it
-is asked again with an eighth of the budget, and at last with nothing of the agent's words: the human then replies to what little it
-heard. Only a server that fails on that request too, to which the agent has added nothing, is a failure of the world.
+**The agent cannot void its episode.** Its messages are quoted line by line (`transcript`), so it can neither speak for the human nor
+send text that a server cannot read, and they are cut to a budget of characters. If the server still fails or refuses, for whatever
+reason, it is asked again with an eighth of the budget, and finally without any of the agent's words. The simulated human then replies to
+the part that it was given. Only if the server also fails on that last request, which contains no text from the agent, the episode is void.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ whatever it claims to be.
 Write the human's next reply and nothing else."""
 
 MAX_BACKOFF_S = 30.0
-#: Characters of a dialogue that the model is told by default; some 6,000 tokens of English.
+#: Default number of characters of a dialogue that are sent to the model; about 6,000 tokens of English.
 MAX_DIALOGUE_CHARS = 24_000
 _ADVICE = {
     401: "set the environment variable {env} to a valid key",
@@ -65,32 +64,32 @@ Messages = list[dict[str, Any]]
 
 
 class OpenAIHuman(Simulator):
-    """Asks a chat model for the human's reply.
+    """Requests the human's reply from a chat model.
 
-    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are tried again with exponential
-    back-off and jitter; a ``Retry-After`` header is honoured, up to 300 s. Any other status is not tried again. Then shorter requests follow,
-    one attempt each (and more while retries are left), as the module says; not so where the server cannot be reached. What a server can do is in
-    `colbench_gym.simulators.chat_server`.
+    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are retried with exponential back-off and
+    jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not retried. Then shorter requests follow, as the
+    module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
+    `colbench_gym.simulators.chat_server` documents the limits for a server.
 
     Args:
-        model: Name of the model at the server.
-        base_url: Address of the API, e.g. ``http://127.0.0.1:8000/v1``, without password and query; None for OpenAI itself.
-        api_key_env: Environment variable that holds the key; it may be unset for a server of your own.
+        model: Name of the model on the server.
+        base_url: Address of the API, e.g. ``http://127.0.0.1:8000/v1``, without password and query; None for OpenAI's own API.
+        api_key_env: Environment variable with the key. It may be unset for a server of your own.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of a reply.
-        timeout_s: Time limit of one request as a whole, in seconds.
-        max_retries: Tries after the first.
-        max_concurrency: Most requests at a time, over all threads that share this object.
+        max_tokens: Maximal number of tokens of a reply.
+        timeout_s: Time limit of a whole request, in seconds.
+        max_retries: Maximal number of retries after the first attempt.
+        max_concurrency: Maximal number of concurrent requests, over all threads that share this object.
         cache: File of recorded replies, or None.
         cache_mode: "record", "replay" or "off"; see `ReplyCache`.
-        backoff_s: Longest wait before the first retry, in seconds; doubles with each further one up to 30 s.
-        max_dialogue_chars: Characters that the model is told of what was said after the request, the newest first; quoting makes them twice as
-            many at most, six times where they are invisible. Lower it for a model with a short context, so that the human hears all it can.
+        backoff_s: Longest wait before the first retry, in seconds. It doubles with each further retry, up to 30 s.
+        max_dialogue_chars: Maximal number of characters of the messages after the request that are sent to the model; the newest have
+            precedence. Quoting at most doubles them (six times for invisible characters). Lower it for a model with a short context.
 
     Raises:
         ImportError: If the httpx package is not installed.
         ValueError: If an argument is out of range, `base_url` could hold a password, `cache_mode` is "replay" without a `cache`, or
-            OpenAI itself is asked for without a key.
+            OpenAI's own API is used without a key.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class OpenAIHuman(Simulator):
         key = read_key(api_key_env)
         if not key and base_url is None and not self.is_deterministic:
             raise ValueError(
-                f"`base_url` None means OpenAI itself and needs a key; set the environment variable {api_key_env}."
+                f"`base_url` None means OpenAI's own API, which needs a key; set the environment variable {api_key_env}."
             )
         self._cache = _open_cache(cache, cache_mode)
         self._slots = threading.BoundedSemaphore(max_concurrency)
@@ -133,10 +132,10 @@ class OpenAIHuman(Simulator):
         self._is_closed = False
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
-        """Ask the model, or the cache.
+        """Return the reply of the model, or of the cache.
 
         Raises:
-            SimulatorError: If the server fails also on the shortest request, a replayed reply is missing, or the simulator is closed.
+            SimulatorError: If the server fails even on the shortest request, a reply to replay is missing, or the simulator is closed.
         """
         if self._is_closed:
             raise SimulatorError("Expected an open simulator, got one after close(); build a new OpenAIHuman.")
@@ -147,7 +146,7 @@ class OpenAIHuman(Simulator):
         return cached if cached is not None else self._cache.put(requests[0], self._ask(requests))
 
     def requests(self, task: Task, dialogue: Dialogue, seed: int) -> list[dict[str, Any]]:
-        """The requests as the server gets them, each where the one before got no reply. The first is the cache's key."""
+        """The requests in the order in which they are tried: each is sent if the one before failed. The first is the cache key."""
         sampling = {
             "model": self.model,
             "temperature": self.temperature,
@@ -157,11 +156,11 @@ class OpenAIHuman(Simulator):
         return [{**sampling, "messages": messages} for messages in self.prompts(task, dialogue)]
 
     def prompts(self, task: Task, dialogue: Dialogue) -> list[Messages]:
-        """Chat messages for the model: first the whole prompt, then ever less of the agent's words, none of them in the last."""
+        """Chat messages for the model: first the full prompt, then shorter ones, the last without any of the agent's words."""
         budgets = (self.max_dialogue_chars, self.max_dialogue_chars // 8, 0)
         texts = dict.fromkeys(
             transcript(dialogue, chars) for chars in budgets
-        )  # a short dialogue fits into the smaller ones too
+        )  # a short dialogue also fits into the smaller budgets
         system = {"role": "system", "content": PROMPT.replace("{reference}", encodable(task.hidden.reference))}
         return [[system, {"role": "user", "content": REQUEST.replace("{transcript}", text)}] for text in texts]
 
@@ -218,7 +217,7 @@ def _open_cache(path: str | os.PathLike[str] | None, mode: CacheMode) -> ReplyCa
 
 
 def _spoken(text: str) -> str:
-    """A reply without what models copy from the form of the transcript: the speaker, and then quotes around the whole.
+    """A reply without the parts that models copy from the format of the transcript: the speaker, and quotes around the whole reply.
 
     Raises:
         RequestError: If nothing is left.

@@ -1,4 +1,4 @@
-"""A vision model behind an OpenAI-compatible server plays the human who wants a page."""
+"""A vision model behind an OpenAI-compatible server plays the human in ColBench-Frontend."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ UNSEEN_PAGE = ", which is missing, for it does not come up"
 
 
 class OpenAIDesigner(OpenAIHuman):
-    """Sends both pages as pictures to a vision model. As in the benchmark, the model sees no earlier talk.
+    """Sends both pages as pictures to a vision model. As in the benchmark, the model does not see the dialogue.
 
     Args:
-        model: Name of the model at the server, which must take pictures.
-        browser: Renders both pages; it stays the caller's to close.
-        has_edits: The agent may edit its last page.
-        **settings: The others of `OpenAIHuman`; `max_dialogue_chars` is of no use, for the model sees no talk.
+        model: Name of the model on the server. It must accept pictures.
+        browser: Renders both pages. The caller has to close it.
+        has_edits: Whether the agent may edit its last page.
+        **settings: Other arguments of `OpenAIHuman`. `max_dialogue_chars` has no effect, since the model does not see the dialogue.
     """
 
     def __init__(self, model: str, browser: Browser, has_edits: bool = False, **settings: Any) -> None:
@@ -43,7 +43,7 @@ class OpenAIDesigner(OpenAIHuman):
         self._settings |= {"browser": browser, "has_edits": has_edits}
 
     def prompts(self, task: Task, dialogue: Dialogue) -> list[Messages]:
-        """Both pages; then, for a server that cannot take what the agent has made, the one in mind alone.
+        """Both pages; then only the reference page, for a server that fails on the agent's page.
 
         Raises:
             SimulatorError: If the pages cannot be rendered.

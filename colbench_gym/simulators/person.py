@@ -16,12 +16,12 @@ _HELP = f"(answer in one line; {SHOW_REFERENCE} shows the reference, {QUIT} ends
 
 
 class Person(Simulator):
-    """Shows the agent's message and asks whoever sits there for the reply.
+    """Shows the agent's message and asks the person at the terminal for the reply.
 
-    What the agent and the task say is shown with control characters escaped, and the agent's further lines indented, so that it can
-    neither command the terminal nor pass for another speaker.
+    Text of the agent and of the task is shown with control characters escaped, and further lines of the agent are indented, so that
+    it can neither control the terminal nor imitate another speaker.
 
-    Commands: ``:reference`` shows the reference solution, ``:quit`` voids the episode. An empty line is asked for again.
+    Commands: ``:reference`` shows the reference solution, ``:quit`` voids the episode. After an empty line the person is asked again.
 
     Args:
         input: Reads one line after a prompt.

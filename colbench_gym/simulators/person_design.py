@@ -1,4 +1,4 @@
-"""A person at this machine plays the human who wants a page: both pages side by side in a file for the browser."""
+"""A person at this machine plays the human in ColBench-Frontend. A file for their browser shows both pages side by side."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FILE = "pages.html"
 
 
 class PersonDesigner(Person):
-    """Writes both pictures into a file to look at, and asks whoever sits there for the reply; commands as in `Person`.
+    """Writes pictures of both pages into a file, and asks the person at the terminal for the reply. Commands as in `Person`.
 
     Args:
-        browser: Renders both pages; it stays the caller's to close.
-        has_edits: The agent may edit its last page.
-        folder: Where the file goes; None for a folder of its own.
+        browser: Renders both pages. The caller has to close it.
+        has_edits: Whether the agent may edit its last page.
+        folder: Folder of the file; None for a new temporary folder.
         input: Reads one line after a prompt.
         output: Prints one text.
     """
@@ -57,7 +57,7 @@ class PersonDesigner(Person):
 
 
 def side_by_side(task: Task, view: View) -> str:
-    """A file that shows both pages; the pictures alone, nothing of what the agent wrote."""
+    """An HTML file that shows both pages as pictures only, without any text that the agent wrote."""
     columns = "".join(
         f"<figure><figcaption>{title}</figcaption>{_picture(rendering)}</figure>"
         for title, rendering in (("What you have in mind", view.reference), ("What the agent has made", view.page))

@@ -1,6 +1,6 @@
-"""What the person says about a function's arguments and result: read off the example call and the plain reference.
+"""The scripted human's answers about a function's arguments and result, derived from the example call and the plain reference.
 
-None of it depends on what the person wishes: the plain reference takes the plain choice on every topic.
+They do not depend on the hidden wishes: the plain reference takes the plain choice on every topic.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def plain_answer(task: Task, kind: str, text: str) -> str:
     Args:
         task: Supplies the signature, the example and the plain reference.
         kind: "example", "argument", "returned" or "malformed".
-        text: The question; where it names an argument, only that one is described.
+        text: The question. If it names an argument, only this argument is described.
 
     Returns:
-        One or two sentences; empty where nothing is known.
+        One or two sentences; empty if nothing is known.
     """
     if kind == "example" and task.example:
         return f"A call looks like this: {task.example}."
@@ -116,7 +116,7 @@ def _example_values(example: str, function: ast.FunctionDef) -> dict[str, object
 
 
 def _part_names(function: ast.FunctionDef, parameter: str) -> tuple[str, ...]:
-    """What the code calls the parts of a parameter's elements: quantity and price in ``for quantity, price in lines``."""
+    """Names in the code for the parts of a parameter's elements: quantity and price in ``for quantity, price in lines``."""
     for node in ast.walk(function):
         if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Tuple):
             is_over = isinstance(node.iter, ast.Name) and node.iter.id == parameter
@@ -149,7 +149,7 @@ def _assignments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _kind(node: ast.expr, kinds: Mapping[str, str]) -> str | None:
-    """The kind of an expression; a slice is of the kind of what it is cut from, a text times a number is a text."""
+    """The kind of an expression. A slice has the kind of the sliced value; a text times a number is a text."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         return _kind(node.value, kinds)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):

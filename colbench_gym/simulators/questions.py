@@ -1,7 +1,7 @@
-"""What an agent asks: its message cut into single questions, with code left out.
+"""Split an agent's message into single questions, without code.
 
-Agents write freely: prose, numbered lists, code blocks, politeness. All that matters to the scripted human is which
-sentences want an answer.
+Agents write free text: prose, numbered lists, code blocks, polite phrases. The scripted human only needs the sentences that
+ask for an answer.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e)\.", re.IGNORECASE)
 
 
 def questions(message: str) -> list[str]:
-    """Cut a message into what it asks, in order; empty if it asks nothing.
+    """The questions of a message, in order; empty if it asks nothing.
 
     A question is a sentence that ends in a question mark or asks for something ("please specify ..."). A bare request for
-    confirmation ("Is that right?") takes the sentence before it along, which holds what is to be confirmed; the points of a
-    list that a request announces ("Please tell me: ...") are questions too.
+    confirmation ("Is that right?") includes the sentence before it, which states what is to be confirmed. The items of a list that
+    follows a request ("Please tell me: ...") are questions as well.
     """
     found: list[str] = []
     previous, is_list = "", False

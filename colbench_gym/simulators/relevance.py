@@ -1,8 +1,8 @@
-"""Which fact bears on a question: shared words, weighted by how rare they are among the task's facts.
+"""Rank the facts of a task by their relevance to a question: shared words, weighted by their rarity among the facts.
 
-A word of the question counts fully where it is among a fact's keywords or in its topic, in part where it stands in the
-fact's sentence or means the same as a keyword, and more where it is part of a parameter's name. A fact therefore always
-wins a question made of its own keywords, up to ties; ties go to the fact that has the question's words side by side.
+A word of the question counts fully if it is a keyword of a fact or occurs in its topic, in part if it occurs in the fact's sentence
+or is a synonym of a keyword, and more if it is part of a parameter's name. Up to ties, a fact therefore always ranks first for a
+question made of its own keywords. Ties go to the fact that contains the question's words next to each other.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Match:
     """How well a fact answers a question.
 
     Attributes:
-        index: Position of the fact among the task's facts.
-        score: Summed weight of the words they share.
-        covered: Stems of the question that the fact accounts for.
-        is_exact: True where the fact has as keyword every word of the question that carries weight, or every word if none does.
+        index: Index of the fact among the task's facts.
+        score: Total weight of the shared words.
+        covered: Stems of the question that the fact covers.
+        is_exact: True if every word of the question with weight (or every word, if none has weight) is a keyword of the fact.
     """
 
     index: int
@@ -62,13 +62,13 @@ def _read(fact: Fact) -> _Words:
 
 
 class FactIndex:
-    """The facts of one task, ready for questions. Immutable, so threads share it.
+    """An index over the facts of one task. It is immutable, so threads can share it.
 
     Args:
-        facts: What the person can say.
-        parameters: Names of the function's parameters; their words count more in a question.
-        topic_share: How much a word counts that is in a fact's topic. Above 1 it sets apart facts whose keywords are broad, as
-            those read off a reference are.
+        facts: The facts that the simulated human can state.
+        parameters: Names of the function's parameters. Their words count more in a question.
+        topic_share: Weight of a word in a fact's topic. A value above 1 helps to separate facts with broad keywords, such as facts
+            derived from a reference.
     """
 
     def __init__(self, facts: Sequence[Fact], parameters: Collection[str] = (), topic_share: float = 1.0) -> None:
@@ -83,7 +83,7 @@ class FactIndex:
             self._counts.update(words.groups)
 
     def weight(self, word: str) -> float:
-        """Weight of a stem: its rarity over the facts, raised for parameter names; next to nothing for stop words."""
+        """Weight of a stem: its rarity among the facts, higher for parameter names, close to 0 for stop words."""
         is_blanket = word in BLANKET
         if is_light(word) or (is_blanket and word not in self._keywords):
             return LIGHT_WEIGHT
@@ -94,11 +94,11 @@ class FactIndex:
         return rarity * (PARAMETER_FACTOR if word in self._parameters else 1.0)
 
     def ranking(self, question: Sequence[str], said: Collection[int] = ()) -> list[Match]:
-        """Facts that bear on a question, best first.
+        """Facts that are relevant to a question, best first.
 
         Args:
             question: Stems of the question, in order.
-            said: Positions of facts the person has given already; they rank lower unless they are what is asked.
+            said: Indices of the facts that were stated before. They rank lower, unless the question asks for exactly them.
         """
         weights = {word: self.weight(word) for word in question}
         pairs = set(pairwise(question))
@@ -116,7 +116,7 @@ class FactIndex:
         return [entry[-1] for entry in sorted(ranked, key=lambda entry: entry[:-1])]
 
     def definitions(self, text: str, said: Collection[int] = ()) -> list[int]:
-        """Positions of the facts that say what the names in a text ("part A", "condition B") stand for, unsaid ones first."""
+        """Indices of the facts that define the names in a text ("part A", "condition B"), facts not yet stated first."""
         names = {f"{kind.capitalize()} {letter}" for kind, letter in _NAME.findall(text)}
         found = [
             index
@@ -126,7 +126,7 @@ class FactIndex:
         return sorted(found, key=lambda index: index in said)
 
     def _known_weight(self, word: str, weight: float) -> float:
-        """Weight of a word when asking how much of the question a fact covers; a word of no fact counts half."""
+        """Weight of a word in the coverage of a question. A word that occurs in no fact counts half."""
         is_known = self._counts[word] > 0 or self._counts[GROUP.get(word, -1)] > 0
         return weight if is_known else weight / 2
 

@@ -1,9 +1,9 @@
-"""A human played by rules: it knows its facts and says the one that the question is about.
+"""A rule-based user simulator: it knows the task's facts and states the fact that a question is about.
 
-The reply follows from the task and the dialogue alone, takes about a millisecond and needs neither a model nor a network, so that
-training can be tested, debugged and benchmarked anywhere. Tasks of our own bring facts with phrases, by which questions about
-them are understood (`understanding`). For rows of the real benchmark, facts are read off the reference (`code_facts`)
-and found by keywords. It is deliberately a plain speaker: one fact per thing asked, nothing unasked.
+The reply depends only on the task and the dialogue, takes about a millisecond and needs neither a model nor a network, so training can be
+tested, debugged and benchmarked anywhere. The embedded tasks have facts with phrases, which are used to understand questions
+(`understanding`). For rows of the real benchmark, facts are derived from the reference (`code_facts`) and found by keywords. By
+design it states one fact per question and volunteers nothing.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ BROAD_REPLIES = (
 NEUTRAL_REPLIES = ("Okay.", "I see.", "All right, go on.")
 ONE_POINT_REMARK = "One thing at a time, please."
 MAX_POINTS, MAX_REPLY_CHARS = 2, 400
-CACHED_TASKS, REFERENCE_TOPIC_SHARE = 512, 1.3  # some 50 kB each; the episodes of a task follow each other
+CACHED_TASKS, REFERENCE_TOPIC_SHARE = 512, 1.3  # about 50 kB each; the episodes of a task follow each other
 _PARAMETER = re.compile(r"\(\s*(.*)\)", re.DOTALL)
 
 
 class ScriptedHuman(Simulator):
-    """A deterministic, instant human for tests, debugging and training without a model server.
+    """A deterministic, fast user simulator for tests, debugging and training without a model server.
 
-    A message about two topics gets both facts, or only the first where the task's person takes one point at a time
-    (`Task.points`). What nobody has a wish on gets "no preference", and a request for everything is refused.
+    A message about two topics is answered with both facts, or only with the first one if the task allows one point per message
+    (`Task.points`). A question about a topic without a wish is answered with "no preference", and a request for everything is refused.
 
     Args:
-        level: How much it says. "terse": one fact. "normal": up to two, when the message clearly asks two things. "chatty":
-            as normal, and where a sentence is left, a special wish that was neither asked for nor said before.
+        level: Amount of information per reply. "terse": one fact. "normal": up to two, if the message clearly asks two questions.
+            "chatty": as normal, plus a special wish that was neither asked for nor stated before, if there is room for a sentence.
 
     Raises:
         ValueError: If the level is unknown.
@@ -86,7 +86,7 @@ class ScriptedHuman(Simulator):
         return " ".join(sentences) or BROAD_REPLIES[dialogue.num_turns % len(BROAD_REPLIES)]
 
     def _by_phrases(self, task: Task, message: str, turn: int) -> list[str] | None:
-        """What to say by the phrases of the topics; empty for a refusal, None if nothing is asked."""
+        """Facts to state, found by the phrases of the topics; empty for a refusal, None if the message asks nothing."""
         found = points(message, tuple(fact.phrases for fact in task.hidden.facts), parameter_names(task.signature))
         if not found:
             return None
@@ -98,7 +98,7 @@ class ScriptedHuman(Simulator):
         return _fitting(answers[: 1 if self.level == "terse" else MAX_POINTS])
 
     def _by_keywords(self, index: FactIndex, message: str, heard: str, turn: int) -> list[str] | None:
-        """The same by the keywords of the facts."""
+        """The same, found by the keywords of the facts."""
         asked = questions(message)
         if not asked:
             return None
@@ -148,7 +148,7 @@ def parameter_names(signature: str) -> tuple[str, ...]:
 
 
 def _volunteered(facts: Sequence[Fact], heard: str, saying: Sequence[str]) -> Iterator[str]:
-    """The first special wish that was not said yet, if any."""
+    """The first special wish that was not stated yet, if any."""
     for fact in facts:
         if fact.is_special and fact.sentence not in heard and fact.sentence not in saying:
             yield fact.sentence

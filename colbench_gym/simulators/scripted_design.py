@@ -1,4 +1,4 @@
-"""A human played by rules who wants a page: sees the agent's and the one in mind as pictures, and says what differs most."""
+"""A rule-based user simulator for ColBench-Frontend: it compares the rendered pages and states the largest differences."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from colbench_gym.tasks.task import Task
 from sandboxes.browser import Browser
 from sandboxes.pages import PageOutcome
 
-#: Differences said in a reply, by how much the person says.
+#: Number of differences in a reply, by level.
 LEVELS = {"terse": 1, "normal": 2, "chatty": 4}
 MAX_REPLY_CHARS = 1000
 CONTENT = "That looks right to me."
-#: How much less a person thinks of a point each time that they have made it in vain.
+#: Factor on the weight of a difference for each earlier reply that stated it without effect.
 INSISTS = 0.5
 NOTHING_SHOWN = "I see no page yet."
 UNSEEN = {
@@ -27,12 +27,12 @@ UNSEEN = {
 
 
 def sentences(found: Sequence[Difference], heard: Sequence[str], level: str) -> list[str]:
-    """What is said of the differences: the most outstanding ones, other points first where some were made in vain.
+    """Sentences about the most salient differences. A difference that was stated before without effect ranks lower.
 
     Args:
-        found: As `differences` gives them.
-        heard: The person's earlier replies.
-        level: Of `LEVELS`.
+        found: Differences, as returned by `differences`.
+        heard: Earlier replies of the simulated human.
+        level: A key of `LEVELS`.
     """
     weights = {
         difference: difference.weight * INSISTS ** sum(difference.sentence in reply for reply in heard) for difference in found
@@ -42,12 +42,12 @@ def sentences(found: Sequence[Difference], heard: Sequence[str], level: str) -> 
 
 
 class ScriptedDesigner(Simulator):
-    """A deterministic human for ColBench-Frontend, who needs a browser and no model.
+    """A deterministic user simulator for ColBench-Frontend. It needs a browser and no model.
 
     Args:
-        level: How much they say: "terse", "normal" or "chatty": 1, 2 or 4 differences in a reply.
-        browser: Renders both pages; it stays the caller's to close.
-        has_edits: The agent may edit its last page (see `scoring.pages`).
+        level: Number of differences in a reply: "terse", "normal" or "chatty" for 1, 2 or 4.
+        browser: Renders both pages. The caller has to close it.
+        has_edits: Whether the agent may edit its last page (see `scoring.pages`).
 
     Raises:
         ValueError: If the level is unknown.
@@ -62,10 +62,10 @@ class ScriptedDesigner(Simulator):
         self.level, self.browser, self.has_edits = level, browser, has_edits
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
-        """What differs most between the agent's last page and the one in mind; `seed` is ignored.
+        """State the largest differences between the agent's last page and the reference page; `seed` is ignored.
 
         Raises:
-            SimulatorError: If no browser can be had, or the page in mind cannot be rendered.
+            SimulatorError: If no browser is available, or the reference page cannot be rendered.
         """
         view = look(self.browser, task, dialogue, self.has_edits)
         if view.page.outcome is not PageOutcome.OK:

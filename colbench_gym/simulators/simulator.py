@@ -1,7 +1,7 @@
-"""The contract of a simulated human.
+"""The interface of a user simulator.
 
-A simulator is a function of (task, dialogue, seed) and keeps no state between replies, so that an environment is restored by
-restoring its dialogue, many environments can share one simulator, and replies can be cached by their arguments.
+A simulator is a function of (task, dialogue, seed) and keeps no state between replies. So restoring the dialogue restores the
+environment, many environments can share one simulator, and replies can be cached by their arguments.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from colbench_gym.tasks.task import Task
 
 
 class Simulator(ABC):
-    """Plays the human. `reply` is called from several threads at once."""
+    """Base class of user simulators. `reply` is called from several threads at once."""
 
-    #: True where equal arguments always give equal replies, on every machine.
+    #: True if equal arguments always give equal replies, on every machine.
     is_deterministic: bool = False
-    #: On pages: False where boxes are enough to reply; then pictures need not be made.
+    #: For page tasks: False if the simulator only needs the boxes of a page, so that no pictures have to be made.
     needs_pictures: bool = True
 
     @abstractmethod
@@ -25,15 +25,15 @@ class Simulator(ABC):
         """Answer the agent's last message.
 
         Args:
-            task: The whole task; the human knows the hidden half.
-            dialogue: Everything said so far; the last message is the agent's, its private thought removed.
-            seed: Seed of this reply, drawn by the environment; equal seeds and arguments may be expected to give equal replies.
+            task: The whole task with its hidden information.
+            dialogue: The dialogue so far. The last message is the agent's, without its private thought.
+            seed: Seed of this reply, drawn by the environment. Equal seeds and arguments should give equal replies.
 
         Returns:
             The reply, not yet cut to the benchmark's limit of characters.
 
         Raises:
-            SimulatorError: If no reply could be had. The episode is void then, not failed.
+            SimulatorError: If there is no reply. The episode is then void, not failed.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which topics, and which kinds of question, a text is about: by the phrases in which other people asked about each of them."""
+"""Classify a text by topic and kind of question, using example questions that people wrote about each of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from colbench_gym.simulators.word_vectors import Vectors, text_vectors
 
-#: What a topic scores: its nearest phrase, and in this part the mean of its nearest few.
+#: The score of a topic combines its nearest phrase and, with this weight, the mean of its nearest few phrases.
 MEAN_SHARE, NEAREST = 0.5, 3
 CACHED_TOPICS, CACHED_INDICES = 4096, 1024
-#: What a text can be about besides topics. "statement": it asks nothing; "none": nobody has an opinion on that.
+#: Classes of a text besides the topics. "statement": it asks nothing; "none": a subject on which nobody has a preference.
 KINDS = ("argument", "example", "returned", "malformed", "blanket", "statement", "none")
 
 Phrases = tuple[tuple[str, ...], ...]
@@ -22,10 +22,10 @@ Scores = NDArray[np.float64]
 
 
 class TopicIndex:
-    """The topics of a task and the kinds, ready for questions. Immutable, so threads share it.
+    """An index over the topics of a task and the kinds of question. It is immutable, so threads can share it.
 
     Args:
-        phrases: For each topic, questions about it.
+        phrases: For each topic, example questions about it.
     """
 
     def __init__(self, phrases: Phrases) -> None:
@@ -35,7 +35,7 @@ class TopicIndex:
         self._rows = [slice(end - len(group), end) for group, end in zip(groups, ends, strict=True)]
 
     def scores(self, texts: list[str]) -> Scores:
-        """How much each text is about each topic, then about each of `KINDS`, from -1 to 1, shape (texts, topics + kinds)."""
+        """Scores of each text for each topic, then for each of `KINDS`, in [-1, 1], shape (texts, topics + kinds)."""
         likeness = text_vectors(texts) @ self._vectors.T
         found = np.full((len(texts), len(self._rows)), -1.0)
         for number, rows in enumerate(self._rows):

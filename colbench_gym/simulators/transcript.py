@@ -1,11 +1,11 @@
-"""A dialogue as text in a prompt: a line for each message, which nobody can forge, within a budget of characters."""
+"""A dialogue as text for a prompt: one unforgeable line per message, within a budget of characters."""
 
 from __future__ import annotations
 
 from colbench_gym.dialogue import SPEAKERS, Dialogue, Message
 from colbench_gym.outside_text import quoted
 
-#: Stands after a message whose end is cut, and in place of messages that are left out.
+#: Marks the end of a truncated message, and replaces omitted messages.
 CUT, LEFT_OUT = "(the rest is left out)", "(earlier messages are left out)"
 
 
@@ -13,9 +13,9 @@ def transcript(dialogue: Dialogue, max_chars: int) -> str:
     """The dialogue with every message quoted, see `colbench_gym.outside_text.quoted`.
 
     Args:
-        dialogue: It starts with the human's request, which is never cut.
-        max_chars: Characters of all other messages together, counted before quoting. The newest have precedence: one that does not
-            fit loses its end, and those before it are left out. With 0 nothing that was said after the request is in the text.
+        dialogue: A dialogue. It starts with the human's request, which is never truncated.
+        max_chars: Maximal number of characters of all other messages together, counted before quoting. The newest have precedence: a
+            message that does not fit is truncated, and earlier ones are omitted. With 0, the text contains only the request.
     """
     newest_first: list[str] = []
     said, left = dialogue.messages[1:], max_chars

@@ -1,8 +1,9 @@
-"""What a message asks of a person whose topics are known by phrases: its points, each about a topic or of another kind.
+"""Understand the questions in a message, for facts with phrases: find its points, each about a topic or of another kind.
 
-A message is taken as a whole; it has two points where cutting it in two at a comma, a full stop or an "and" gives two parts that
-are clearly about different things. Less is asked of a cut between two questions. Topics compete with kinds of question such as "an example, please" and with things on which
-nobody has an opinion. The thresholds were chosen on a development set of questions in people's own words.
+A message is first classified as a whole. It has two points if splitting it at a comma, a full stop or an "and" gives two parts that
+are clearly about different subjects. The thresholds are lower for a split between two questions. Topics compete with kinds of question
+such as "an example, please" and with subjects on which nobody has a preference. The thresholds were chosen on a development set of
+questions that people wrote.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from colbench_gym.simulators.questions import prose
 from colbench_gym.simulators.topic_index import KINDS, Phrases, Scores, topic_index
 from colbench_gym.tasks.task import Fact
 
-#: Scores from which a message is about a topic, and of another kind; what is taken off a kind's score, so that a topic on the same wins.
+#: Minimal scores of a topic and of another kind; the penalty on the scores of kinds, so that a topic wins against a kind with the same score.
 MATCH, MATCH_KIND, KIND_COST = 0.45, 0.55, 0.04
-#: Score from which each part of a message is about a topic, and how far its second topic must be off; the same for two questions.
+#: Minimal score of the best class of each part of a split message, and its minimal margin over the second best; the same for two questions.
 MATCH_PART, MARGIN_PART = 0.6, 0.1
 MATCH_QUESTION, MARGIN_QUESTION = 0.55, 0.0
-#: How much less than the best topic of the whole the two questions may score on average.
+#: How far the mean score of two questions may be below the best score of the whole message.
 LOSS_QUESTION = 0.02
-#: What the whole message must score on both topics, and from which score on a part is about a topic whatever the whole is about.
+#: Minimal score of the whole message for the class of each part; a part with at least the second value does not need it.
 MATCH_WHOLE, SURE = 0.35, 0.75
-#: Below this score a message is about a topic only if nothing else comes so close.
+#: Below this score, a message is only about a topic if its margin over the second best class is at least the second value.
 PLAIN, CLOSE = 0.6, 0.03
-#: How much better than the whole message two parts must be of which one is not about a topic.
+#: How far the mean score of two parts must be above that of the whole message if one part is not about a topic.
 GAIN_KIND = 0.15
 MAX_CUTS, MAX_CHARS = 10, 1500
-#: Texts whose points are kept: some 2,300 questions in one wording about the topics of the families in training, and agents' own wordings.
+#: Size of the cache of texts: about 2,300 questions (one wording per topic of the training families) and the agents' own wordings.
 CACHED_TEXTS = 8192
-#: Kinds that are no second point.
+#: Kinds that never count as one of two points.
 POINTLESS = {"blanket", "statement", "none"}
 
 _CUT = re.compile(
@@ -55,12 +56,12 @@ _ASKS = re.compile(r"\?|\b(?:how|what|which|who|whether|please|tell me|let me kn
 
 @dataclass(frozen=True)
 class Point:
-    """One thing that a message asks.
+    """One question of a message.
 
     Attributes:
         kind: "topic", "blanket", "example", "argument", "returned", "malformed" or "unknown".
-        text: The message, or the part of it.
-        topic: Position of the topic; -1 for the other kinds.
+        text: The message, or the relevant part of it.
+        topic: Index of the topic; -1 for the other kinds.
     """
 
     kind: str
@@ -69,11 +70,11 @@ class Point:
 
 
 def asked_topics(facts: Sequence[Fact], message: str, parameters: Sequence[str] = ()) -> tuple[str, ...]:
-    """Names of the topics that a message is about, in the order in which it asks; the same for all tasks with these phrases.
+    """Names of the topics that a message asks about, in order. The result is the same for all tasks with these phrases.
 
     Args:
-        facts: What the person knows, with phrases.
-        message: What the agent says.
+        facts: The facts of the task, with phrases.
+        message: The agent's message.
         parameters: Names of the function's parameters.
     """
     found = points(message, tuple(fact.phrases for fact in facts), parameters)
@@ -81,14 +82,14 @@ def asked_topics(facts: Sequence[Fact], message: str, parameters: Sequence[str] 
 
 
 def points(message: str, phrases: Phrases, parameters: Sequence[str] = ()) -> list[Point]:
-    """What a message asks, at most two things, in order; empty if it asks nothing."""
+    """The points of a message, at most two, in order; empty if it asks nothing."""
     text = prose(message)[-MAX_CHARS:]
     return list(_points(text, phrases, tuple(parameters))) if any(map(str.isalnum, text)) else []
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def _points(text: str, phrases: Phrases, parameters: tuple[str, ...]) -> Sequence[Point]:
-    """The same of a message's prose. Kept, for agents ask the same again and again: about one topic of a family in a few wordings."""
+    """The points of a message's prose. Cached, because agents often repeat the same questions in the same few wordings."""
     cuts = [(text[: cut.start()], text[cut.end() :]) for cut in _CUT.finditer(text)]
     cuts = [cut for cut in cuts if min(len(part.split()) for part in cut) > 1][-MAX_CUTS:]
     texts = [text, *(head for head, _ in cuts), *(tail for _, tail in cuts)]
@@ -104,7 +105,7 @@ def _points(text: str, phrases: Phrases, parameters: tuple[str, ...]) -> Sequenc
 
 
 def _scores(texts: list[str], phrases: Phrases, parameters: Sequence[str]) -> Scores:
-    """What each text scores on each topic and kind. For questions about arguments, a parameter's name is as good as "argument"."""
+    """Scores of each text for each topic and kind. In questions about arguments, a parameter's name counts like the word "argument"."""
     index = topic_index(phrases)
     scores = index.scores(texts)
     named = re.compile(rf"\b(?:{'|'.join(map(re.escape, parameters))})\b") if parameters else None
@@ -120,7 +121,7 @@ def _column(kind: str) -> int:
 
 
 def _best_cut(whole: Scores, heads: Scores, tails: Scores, are_questions: Sequence[bool]) -> int:
-    """Position of the cut that gives two points; -1 if none does."""
+    """Index of the split that gives two points; -1 if there is none."""
     num_topics = len(whole) - len(KINDS)
     best, number = -1.0, -1
     for i, parts in enumerate(zip(heads, tails, strict=True)):

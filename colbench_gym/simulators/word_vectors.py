@@ -1,8 +1,8 @@
-"""Static word vectors: a text is the normalised sum of its words' vectors, so that like questions lie close together.
+"""Static word vectors: the vector of a text is the normalised sum of its words' vectors, so that similar questions are close.
 
-The table was distilled from a small sentence encoder and trained so that phrases about one topic lie closer to each other than to those about other
-topics of the same family (``benchmarks/word_vectors.py``). Each vector's length is the weight of its word. What is written in signs, such as a
-negative number or an empty list, counts as a word of its own. No model is needed at run time.
+The table was distilled from a small sentence encoder and trained so that phrases about one topic are closer to each other than to phrases
+about other topics of the same family (``benchmarks/word_vectors.py``). The length of a vector is the weight of its word. Symbols, such
+as a negative number or an empty list, count as words of their own. No model is needed at run time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CONTRACTION = re.compile(r"[’'](?:s|re|ve|ll|d|m)\b")
 _NOT = re.compile(r"n[’']t\b")
 _TOKEN = re.compile(r"[a-z]+|\d+|[%@$€#&+]")
 _CAPITALS = re.compile(r"\b(?!VAT|OK|ID|URL|CSV|API|ISO|GDPR|EUR|USD|UTC|JSON|SQL)[A-Z]{2,}\b")
-#: Stands for every number but zero.
+#: Token for every number except zero.
 NUMBER = "7"
-#: What is written in signs, and what it means: the meaning's vector is where training starts.
+#: Symbols and their meanings. The vector of a meaning is the initial vector in training.
 SIGNS: dict[str, tuple[str, str]] = {
     "<minus>": (r"(?<![\w)\]])[-−]\s?\d", "negative number below zero"),
     "<digits>": (r"\d[.,]\d{3,}", "many decimal places"),
@@ -40,16 +40,16 @@ SIGNS: dict[str, tuple[str, str]] = {
     "<arrow>": (r"->|=>|→", "becomes"),
 }
 _SIGNS = {name: re.compile(pattern) for name, (pattern, _) in SIGNS.items()}
-#: The same word in small and in capital letters.
+#: Token for a text that has the same word in small and in capital letters.
 CASING = "<casing>"
-#: An unknown word may lose so many letters at its end, and must keep so many; a misspelt one has so many letters at least, and at most.
+#: Maximal number of letters removed from the end of an unknown word, and minimal number left; minimal and maximal length of a misspelt word.
 MAX_ENDING, MIN_BEGINNING = 5, 5
 MIN_MISSPELT, MAX_MISSPELT = 5, 16
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def tokens(text: str) -> list[str]:
-    """The different words of a text in order: lower case, no contractions, all numbers but zero alike, then what its signs mean."""
+    """The distinct words of a text in order: lower case, no contractions, one token for all numbers except zero; then its symbols."""
     plain = _CONTRACTION.sub("", _NOT.sub(" not", text.lower()))
     if not plain.isascii():
         plain = unicodedata.normalize("NFKD", plain)
@@ -65,7 +65,7 @@ def _signs(text: str) -> Iterator[str]:
 
 
 def _casings(written: set[str]) -> bool:
-    """True where a word stands in two ways, one of them all in capitals, or apart from the beginning of a sentence."""
+    """True if a word occurs in two casings. A short word counts only if one of them is all capitals: else it may start a sentence."""
     by_word: dict[str, set[str]] = {}
     for word in written:
         by_word.setdefault(word.lower(), set()).add(word)
@@ -86,7 +86,7 @@ def text_vectors(texts: Sequence[str]) -> Vectors:
 
 @lru_cache(maxsize=65536)
 def _row(word: str) -> int:
-    """Row of a word, of its longest known beginning ("capital" for "capitalizing"), or of a word one letter off; -1 for an unknown word."""
+    """Row of a word, of its longest known prefix ("capital" for "capitalizing"), or of a word at edit distance 1; -1 if unknown."""
     rows = _table()[0]
     endings = range(len(word), max(len(word) - MAX_ENDING, MIN_BEGINNING) - 1, -1)
     candidates = (word[:end] for end in (len(word), *endings))
@@ -97,7 +97,7 @@ def _row(word: str) -> int:
 
 
 def _one_letter_off(word: str) -> Iterator[str]:
-    """Two letters swapped, one missing, one too many, one wrong."""
+    """Words at edit distance 1: two letters swapped, one missing, one added, one replaced."""
     halves = [(word[:cut], word[cut:]) for cut in range(len(word) + 1)]
     yield from (head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1)
     yield from (head + letter + tail for head, tail in halves for letter in _LETTERS)

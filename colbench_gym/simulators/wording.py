@@ -1,6 +1,6 @@
-"""Words as the scripted human compares them: stems, words without weight, and words that mean the same.
+"""Word matching of the scripted human: stems, words with little weight, and synonyms.
 
-The stemmer is a handful of suffix rules. It need not be right about English; it need only send the forms of one word
+The stemmer is a small set of suffix rules. It need not be correct English. It only has to map the forms of one word
 ("rounded", "rounding", "rounds") to one stem, and different words to different stems, most of the time.
 """
 
@@ -14,7 +14,7 @@ _CONTRACTION = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)\b")
 _IN_CASE = re.compile(r"\b(?:edge|corner|special|use|test|such|other|in(?: that| this| the| any)?) cases?\b")
 _VOWEL = re.compile(r"[aeiouy]")
 
-# Words that every question has. They keep a little weight, so that a question made of nothing else can still be told apart.
+# Words that occur in every question. They keep a small weight, so that questions of such words alone can still be distinguished.
 _STOP_WORDS = """
 a about after again all also although am an and another any are as at back be because been before being both but by can cannot
 could did do does doing don done each either ever every for from get gets give given go goes got had happen happens has have
@@ -25,7 +25,7 @@ then there these they thing things this those through to too treat treated us us
 were what whatever when where whether which while who whose why will wish wishes with within without won would yes yet you your
 """
 
-# Words of programming talk that point at no topic.
+# Words of small talk and of programming in general, which indicate no topic.
 _SMALL_TALK = """
 additional additionally anything aspect assume assuming behave behavior behaviour besides better clarification clarify clear code
 common confirm consider correct correctly define else ensure everything example examples expect expected explain following
@@ -34,16 +34,16 @@ particular particularly possible problem program provide provided providing pyth
 task tell understand work works write
 """
 
-# Words that ask for everything at once; they count only where a fact has them as keywords.
+# Words that ask for everything at once. They count only if a fact has them as keywords.
 _BLANKET_WORDS = """
 case cases condition conditions constraint constraints criteria detail details determine edge exact exactly piece requirement
 requirements rule rules scenario scenarios special specific specification story
 """
 
-# Words of nearly every question about a function; they count little.
+# Words that occur in nearly every question about a function. They count little.
 _COMMON_WORDS = "return returns returned output outputs result results answer value values input inputs list give parameter"
 
-# Groups of words that ask for the same thing. A match through a group counts less than the word itself.
+# Groups of synonyms. A match through a group counts less than a match of the word itself.
 _SYNONYM_GROUPS = """
 empty blank missing absent none nothing null
 round rounding rounded decimals decimal precision precise cents digits integer whole
@@ -75,7 +75,7 @@ _DOUBLED = re.compile(r"([bdgklmnprt])\1$")
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word: plural, -ing, -ed, -er, -ly, -ion and a final e or y taken off."""
+    """The stem of a lower-case word, without plural, -ing, -ed, -er, -ly, -ion and a final e or y."""
     if len(word) <= 3 or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -93,7 +93,7 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of a text in order, repeats included; snake_case falls into its words, and the case of "in that case" is not that of letters."""
+    """The stems of a text in order, with repetitions. snake_case is split into words. "in that case" is no question about letter case."""
     plain = _IN_CASE.sub(" edge ", _CONTRACTION.sub("", text.lower()))
     return [stem(word) for word in _WORD.findall(plain)]
 

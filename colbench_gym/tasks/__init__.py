@@ -1,4 +1,4 @@
-"""Tasks: what the agent may see and what it may not, and where they come from."""
+"""Tasks, with public and hidden information, and their sources."""
 
 from colbench_gym.tasks.sources import load_tasks
 from colbench_gym.tasks.task import Fact, HiddenTask, PublicTask, Task

@@ -1,4 +1,4 @@
-"""How hard the embedded tasks are: the dial of ``embedded:train?topics=12&relevant=3&wishes=2&turns=6``, or of a preset."""
+"""The dial: difficulty of the embedded tasks, as in ``embedded:train?topics=12&relevant=3&wishes=2&turns=6``, or a preset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-#: Bounds that the pools of topics set.
+#: Bounds given by the sizes of the topic pools.
 MOST_TOPICS, MOST_RELEVANT = 20, 6
 _COUNT = re.compile(r"[0-9]{1,9}")
 _RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -14,14 +14,14 @@ _RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 @dataclass(frozen=True)
 class Dial:
-    """The setting of a source of embedded tasks.
+    """Difficulty settings of a source of embedded tasks.
 
     Attributes:
-        topics: Topics on a family's list: what an agent might ask about.
-        relevant: How many of them can be special in the family; the request has a cue for each.
-        wishes: How many are special in a task, at least and at most.
-        turns: Agent turns of an episode, the answer among them.
-        points: Points of one message that the person answers: 1 or 2.
+        topics: Number of topics on a family's list, i.e. topics that an agent might ask about.
+        relevant: Number of topics that can have a wish in the family. The request has a cue for each.
+        wishes: Minimal and maximal number of wishes in a task.
+        turns: Agent turns of an episode, including the answer.
+        points: Number of points in one message that the simulated human answers: 1 or 2.
 
     Raises:
         ValueError: If no task can have these numbers.
@@ -50,12 +50,12 @@ class Dial:
 
     @property
     def name(self) -> str:
-        """The preset's name where it is one, else the dial as a query: what stands in task ids."""
+        """The name of the preset if the dial is one, else the dial as a query. Part of task ids."""
         return next((name for name, preset in PRESETS.items() if preset == self), self.query)
 
     @property
     def query(self) -> str:
-        """The whole dial as it is written behind a ``?``."""
+        """The complete dial as a query, as it is written after a ``?``."""
         fewest, most = self.wishes
         wishes = str(most) if fewest == most else f"{fewest}-{most}"
         return f"topics={self.topics}&relevant={self.relevant}&wishes={wishes}&turns={self.turns}&points={self.points}"
@@ -70,10 +70,10 @@ STANDARD = PRESETS["standard"]
 
 
 def parse_dial(query: str) -> Dial:
-    """The dial of a query such as ``preset=hard`` or ``topics=16&turns=8``; what it leaves out is that of the preset, or of standard.
+    """Parse a query such as ``preset=hard`` or ``topics=16&turns=8``. Missing settings come from the preset, or from standard.
 
     Raises:
-        ValueError: If a setting is unknown, no number, named twice, or impossible with the others.
+        ValueError: If a setting is unknown, not a number, repeated, or incompatible with the others.
     """
     given: dict[str, str] = {}
     for part in filter(None, query.split("&")):

@@ -1,18 +1,19 @@
-"""The embedded tasks: families of requests at a dial, each with the hidden specifications that its topics allow.
+"""The embedded tasks: families of requests at a dial. Each family has many tasks, which differ in their hidden specification.
 
-Splits, of growing distance from train:
+Splits, in the order of their distance from train:
     train: tasks of the seen families.
-    test: other specifications of the same families; their functions stand in train for no family at any dial.
-    unseen: families that train never shows: new combinations of topics and base functions that it does show.
-    novel: base functions that train never shows, with topics of their own (and a few that recur everywhere, such as rounding); for pretrained models.
+    test: other specifications of the same families. Their functions do not occur in train, for any family at any dial.
+    unseen: families that do not occur in train: new combinations of topics and base functions that do occur in train.
+    novel: base functions that do not occur in train, with topics of their own (and a few common ones, such as rounding). This split is
+        for pretrained models.
 
-All but novel are made of composed families, of the domains ``figures`` and ``entries``. Novel has the composed domain ``texts`` and the
-hand-written ``travel``, ``metering`` and ``library``. The other hand-written families stand in domains of their own: ``train/written`` has all of them,
-``train/billing`` those of one trade. They are 43 different functions with a handful of tasks each at the standard dial, which no model
-learns from scratch on the way.
+All splits except novel consist of composed families of the domains ``figures`` and ``entries``. Novel has the composed domain ``texts``
+and the hand-written domains ``travel``, ``metering`` and ``library``. The other hand-written families are in separate domains:
+``train/written`` has all of them, ``train/billing`` those of one trade. They are 43 different functions with a handful of tasks each at
+the standard dial, which are too few for a model to learn from scratch.
 
-A name may set the dial of `colbench_gym.tasks.dial`: ``train?preset=hard``, ``test/billing?topics=8&turns=5``. Everything is built in a fixed
-order: the same name gives the same tasks on every machine.
+A name may set the dial of `colbench_gym.tasks.dial`: ``train?preset=hard``, ``test/billing?topics=8&turns=5``. Tasks are built in a fixed
+order: a name gives the same tasks on every machine.
 """
 
 from __future__ import annotations
@@ -44,20 +45,20 @@ SPLITS: dict[str, tuple[str, ...]] = {
     "unseen": COMPOSED_DOMAINS,
     "novel": ("travel", "metering", "library", "texts"),
 }
-#: Domains that are asked for by name only.
+#: Domains that are only available by name.
 WRITTEN = "written"
-#: One in so many functions is kept for test, as many for unseen.
+#: One in this number of functions is reserved for test, and as many for unseen.
 FUNCTION_SHARES = 5
-#: Tasks of a family in each split, at most.
+#: Maximal number of tasks of a family in each split.
 TASKS_PER_FAMILY = {"test": 2, "train": 11, "unseen": 6, "novel": 6}
 
 
 @cache
 def embedded_tasks(name: str) -> tuple[Task, ...]:
-    """All tasks of a split or of a domain in it, families taking turns: the first n tasks are as mixed as the whole.
+    """All tasks of a split or of one of its domains, alternating between families, so that the first n tasks are as mixed as the whole.
 
     Args:
-        name: "train", "test", "unseen" or "novel", with a domain ("train/billing") and a dial ("train?preset=hard"), if any.
+        name: "train", "test", "unseen" or "novel", optionally with a domain ("train/billing") and a dial ("train?preset=hard").
 
     Raises:
         ValueError: If the split or the domain is unknown, the dial is impossible, or no family has tasks at it.
@@ -84,7 +85,7 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
 
 
 def domains(split: str) -> dict[str, tuple[str, ...]]:
-    """The domains of a split by name, groups of them among these."""
+    """The domains of a split by name, including names of groups of domains."""
     single: dict[str, tuple[str, ...]] = {domain: (domain,) for domain in SPLITS[split]}
     if split not in ("train", "test"):
         return single
@@ -119,7 +120,7 @@ def make_task(family: Family, choice: Choice, dial: Dial = STANDARD) -> Task:
 
 
 def description(family: Family, dial: Dial) -> str:
-    """The first message of a family's person at a dial; the same for all tasks of the family."""
+    """The first message of a family's simulated human at a dial. It is the same for all tasks of the family."""
     patience = " I take one question at a time." if dial.points == 1 else ""
     parts = [
         family.request,
@@ -132,10 +133,10 @@ def description(family: Family, dial: Dial) -> str:
 
 
 def family_of(task: Task) -> tuple[Family, Choice]:
-    """The family of an embedded task and the option it takes on each topic.
+    """The family of an embedded task, and its option for each topic.
 
     Raises:
-        ValueError: If the task is not an embedded one.
+        ValueError: If the task is not an embedded task.
     """
     source, _, rest = task.id.partition("/")
     dial, _, rest = rest.partition("/")
@@ -152,13 +153,13 @@ def dial_of(task: Task) -> Dial:
 
 
 def dial_of_source(name: str) -> Dial:
-    """The dial in the name of a source, with or without a slice; the standard one for sources that have none."""
+    """The dial in the name of a source, with or without a slice; the standard dial for sources without one."""
     query = name.partition("[")[0].partition("?")[2]
     return parse_dial(query if name.startswith("embedded:") else "")
 
 
 def with_dial(name: str) -> str:
-    """The name of a source with its whole dial, as it stands beside a result; other sources than embedded ones as they are.
+    """The name of a source with its complete dial, for records of results. Names of non-embedded sources are unchanged.
 
     ``embedded:train?preset=hard[:50]`` -> ``embedded:train?topics=16&relevant=3&wishes=2&turns=7&points=1[:50]``
     """
@@ -169,7 +170,7 @@ def with_dial(name: str) -> str:
 
 
 def reference_knowing(task: Task, topics: Collection[str]) -> str:
-    """What a programmer would write who was told of these topics only, and took the plain choice on all others."""
+    """The program of a programmer who knows the wishes on these topics only, with the plain choice on all other topics."""
     family, choice = family_of(task)
     known = (index if topic.name in topics else 0 for topic, index in zip(family.topics, choice, strict=True))
     return family.reference(tuple(known))
@@ -184,14 +185,14 @@ def _families_of(domain: str, split: str, dial: Dial) -> tuple[Family, ...]:
 
 
 def _longest(domain: str) -> tuple[int, int]:
-    """The longest list of a domain's families, and the most topics that can be relevant to one of them."""
+    """The longest topic list of a domain's families, and the largest number of topics that can be relevant in one of them."""
     own = SHAPES[domain].steps if domain in SHAPES else max((family.topics for family in written_families(domain)), key=len)
     return len(own) + len(decoys(domain)), len(own)
 
 
 @cache
 def written_families(domain: str) -> tuple[Family, ...]:
-    """The hand-written families of a domain, as they were written: with all their own topics and no others."""
+    """The hand-written families of a domain with all of their own topics and no others."""
     module = importlib.import_module(f"colbench_gym.tasks.families.{domain}")
     words = read_wordings(domain)["families"]
     return tuple(worded(family, words[family.name]) for family in module.FAMILIES)
@@ -209,7 +210,7 @@ def _families_by_name(dial: Dial) -> dict[str, Family]:
 
 
 def _choices(family: Family, split: str, dial: Dial) -> Iterator[Choice]:
-    """The choices of a family's tasks in a split; a function stands in one split only, whatever the family and the dial."""
+    """The choices of a family's tasks in a split. A function occurs in one split only, for any family and dial."""
     clear = family.choices(dial.wishes)
     if split != "novel":
         clear = (choice for choice in clear if _split_of(family.reference(choice)) == split)
@@ -217,6 +218,6 @@ def _choices(family: Family, split: str, dial: Dial) -> Iterator[Choice]:
 
 
 def _split_of(reference: str) -> str:
-    """The split that a function is kept for: two families may allow the same one, which must not be in train for the other."""
+    """The split of a function. It depends on the function only: a test function of one family must not be in train for another."""
     share = int.from_bytes(hashlib.sha256(reference.encode()).digest()[:4], "big") % FUNCTION_SHARES
     return ("test", "unseen")[share] if share < 2 else "train"

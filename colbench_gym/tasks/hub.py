@@ -1,4 +1,4 @@
-"""What to say where the hub of data sets cannot be reached."""
+"""The error message for a dataset hub that cannot be reached."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from colbench_gym.errors import TaskError
 
 
 def not_reached(what: str, error: Exception, instead: str) -> TaskError:
-    """The error of a source on the hub.
+    """The error for a source on the hub that cannot be loaded.
 
     Args:
-        what: What was asked for.
-        error: What the hub's client raised; it has a dozen unrelated types for this.
-        instead: What to use without a network, and what else may be amiss.
+        what: The requested source.
+        error: Exception of the hub's client, which uses a dozen unrelated types.
+        instead: Alternatives without a network, and other possible causes.
     """
     reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     return TaskError(f"Could not get {what} from the hub ({reason}). Without a network, {instead}")

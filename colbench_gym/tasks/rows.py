@@ -1,11 +1,11 @@
-"""ColBench's own JSONL rows, read and written without loss.
+"""Read and write ColBench's JSONL rows without loss.
 
 A task row has `problem_description`, `ground_truth`, `hidden_information` and `test_cases` ({"test1": call, ...}).
 A trajectory row has such a row under `task`, and `dialogue_history`, `answer` and `reward`.
 
-A file is data that somebody else wrote: a row that is too long (`MAX_ROW_BYTES`), holds a text that is too long (`MAX_TEXT_CHARS`, for pages
-`sandboxes.pages.page.MAX_CHARS`), too many calls (`MAX_CALLS`), Python nested too deep (`MAX_DEPTH`) or text that UTF-8 cannot write is malformed, as
-is one of another form. ColBench's own rows stay below a fortieth of the lengths and a tenth of the depth.
+Files are untrusted. A row is malformed if it has another format, is too long (`MAX_ROW_BYTES`), or holds a text that is too long
+(`MAX_TEXT_CHARS`, for pages `sandboxes.pages.page.MAX_CHARS`), too many calls (`MAX_CALLS`), too deeply nested Python (`MAX_DEPTH`) or
+text that UTF-8 cannot encode. ColBench's own rows stay below a fortieth of the lengths and a tenth of the depth.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from sandboxes.pages.page import MAX_CHARS as MAX_PAGE_CHARS
 OnError = Literal["raise", "skip"]
 MAX_ROW_BYTES = 16 * 2**20
 MAX_TEXT_CHARS, MAX_CALLS, MAX_DEPTH = 50_000, 1_000, 200
-#: Bits of an integer in the Python source of a row: 4,300 digits are what Python writes in decimal.
+#: Maximal bits of an integer in the Python source of a row. Python converts at most 4,300 digits to decimal.
 MAX_BITS = 14_284
 _SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN = 80
-#: Source that has been checked, by its hash -> head of the function. A file has many rows of a task, and is often read twice.
+#: Cache of checked sources: hash -> head of the function. A file may have many rows of a task, and is often read twice.
 _checked: dict[bytes, str] = {}
 _MOST_CHECKED = 10_000
 
@@ -40,7 +40,7 @@ class RowError(TaskError):
     """A malformed row: file, line and field."""
 
     def __init__(self, path: Path, line: int, field: str, expected: str, got: object) -> None:
-        """Say what stood in `field` and what should have."""
+        """Build the message from the expected and the actual value of `field`."""
         name = field if field.isprintable() else ascii(field)
         super().__init__(
             f"{path}, line {line}, field '{_cut(name)}': expected {expected}, got {_cut(repr(got))}. "
@@ -60,7 +60,7 @@ def read_rows(
 
     Raises:
         TaskError: If the file does not exist.
-        RowError: If a line is no JSON object and `on_error` is "raise".
+        RowError: If a line is not a JSON object and `on_error` is "raise".
     """
     path = Path(path)
     if not path.is_file():
@@ -88,7 +88,7 @@ def read_rows(
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines of a file; of one that is longer than `MAX_ROW_BYTES` one byte more than that."""
+    """Lines of a file. A longer line is cut to `MAX_ROW_BYTES` plus one byte."""
     while line := file.readline(MAX_ROW_BYTES + 1):
         yield line
         while len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):
@@ -101,16 +101,16 @@ def read_tasks(
     skipped: list[RowError] | None = None,
     from_row: Callable[[Mapping[str, Any], Path, int], Task] | None = None,
 ) -> list[Task]:
-    """Read every task of a file of task rows or trajectory rows, all rows checked before anything runs.
+    """Read all tasks of a file with task rows or trajectory rows. All rows are checked before any program runs.
 
     Args:
         path: The JSONL file.
-        on_error: "raise" stops at the first malformed row; "skip" leaves it out.
-        skipped: Receives the error of each row left out.
-        from_row: Builds a task of a row, its file and its line; None for `task_from_row`.
+        on_error: "raise" stops at the first malformed row; "skip" skips it.
+        skipped: List to which the error of each skipped row is appended.
+        from_row: Builds a task from a row, its file and its line; None for `task_from_row`.
 
     Raises:
-        TaskError: If the file does not exist or holds no task.
+        TaskError: If the file does not exist or has no tasks.
         RowError: If a row is malformed and `on_error` is "raise".
     """
     if on_error not in ("raise", "skip"):
@@ -144,7 +144,7 @@ class _Fields:
         return value
 
     def text(self, field: str, expected: str, is_valid: Callable[[str], bool], most: int = MAX_TEXT_CHARS) -> str:
-        """A text of at most so many characters that can be written as UTF-8."""
+        """A text of at most `most` characters that can be encoded as UTF-8."""
         value: str = self.take(field, str, expected, is_valid)
         self.check_text(field, value, most)
         return value
@@ -160,7 +160,7 @@ def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     """Build a page task from a row of ColBench-Frontend, or from the `task` of a trajectory row: a description and HTML.
 
     Raises:
-        RowError: If a field is missing or no text.
+        RowError: If a field is missing or not a text.
     """
     fields = _Fields(row, path, line)
     description = fields.text("problem_description", "a non-empty text", _has_text)
@@ -172,7 +172,7 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     """Build a task from a task row, or from the `task` of a trajectory row.
 
     Raises:
-        RowError: If a field is missing or of another type than ColBench's.
+        RowError: If a field is missing or has another type than in ColBench.
     """
     fields = _Fields(row, path, line)
     inner = fields.row
@@ -197,7 +197,7 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
 
 
 def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None:
-    """The answer in a trajectory row, None where it has none; a task row alone answers with its own reference.
+    """The answer of a trajectory row; None if it has none. The answer of a task row is its own reference.
 
     Raises:
         RowError: If the answer is neither a text nor null.
@@ -211,7 +211,7 @@ def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None
 
 
 def row_from_task(task: Task) -> dict[str, Any]:
-    """The task as ColBench's row; the row it was read from where there is one."""
+    """The task as a ColBench row. If the task was read from a row, it is that row."""
     if task.hidden.row:
         return dict(task.hidden.row)
     return {
@@ -227,7 +227,7 @@ def _has_text(value: str) -> bool:
 
 
 def _checked_head(reference: str, tests: Mapping[str, str], fields: _Fields) -> str:
-    """Head of the function that a reference defines, after all its source and its tests' are checked; once for the rows of a task."""
+    """Check the source of a reference and its tests, and return the head of its function. Cached, as many rows may share a task."""
     key = hashlib.sha256(repr((reference, tuple(tests.items()))).encode()).digest()
     head = _checked.get(key)
     if head is None:
@@ -243,7 +243,7 @@ def _checked_head(reference: str, tests: Mapping[str, str], fields: _Fields) -> 
             _checked.clear()
         try:
             head = _checked[key] = f"def {functions[-1].name}({ast.unparse(functions[-1].args)})"
-        except ValueError as error:  # an f-string that Python 3.11 cannot write
+        except ValueError as error:  # an f-string that `ast.unparse` of Python 3.11 cannot write
             wanted = f"a function whose parameters can be written out ({error})"
             raise RowError(fields.path, fields.line, fields.prefix + "ground_truth", wanted, reference) from None
     return head
@@ -257,7 +257,7 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
         raise RowError(fields.path, fields.line, name, f"Python source that compiles ({error})", source) from None
     if len(source) >= MAX_DEPTH - 10 and _is_deeper(
         [tree], MAX_DEPTH, ast.iter_child_nodes
-    ):  # a level takes a character or more
+    ):  # each level takes at least one character
         raise RowError(fields.path, fields.line, name, f"Python source nested at most {MAX_DEPTH} deep", source)
     if len(source) >= MAX_BITS // 4 and any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
         raise RowError(fields.path, fields.line, name, f"integers of at most {MAX_BITS} bits", source)
@@ -265,12 +265,12 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
 
 
 def _is_huge(value: object) -> bool:
-    """True for a number that Python would not write in decimal, as whoever speaks of the code must."""
+    """True for a number that Python refuses to convert to decimal digits, which a text about the code would need."""
     return isinstance(value, int) and value.bit_length() > MAX_BITS
 
 
 def _is_deeper(level: list[Any], most: int, inner: Callable[[Any], Iterable[Any]]) -> bool:
-    """True for a tree with more than so many levels."""
+    """True for a tree with more than `most` levels."""
     while level and most:
         level, most = [child for node in level for child in inner(node)], most - 1
     return bool(level)

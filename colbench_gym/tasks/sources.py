@@ -1,6 +1,6 @@
 """Task sources by name: ``embedded:train``, a path to a JSONL file, or ``hub:OWNER/DATASET``.
 
-``embedded:train/billing`` holds the tasks of one domain only, ``embedded:train?preset=hard`` those of another dial, see
+``embedded:train/billing`` has only the tasks of one domain, ``embedded:train?preset=hard`` has tasks at another dial; see
 `colbench_gym.tasks.embedded`. Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
 """
 
@@ -25,7 +25,7 @@ Kind = Literal["program", "page"]
 _EMBEDDED = {"program": embedded_tasks, "page": embedded_designs}
 _ROWS = {"program": task_from_row, "page": page_from_row}
 HUB_SPLITS = ("train", "test")
-#: Head of facebook/collaborative_agent_bench when its files were last seen; only abbreviated hashes are shown on its pages.
+#: Latest known commit of facebook/collaborative_agent_bench. Its pages only show abbreviated hashes.
 PINNED_REVISIONS = {"facebook/collaborative_agent_bench": "cf3526d"}
 _SLICE = re.compile(r"^(.*)\[(-?\d*):(-?\d*)\]$")
 _SHORT_HASH = re.compile(r"^[0-9a-f]{7,39}$")
@@ -33,19 +33,19 @@ _HUB = re.compile(r"^hub:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?:
 
 
 def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise", kind: Kind = "program") -> tuple[Task, ...]:
-    """Load the tasks that a name stands for.
+    """Load the tasks of a source.
 
     Args:
-        source: A name (see the module), or tasks, which are passed through.
-        on_error: What a malformed row does: "raise" stops, "skip" leaves it out with a warning that counts and lists.
+        source: A name (see the module), or a sequence of tasks, which is returned as a tuple.
+        on_error: Handling of malformed rows: "raise" raises an error, "skip" skips them and lists them in a warning.
         kind: "program" for tasks of ColBench-Backend, "page" for those of ColBench-Frontend.
 
     Returns:
         At least one task; ids are unique.
 
     Raises:
-        TaskError: If the source does not exist, cannot be reached, or holds no task.
-        ValueError: If the name has no known form.
+        TaskError: If the source does not exist, cannot be reached, or has no tasks.
+        ValueError: If the name has an unknown format.
     """
     if not isinstance(source, str):
         tasks = tuple(source)

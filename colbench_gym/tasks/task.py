@@ -1,8 +1,8 @@
-"""A task is what the agent may see and what it may not, kept apart by type.
+"""A task consists of public and hidden information, which are separated by type.
 
-`Task` is the public half: an id, the vague request and the signature. `HiddenTask` hangs off it and holds everything a
-simulated human, the grader and a critic may use. Code that builds prompts for an actor takes a `PublicTask`, so that a
-leak is a type error before it is a bug.
+`PublicTask` is the public part: an id, the vague request and the signature. A `Task` also has a `HiddenTask` with everything that a
+simulated human, the grader and a critic may use. Code that builds prompts for an actor takes a `PublicTask`, so that a type checker
+detects a leak of hidden information.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 NUM_CALLS = 10
-#: How a request says the task's budget of turns.
+#: Sentence of a request that states the task's budget of turns.
 BUDGET = "You have {} messages, and the last one must be the function."
 _SIGNATURE = re.compile(r"def\s+(\w+)\s*\(")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing the person knows and the request does not say.
+    """One fact that the simulated human knows and the request does not state.
 
     Attributes:
         topic: Short name of the subject, e.g. "rounding".
-        sentence: What the person says when asked about it: one plain sentence, no code.
-        keywords: Lower-case words that show that a question is about this topic; for facts that are read off code.
-        is_special: True where the person wants something other than what a programmer would do unasked.
-        phrases: Questions about this topic in the words of several people, by which the scripted human recognises another one.
+        sentence: The simulated human's answer to a question about it: one plain sentence, no code.
+        keywords: Lower-case words that indicate a question about this topic; for facts that are derived from code.
+        is_special: True if the fact is a wish that differs from the default that a programmer would implement.
+        phrases: Questions about this topic in the words of several people. The scripted human uses them to recognize new ones.
     """
 
     topic: str
@@ -40,14 +40,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class HiddenTask:
-    """What the agent never sees: the reference solution, the test calls and the person's facts.
+    """Information that the agent never sees: the reference solution, the test calls and the facts of the simulated human.
 
     Attributes:
         reference: Source of the reference function.
         calls: Python expressions that call the function, one per hidden test.
-        facts: What the person can say; empty for rows of the real benchmark, whose facts are read off the reference.
-        row: The row the task was read from, kept so that files are written back without loss; empty if built by us.
-        plain: The reference with the plain choice on every topic, which gives no wish away; empty for rows of the benchmark.
+        facts: Facts that the simulated human can state; empty for rows of the real benchmark, where they are derived from the reference.
+        row: The row that the task was read from, kept to write files back without loss; empty for embedded tasks.
+        plain: The reference with the plain choice on every topic, which reveals no wish; empty for rows of the benchmark.
     """
 
     reference: str
@@ -59,15 +59,15 @@ class HiddenTask:
 
 @dataclass(frozen=True)
 class PublicTask:
-    """The half of a task that an agent may see.
+    """The part of a task that an agent may see.
 
     Attributes:
         id: Name of the task, unique in its source.
         description: The vague request, with the signature.
         signature: ``def name(arguments)``.
-        example: A call that shows what the arguments look like; empty where the source gives none.
-        turns: Agent turns that the person has time for; 0 where the task has no budget of its own.
-        points: Points of a message that the person answers at most.
+        example: A call that shows the format of the arguments; empty if the source has none.
+        turns: Budget of agent turns; 0 if the task has no budget of its own.
+        points: Maximal number of points of a message that the simulated human answers.
     """
 
     id: str
@@ -80,26 +80,26 @@ class PublicTask:
 
 @dataclass(frozen=True)
 class Task(PublicTask):
-    """A collaborative programming task: the public half and, in `hidden`, the rest."""
+    """A collaborative programming task: the public part and, in `hidden`, the hidden part."""
 
     hidden: HiddenTask = field(default_factory=lambda: HiddenTask("", ()), repr=False)
 
     @property
     def public_id(self) -> str:
-        """A name that says nothing of what is hidden: an embedded task's own spells its family's topics and the choice among them."""
+        """An id that reveals no hidden information. The `id` of an embedded task spells its family's topics and the choices on them."""
         source, _, rest = self.id.partition("/")
         if source != "embedded":
             return self.id
         return f"{source}/{rest.partition('/')[0]}/{hashlib.sha256(self.id.encode()).hexdigest()[:16]}"
 
     def public(self) -> PublicTask:
-        """Return the public half alone, safe to hand to an agent."""
+        """Return only the public part, which an agent may see."""
         return PublicTask(
             self.public_id, self.description, self.signature, example=self.example, turns=self.turns, points=self.points
         )
 
     def with_turns(self, turns: int) -> Task:
-        """The task with another budget, which its request says; unchanged where the task has none of its own."""
+        """The task with another budget, stated in its request; unchanged if the task has no budget of its own."""
         if self.turns in (0, turns):
             return self
         return replace(self, turns=turns, description=self.description.replace(BUDGET.format(self.turns), BUDGET.format(turns)))

@@ -1,8 +1,10 @@
-"""Page tasks from WebSight, as ColBench-Frontend takes them: the first 20,000 rows, half to train on and half to test.
+"""Page tasks from WebSight, as in ColBench-Frontend: the first 20,000 rows, half for training and half for testing.
 
-The pages of WebSight ask Unsplash for photos by a word; like the benchmark's own rows they ask picsum.photos for one of the same size instead.
+The pages of WebSight load photos from Unsplash by keyword. As in the benchmark's own rows, these are replaced by photos of the same size
+from picsum.photos.
 
-Source: HuggingFaceM4/WebSight v0.2 (CC BY 4.0); arXiv:2503.15478, section 3. Which half is which is our choice: the benchmark publishes neither.
+Source: HuggingFaceM4/WebSight v0.2 (CC BY 4.0); arXiv:2503.15478, section 3. Which half is used for training is our choice: the
+benchmark publishes neither.
 """
 
 from __future__ import annotations

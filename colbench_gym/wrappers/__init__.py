@@ -1,4 +1,4 @@
-"""Wrappers: other views of an episode, its record, and actions for agents that are no language models."""
+"""Wrappers: other observations of an episode, a recorder, and discrete actions for agents that are not language models."""
 
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
 from colbench_gym.wrappers.last_message import LastMessage

@@ -1,11 +1,11 @@
-"""Discrete dialogue actions: numbers in, a choice out, for agents that are no language models (Stable-Baselines3's and the like).
+"""Discrete dialogue actions and array observations, for agents that are not language models (e.g. from Stable-Baselines3).
 
     env = DiscreteActions(gym.make("ColBench-Backend-v0"), QuestionActions())
     observation, info = env.reset(seed=0)      # float32, shape (actions.observation_size,)
     env.step(0)                                # asks about the first topic
 
-A list of actions says what an agent may choose, what each choice says in words, and what the agent sees. All of it follows from the dialogue
-as an actor sees it, so the same agent can also speak as any other does: messages in, an utterance out.
+A `DialogueActions` defines the set of actions, the utterance of each action and the observation. All of it is computed from the
+messages that an actor sees, so the same agent can also be used like a language model: messages in, an utterance out.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Observation = NDArray[np.float32]
 
 
 class DialogueActions(ABC):
-    """A numbered list of actions, and the dialogue as numbers. Without state: everything follows from the messages.
+    """A set of discrete actions and a vector encoding of the dialogue. It has no state: everything is computed from the messages.
 
     Attributes:
         count: Number of actions.
-        observation_size: Numbers of an observation.
-        discount: Of later rewards, as suits learners: near 0 where every action is rewarded for what it changed, near 1 where only the end counts.
+        observation_size: Length of the observation vector.
+        discount: Recommended discount factor gamma: near 0 if every action is rewarded for its own effect, near 1 if only the end counts.
     """
 
     count: int
@@ -43,49 +43,49 @@ class DialogueActions(ABC):
 
     @abstractmethod
     def observe(self, messages: Messages) -> Observation:
-        """What the agent knows, shape (observation_size,), all in [0, 1]."""
+        """The observation of a dialogue, shape (observation_size,), in [0, 1]."""
 
     @abstractmethod
     def say(self, action: int, messages: Messages) -> str:
-        """The utterance that an action stands for in this dialogue.
+        """The utterance of an action in this dialogue.
 
         Raises:
-            ValueError: If the dialogue is not of a kind that these actions were made for.
+            ValueError: If these actions do not support the dialogue.
         """
 
     @abstractmethod
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """Which actions make sense now, shape (count,); at least one does."""
+        """Mask of the actions that make sense now, shape (count,). At least one entry is True."""
 
     def potential(self, env: ColBenchEnv) -> float | None:
-        """How good the dialogue of an environment is so far; None where only its end can be graded.
+        """The potential of the current state, for reward shaping; None if only the end of a dialogue can be graded.
 
-        An action then earns the change that it makes, and an episode's rewards sum to that of the end less that of the beginning. It is
-        for learning only: the agent never sees it.
+        The reward of an action is then the change of the potential, and the rewards of an episode sum to its final minus its initial
+        potential. The potential is for training only: the agent never observes it.
         """
         return None
 
 
 class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstructorArgs):
-    """A ColBench environment whose actions are numbers, and whose observations are arrays.
+    """A ColBench environment with discrete actions and array observations.
 
     ## Observation
     float32 in [0, 1], shape (actions.observation_size,).
 
     ## Action
-    0 .. actions.count - 1. `action_masks()` tells which make sense; others are said all the same.
+    0 .. actions.count - 1. `action_masks()` returns which of them make sense; the others are allowed as well.
 
     ## Reward
-    The environment's own at the end; or, where the actions have a potential, what the action changed of it.
+    The reward of the environment; or, if the actions have a potential, the change of the potential.
 
     Args:
         env: A ColBench environment.
-        actions: What may be chosen.
+        actions: The set of actions.
     """
 
     def __init__(self, env: gym.Env[str, str], actions: DialogueActions) -> None:
         RecordConstructorArgs.__init__(self, actions=actions)
-        gym.Wrapper.__init__(self, env)  # type: ignore[misc]  # its types cannot tell inner from outer observations here
+        gym.Wrapper.__init__(self, env)  # type: ignore[misc]  # its types do not distinguish inner from outer observations here
         if not isinstance(env.unwrapped, ColBenchEnv):
             raise TypeError(f"`env` must be a ColBench environment, got {type(env.unwrapped).__name__}.")
         self.actions, self._env = actions, env.unwrapped
@@ -100,7 +100,7 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         return self.actions.observe(info["messages"]), info
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Say what an action stands for."""
+        """Say the utterance of an action."""
         inner: Any = self.env
         _, reward, terminated, truncated, info = inner.step(self.actions.say(int(action), self._env.messages))
         if self._before is not None and not truncated:
@@ -110,17 +110,17 @@ class DiscreteActions(gym.Wrapper[Observation, np.int64, str, str], RecordConstr
         return self.actions.observe(info["messages"]), float(reward), terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Actions that make sense now, shape (actions.count,): what sb3-contrib's MaskablePPO asks for."""
+        """Mask of the actions that make sense now, shape (actions.count,), as sb3-contrib's MaskablePPO expects it."""
         return self.actions.allowed(self._env.messages)
 
 
 def turns_gone(messages: Messages, max_turns: int) -> Observation:
-    """Share of the agent's turns that are over, at most 1, shape (1,)."""
+    """Fraction of the agent's turns that are used up, at most 1, shape (1,)."""
     return np.array([min(sum(message["role"] == "assistant" for message in messages) / max_turns, 1.0)], np.float32)
 
 
 def hashed_words(text: str, size: int) -> Observation:
-    """A bag of words as numbers: 1 at the place of every word that is there, shape (size,). Words may share a place."""
+    """A hashed bag of words: 1 at the index of every word in the text, shape (size,). Words may collide."""
     bag = np.zeros(size, np.float32)
     for word in re.findall(r"[a-z0-9$]+", text.lower()):
         bag[zlib.crc32(word.encode()) % size] = 1.0

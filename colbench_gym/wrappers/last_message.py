@@ -1,4 +1,4 @@
-"""The last message alone, for agents that keep the dialogue themselves."""
+"""Observe only the last message, for agents that store the dialogue themselves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gymnasium.utils import RecordConstructorArgs
 class LastMessage(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """Observe the last message instead of the whole transcript.
 
-    During the episode that is what the human said last; after its end it is the agent's own last message, since no reply
-    follows. `info` is unchanged.
+    During the episode this is the last reply of the simulated human. After the end it is the agent's own last message, since no
+    reply follows. `info` is unchanged.
 
     Args:
         env: A ColBench environment.

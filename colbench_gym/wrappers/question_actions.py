@@ -17,17 +17,17 @@ _BEFORE_BUDGET = BUDGET.partition("{}")[0]
 
 
 class QuestionActions(DialogueActions):
-    """Ask about one of the topics on the list of an embedded request's family, or answer.
+    """Ask about one of the topics of the family of an embedded task, or answer.
 
-    What such an agent is given, and a language model is not: the list, ready-made questions, and a programmer who writes what was heard
-    without an error (the plain choice where nothing was). What is left to it is *what to ask and when to stop*; its success says what
-    asking well is worth, not how well it writes.
+    Unlike a language model, such an agent is given the list of topics, ready-made questions, and a program writer that implements
+    the wishes heard so far without an error (and the plain choice where no wish was heard). The agent only learns *what to ask and
+    when to stop*. Its success measures the value of good questions, not the ability to write programs.
 
-    Actions: 0 .. topics - 1 ask, the last answers. Observation: for every topic, whether it was asked and whether a wish was heard; the
-    turn; the words of the request, hashed.
+    Actions: 0 .. topics - 1 ask about a topic, the last one answers. Observation: for every topic, whether it was asked about and
+    whether a wish was heard; the fraction of turns used; the hashed words of the request.
 
     Args:
-        dial: Dial of the tasks that it will be used on.
+        dial: Dial of the tasks that the actions are used on.
     """
 
     def __init__(self, dial: Dial = STANDARD) -> None:
@@ -48,7 +48,7 @@ class QuestionActions(DialogueActions):
         return np.concatenate([asked, heard, turns_gone(messages, self.dial.turns), request])
 
     def say(self, action: int, messages: Messages) -> str:
-        """A question, each time in other words while there are any; or the function."""
+        """A question, rephrased at each repetition while unused phrasings are left; or the answer with the function."""
         family = self._family_of(messages)
         if action < len(family.topics):
             asks = family.topics[action].asks
@@ -58,7 +58,7 @@ class QuestionActions(DialogueActions):
         return f"{ANSWER_MARKER}\n{family.reference(tuple(choice))}"
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """Topics not asked about yet, and the answer."""
+        """The topics that were not asked about yet, and the answer."""
         family = self._family_of(messages)
         own = [i < len(family.topics) and not _was_asked(family, i, messages) for i in range(self.topics)]
         return np.array([*own, True])
@@ -67,14 +67,14 @@ class QuestionActions(DialogueActions):
         family = self._by_request.get(_request(messages[0]["content"]))
         if family is None:
             raise ValueError(
-                f"These actions are about embedded tasks of ColBench-Backend-v0 at the dial {self.dial.name!r}, whose topics are known; "
+                f"These actions only support embedded tasks of ColBench-Backend-v0 with the dial {self.dial.name!r}; "
                 "give `QuestionActions` the dial of your tasks."
             )
         return family
 
 
 def _request(text: str) -> str:
-    """The part of a first message that is the family's own."""
+    """The part of the first message that identifies the family."""
     return text.partition(_BEFORE_BUDGET)[0]
 
 

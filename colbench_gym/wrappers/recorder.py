@@ -1,4 +1,4 @@
-"""Episodes as ColBench trajectory rows, one JSONL line each, written when the episode ends."""
+"""Record episodes as ColBench trajectory rows, one JSONL line each, written at the end of the episode."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from colbench_gym.tasks.rows import row_from_task
 
 
 class TrajectoryRecorder(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
-    """Append every finished episode to a file, in ColBench's own format.
+    """Append every finished episode to a file, in ColBench's format.
 
-    A row has `task` (with its hidden half: the file is for training and grading, not for actors), `dialogue_history`, in which
-    the agent's messages also have `output`, the message with its private thought; `answer`; `reward`, the fraction of tests
-    passed; and the `task_id`. `python -m colbench_gym.grade` reads it.
+    A row has `task` with its hidden information (the file is for training and grading, not for actors); `dialogue_history`, in
+    which messages of the agent also have `output`, the message with its private thought; `answer`; `reward`, the fraction of
+    tests passed; and `task_id`. `python -m colbench_gym.grade` reads these rows.
 
-    Void episodes have no score, so they are counted in `num_void` and not written. A line is written in one piece and forced
-    to the disk; what a crash left of a line is cut off at the next start. Several environments may share a file.
+    Void episodes have no score: they are counted in `num_void` and not written. A line is written in one call and synced to
+    the disk. A line that a crash left incomplete is removed at the next start. Several environments may share a file.
 
     Args:
         env: A ColBench environment.
-        path: The JSONL file; made, with its folder, if it does not exist.
+        path: The JSONL file. It and its folder are created if they do not exist.
     """
 
     def __init__(self, env: gym.Env[str, str], path: str) -> None:
@@ -42,12 +42,12 @@ class TrajectoryRecorder(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         self.num_void = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode; one that was under way is not recorded."""
+        """Start an episode. An unfinished episode is not recorded."""
         self._outputs = {}
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        """Say `action`, and record the episode if that ends it."""
+        """Say `action`, and record the episode if this ends it."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._outputs[info["turn"]] = str(action)
         if "metrics" in info:
@@ -62,7 +62,7 @@ class TrajectoryRecorder(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
         for message in info["messages"]:
             turn += message["role"] == "assistant"
             output = self._outputs.get(turn, "") if message["role"] == "assistant" else ""
-            # A snapshot may have brought a past that this wrapper has not seen.
+            # After a restored snapshot, the history may hold messages that this wrapper has not seen.
             is_seen = bool(output) and parse_message(output).utterance == message["content"]
             history.append({**message, "output": output} if is_seen else dict(message))
         last = parse_message(action)

@@ -1,7 +1,8 @@
-"""Discrete actions for the frontend environment: a page as a list of design slots, which an agent improves step by step.
+"""Discrete actions for the frontend environment: a page is a list of design slots, and the agent changes one slot per step.
 
-After the improvement heuristic of Müller and Vollenkemper (arXiv:2409.11933): do not construct a solution, but learn which local change to
-make to one. There the objective is known; here it is hidden, and what the person says of the page is all that the agent has to go by.
+This follows the improvement heuristic of Müller and Vollenkemper (arXiv:2409.11933): the agent does not construct a solution but learns
+which local change to make to an existing one. In their work the objective is known. Here it is hidden, and the agent only sees the
+feedback of the simulated human.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _NOTE = "<!-- slots: "
 
 
 class SlotActions(DialogueActions):
-    """Set one slot of the page to one option and show it; the last page shown counts. Episodes are as long as the turns allow.
+    """Set one slot of the page to one option and show the page. The last page shown is scored. Episodes use all turns.
 
-    What such an agent is given, and a language model is not: the slots and options that the embedded pages are made of, so that it writes
-    no HTML and makes no error in it. It begins with what a designer would make unasked, and never sees the page in mind or the score.
+    Unlike a language model, such an agent is given the slots and options of the embedded pages, so it writes no HTML and makes no
+    errors in it. It starts from the default design of the topic, and never sees the reference page or the score.
 
-    Actions: one for each option of each slot; one that is there already changes nothing. Observation: the options of its last page; which of its texts the person quoted;
-    the turn; the words of the person's last reply, hashed.
+    Actions: one for each option of each slot. Setting the current option again changes nothing. Observation: the options of the
+    last page; which of its texts the human quoted; the fraction of turns used; the hashed words of the human's last reply.
     """
 
     discount = 0.5
@@ -51,37 +52,37 @@ class SlotActions(DialogueActions):
         return page_of(Design(design.topic, {**design.choices, slot: option}))
 
     def allowed(self, messages: Messages) -> NDArray[np.bool_]:
-        """Options that the page does not have yet."""
+        """The options that the page does not have yet."""
         design = design_so_far(messages)
         return np.array([design[slot] != option for slot, option in _CHOICES])
 
     def potential(self, env: ColBenchEnv) -> float:
-        """How much the page looks like the one in mind, in [0, 1]."""
+        """Similarity of the page to the reference page, in [0, 1]."""
         similarity: float = env.score_answer(page_of(design_so_far(env.messages)))["similarity"]
         return similarity
 
 
 def page_of(design: Design) -> str:
-    """The page's source, with a note of its slots that nobody sees on the page."""
+    """The source of the page, with its slots in an HTML comment, which is not rendered."""
     return f"{design.html()}\n{_NOTE}{' '.join(f'{slot}={option}' for slot, option in design.choices.items())} -->"
 
 
 def design_so_far(messages: Messages) -> Design:
-    """The design of the last page shown, read off its note; before the first page, what a designer would make unasked.
+    """The design of the last page shown, read from its comment; before the first page, the default design of the topic.
 
     Raises:
-        ValueError: If the request is none of the embedded pages', or the last page was not made by these actions.
+        ValueError: If the request is not from an embedded page task, or the last page was not made by these actions.
     """
     request = messages[0]["content"]
     topic = next((topic for topic in TOPICS if topic.name in request), None)
     if topic is None:
-        raise ValueError("These actions are about the embedded pages of ColBench-Frontend-v0, whose slots are known.")
+        raise ValueError("These actions only support the embedded page tasks of ColBench-Frontend-v0.")
     page = current_page([message["content"] for message in messages if message["role"] == "assistant"])
     if not page:
         return plain_design(topic)
     _, has_note, note = page.rpartition(_NOTE)
     if not has_note:
-        raise ValueError("Expected a page that these actions made, with a note of its slots.")
+        raise ValueError("Expected a page that was made by these actions, with a comment that lists its slots.")
     return Design(topic, dict(pair.split("=") for pair in note.partition(" -->")[0].split()))
 
 

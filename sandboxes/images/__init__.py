@@ -1,7 +1,7 @@
-"""Images for the Docker backend, and how they are made with and without a registry.
+"""Images for the Docker backend, built with or without a registry.
 
-Either way the image for programs holds an interpreter as its entry point, the standard library, and packages in `PACKAGES_DIRECTORY`, and
-the one for pages a browser. Nothing of the project: the host sends the runner's code itself.
+The image for programs has an interpreter as its entry point, the standard library, and packages in `PACKAGES_DIRECTORY`. The image for
+pages has a browser. Neither contains code of the project: the host sends the runner's code.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _DOCKERFILES = Path(__file__).parent
 
 
 def default_image() -> str:
-    """Tag of the image for this interpreter's version: some of ColBench's references give other floats on another one."""
+    """Tag of the image for this interpreter's version: some of ColBench's references return other floats in other versions."""
     return f"colbench-gym/python:{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True)
 class Image:
-    """How an image is made.
+    """Instructions to build an image.
 
     Attributes:
-        tag: Its name.
-        folder: Of its Dockerfile.
-        arguments: Of the Dockerfile.
-        root: Writes a root file system out of what this machine has.
-        changes: What `docker import` is to set.
+        tag: Tag of the image.
+        folder: Folder of its Dockerfile.
+        arguments: Build arguments of the Dockerfile.
+        root: Writes a root file system from files of this machine.
+        changes: Settings for `docker import`.
     """
 
     tag: str
@@ -70,17 +70,17 @@ def build(
 
     Args:
         client: A client of the daemon.
-        source: "registry" builds the Dockerfile on an official image; "host" copies what this machine has itself,
-            which needs no network; "auto" tries the registry first.
-        say: Takes lines of progress.
-        image: Which; None for the one that programs run in.
+        source: "registry" builds the Dockerfile on an official image; "host" copies files of this machine, which needs no
+            network; "auto" tries the registry first.
+        say: Receives lines of progress.
+        image: The image to build; None for the image that programs run in.
 
     Returns:
-        The image's tag.
+        The tag of the image.
 
     Raises:
         ValueError: If the source is unknown.
-        SandboxError: If the image cannot be built; says why.
+        SandboxError: If the image cannot be built. The message says why.
     """
     if source not in SOURCES:
         raise ValueError(f"`source` must be one of {SOURCES}, got {source!r}.")

@@ -1,4 +1,4 @@
-"""A container's root file system out of this machine's own interpreter or browser, for where no registry can be reached."""
+"""Build a container's root file system from this machine's interpreter or browser, for machines without access to a registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sandboxes.interpreter import find_interpreter
 
 _ENTRY_POINT = "/usr/local/bin/sandbox-python"
 _BROWSER = "/usr/lib/chromium/chromium-headless-shell"
-#: Instructions of a Dockerfile that `docker import` applies: those at the end of the two Dockerfiles.
+#: Dockerfile instructions for `docker import`: the same as at the end of the two Dockerfiles.
 PYTHON_CHANGES = ["USER 65534:65534", "WORKDIR /", f'ENTRYPOINT ["{_ENTRY_POINT}"]']
 BROWSER_CHANGES = [
     "USER 65534:65534", "WORKDIR /tmp",
@@ -32,8 +32,8 @@ def python_root(packages: Sequence[str], packages_directory: str) -> Iterator[tu
     """A tar file of a root with this interpreter, and its size in bytes.
 
     Args:
-        packages: Packages to take along, where this interpreter has them.
-        packages_directory: Where they go in the image.
+        packages: Packages to include if this interpreter has them.
+        packages_directory: Their directory in the image.
     """
     interpreter = find_interpreter(packages)
     trees = {path: path for path in (os.path.dirname(os.__file__), "/usr/share/zoneinfo") if os.path.isdir(path)}
@@ -43,7 +43,7 @@ def python_root(packages: Sequence[str], packages_directory: str) -> Iterator[tu
         if os.path.dirname(path) in interpreter.package_parents
     }
     binaries = [interpreter.executable, *(str(path) for tree in trees for path in Path(tree).rglob("*.so*"))]
-    # A link, not a copy: an interpreter finds its standard library from where it lies itself.
+    # A link, not a copy: an interpreter finds its standard library relative to its own location.
     with _root(
         {**trees, interpreter.executable: interpreter.executable}, binaries, {_ENTRY_POINT: interpreter.executable}
     ) as made:
@@ -52,10 +52,10 @@ def python_root(packages: Sequence[str], packages_directory: str) -> Iterator[tu
 
 @contextlib.contextmanager
 def browser_root(browser: str) -> Iterator[tuple[IO[bytes], int]]:
-    """A tar file of a root with this machine's Chromium, all of its fonts (pages look as they do here) and a shell to start it; and its size in bytes.
+    """A tar file of a root with this machine's Chromium, all fonts (so that pages look the same) and a shell; and its size in bytes.
 
     Args:
-        browser: Path of the browser's program; files beside it that it needs come along.
+        browser: Path of the browser's executable. Required files beside it are included.
     """
     folder = Path(browser).parent
     beside = [str(path) for pattern in ("*.pak", "*.dat", "*.bin", "lib*.so", "*.json") for path in folder.glob(pattern)]
@@ -78,7 +78,7 @@ def _root(wanted: dict[str, str], binaries: Sequence[str], links: dict[str, str]
                 archive.add(os.path.realpath(source), target, filter=_keep)
             for name, target in links.items():
                 archive.addfile(_link(name, target))
-            archive.addfile(_everyones("tmp"))  # what is mounted there takes its mode
+            archive.addfile(_everyones("tmp"))  # a mount at this path gets its mode
         size = file.tell()
         file.seek(0)
         yield file, size

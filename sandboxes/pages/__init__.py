@@ -1,4 +1,4 @@
-"""Pages that agents write: what a page is, what comes of rendering it, and the files that it may ask for."""
+"""Pages that agents write: the page, its rendering, and the files that it may request."""
 
 from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
 

@@ -1,7 +1,7 @@
-"""From Chromium's snapshot of a laid-out page (DOMSnapshot.captureSnapshot) to the boxes that a person sees.
+"""Compute the visible boxes of a page from Chromium's snapshot of its layout (DOMSnapshot.captureSnapshot).
 
-What a page wrote into its styles and texts is data: a style that is not known counts as none (`styles`), half of a surrogate pair is written
-as U+FFFD. The first `MAX_NODES` laid-out nodes are looked at, up to `MAX_BOXES` boxes; of a text `MAX_TEXT_CHARS` characters are kept.
+Styles and texts of a page are untrusted data: an unknown style is ignored (`styles`), and half of a surrogate pair becomes U+FFFD. At most
+`MAX_NODES` laid-out nodes and `MAX_BOXES` boxes are processed, and `MAX_TEXT_CHARS` characters of a text are kept.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _KINDS = {
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SIDES = ("top", "bottom", "left", "right")
-#: Values of unicode-bidi that show letters in another order than they are written in.
+#: Values of unicode-bidi that display letters in another order than in the source.
 _REORDERED = ("bidi-override", "isolate-override")
 _ELEMENT_NODE, _TEXT_NODE = 1, 3
-#: What `visible_boxes` raises for a broken snapshot.
+#: Exceptions of `visible_boxes` for a broken snapshot.
 SNAPSHOT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 MAX_NODES = 50_000
 MAX_BOXES = 2_000
 MAX_TEXT_CHARS = 2_000
-#: Pixels below which a picture or control is none for a person.
+#: Minimal number of pixels of a visible picture or control.
 LEAST_AREA = 16
-#: Pixels of height below which nobody reads a text. Its box is as high as its font, 1.2 times the font size or so.
+#: Minimal height of a readable text in pixels. The height of its box is that of its font, about 1.2 times the font size.
 LEAST_TEXT_HEIGHT = 6
 
 
@@ -45,9 +45,9 @@ class Found(NamedTuple):
 
     Attributes:
         boxes: In the order of the page's source.
-        owners: For each box, the place of its element among the document's elements (`document.querySelectorAll("*")`), of a text that of
-            the element around it; -1 in a shadow tree.
-        is_all_seen: Whether all of them are surely seen.
+        owners: For each box, the index of its element among the document's elements (`document.querySelectorAll("*")`), for a text that
+            of the element around it; -1 in a shadow tree.
+        is_all_seen: True if all of them are certainly visible.
     """
 
     boxes: tuple[Box, ...]
@@ -56,16 +56,16 @@ class Found(NamedTuple):
 
 
 def visible_boxes(snapshot: Mapping[str, Any], width: int, height: int, is_plain: bool = True) -> Found:
-    """What is displayed of a page, cut at its picture's sides.
+    """The displayed boxes of a page, clipped to its picture.
 
     Args:
-        snapshot: What Chromium answered, with `STYLES`.
-        width: Of the picture, in pixels; what lies outside is left out, what reaches out is cut.
-        height: The same.
-        is_plain: Whether computed styles tell everything of the page (`plain.is_plain`).
+        snapshot: Chromium's snapshot with `STYLES`.
+        width: Width of the picture in pixels. Boxes outside are dropped, boxes across its sides are clipped.
+        height: Height of the picture in pixels, likewise.
+        is_plain: True if the computed styles fully describe the page (`plain.is_plain`).
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError, ArithmeticError: If the snapshot has not the form that Chromium gives it.
+        LookupError, TypeError, ValueError, AttributeError, ArithmeticError: If the snapshot does not have Chromium's format.
     """
     reader = _Reader(snapshot, width, height)
     boxes = reader.boxes()
@@ -119,7 +119,7 @@ class _Reader:
         return {node: self.strings[name] for node, name in zip(found["index"], found["value"], strict=True)}
 
     def _leaves_its_lines(self, lines: Mapping[str, Any]) -> bool:
-        """Whether letters may be drawn outside of the boxes of their lines: the page has changed the measures of their font."""
+        """Whether letters may be drawn outside of the boxes of their lines, because the page has changed the metrics of their font."""
         place, styles = STYLES.index("font-size"), self.layout["styles"]
         return any(
             number(self.strings[styles[i][place]], 16.0) > MOST_HEIGHT * bounds[3]
@@ -128,7 +128,7 @@ class _Reader:
         )
 
     def _places(self) -> dict[int, int]:
-        """For each element of the document itself, its place among them: not of shadow trees, and no pseudo-elements."""
+        """The index of each element of the document itself, without shadow trees and pseudo-elements."""
         outside = set(self.pseudo) | set(self.nodes.get("shadowRootType", {"index": []})["index"])
         places: dict[int, int] = {}
         for node, (kind, parent) in enumerate(zip(self.nodes["nodeType"], self.nodes["parentIndex"], strict=True)):
@@ -139,7 +139,7 @@ class _Reader:
         return places
 
     def _may_hide(self, node: int, style: Mapping[str, str]) -> bool:
-        """Whether an element may hide itself, what is in it, or what is beside it. A text node has the styles of the element around it."""
+        """Whether an element may hide itself, its content or its neighbours. A text node has the styles of the element around it."""
         if self.nodes["nodeType"][node] == _TEXT_NODE:
             return solid_colour(style["color"]) is None or style["-webkit-text-fill-color"] != style["color"]
         tag = self._tag(node)
@@ -200,7 +200,7 @@ def _collapsed(text: str) -> str:
 
 
 def _is_drawn(style: Mapping[str, str], background: Colour | None) -> bool:
-    """True for an element that is seen apart from what is in it."""
+    """True for an element that is visible independently of its content."""
     has_border = any(
         number(style[f"border-{side}-width"]) > 0 and solid_colour(style[f"border-{side}-color"]) is not None for side in _SIDES
     )

@@ -1,4 +1,4 @@
-"""Renderings by the content of their pages, in memory and, where a folder is named, on disk."""
+"""A cache of renderings by the content of their pages, in memory and optionally on disk."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from sandboxes.pages.page import Rendering
 
 
 class RenderingCache:
-    """Remembers renderings. Safe to use from several threads, and its folder by several processes.
+    """A cache of renderings. Thread-safe; several processes may share its folder.
 
     Args:
-        folder: Where pictures and boxes are kept; None for memory alone. Renderings depend on the browser and its fonts: a folder is
-            for one machine.
-        most: Renderings held in memory; the one that was not asked for longest is forgotten.
+        folder: Folder of pictures and boxes; None to cache in memory only. Renderings depend on the browser and its fonts: use a folder
+            on one machine only.
+        most: Maximal number of renderings in memory. The least recently used one is dropped.
     """
 
     def __init__(self, folder: str | Path | None = None, most: int = 2_000) -> None:
-        """The folder is made when something is put into it."""
+        """The folder is created by the first `put`."""
         self.folder, self.most = (Path(folder) if folder else None), most
         self._held: OrderedDict[str, Rendering] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Rendering | None:
-        """The rendering of a page's key, None where it is not known."""
+        """The rendering for a page's key; None if it is not cached."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -38,14 +38,14 @@ class RenderingCache:
         return rendering
 
     def put(self, key: str, rendering: Rendering) -> None:
-        """Remember a rendering."""
+        """Store a rendering."""
         self._hold(key, rendering)
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / f"{key}.png", rendering.picture)
             write_whole(
                 self.folder / f"{key}.json", rendering.to_json().encode()
-            )  # last: a rendering is whole where it is there
+            )  # last, so that an existing entry is complete
 
     def _hold(self, key: str, rendering: Rendering) -> None:
         with self._lock:
@@ -69,7 +69,7 @@ class RenderingCache:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
         part.write(content)
     os.replace(part.name, path)

@@ -1,7 +1,7 @@
-"""Which Chromium is used, how it is locked down, and how it is started inside its walls.
+"""Find Chromium, restrict it, and start it in isolation.
 
-Playwright starts a file and talks to it over two pipes (3 and 4), so a wall is a script that starts the browser behind itself: in
-namespaces of its own by bubblewrap (here), or in a container.
+Playwright starts an executable and communicates over two pipes (3 and 4). So isolation is a script that starts the browser: in
+separate namespaces by bubblewrap (here), or in a container.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sandboxes.sandbox import SandboxError
 EXECUTABLE_VARIABLE = "COLBENCH_CHROMIUM"
 #: Tag of the image that pages are rendered in, for the Docker backend.
 BROWSER_IMAGE = "colbench-gym/browser:chromium"
-#: Real binaries first: what Debian has in /usr/bin are scripts, which need a shell and files of the home directory.
+#: Real binaries first: those of Debian in /usr/bin are scripts, which need a shell and files in the home directory.
 _PATHS = (
     "/usr/lib/chromium/chromium-headless-shell", "/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser",
     "/opt/google/chrome/chrome",
@@ -29,9 +29,9 @@ _PLAYWRIGHT = (
     "chromium_headless_shell-*/*/chrome-headless-shell",
     "chromium-*/*/chrome",
 )
-#: Largest private memory of one of the browser's processes, in KiB. A page that wants more ends its own process.
+#: Maximal private memory of each of the browser's processes, in KiB. A page that needs more crashes its own process.
 MEMORY_KIB = 2 * 1024 * 1024
-#: What a browser may read of the machine, where it is there.
+#: Files of the machine that a browser may read, if they exist.
 _READABLE = (
     "/usr",
     "/etc/fonts",
@@ -45,7 +45,7 @@ _READABLE = (
 _LINKED = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 _NOBODY = "65534"
 
-#: No network of its own even without a wall, nothing kept, the same pixels everywhere.
+#: No network even without isolation, no persistent state, the same pixels everywhere.
 FLAGS = (
     "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--metrics-recording-only", "--mute-audio", "--hide-scrollbars", "--force-color-profile=srgb",
@@ -58,7 +58,7 @@ def find_chromium() -> str:
     """Path of the browser.
 
     Raises:
-        SandboxError: If there is none; says how to get one.
+        SandboxError: If there is none. The message says how to get one.
     """
     if named := os.environ.get(EXECUTABLE_VARIABLE):
         if os.access(named, os.X_OK):
@@ -76,7 +76,7 @@ def find_chromium() -> str:
 
 
 def write_embedded_launcher(folder: Path) -> Path:
-    """A script that starts the browser in namespaces of its own, with no network and nothing to read but libraries and fonts.
+    """Write a script that starts the browser in separate namespaces, without network, and with libraries and fonts as its only files.
 
     Raises:
         SandboxError: If there is no browser, or no bubblewrap to isolate it.
@@ -90,12 +90,12 @@ def write_embedded_launcher(folder: Path) -> Path:
 
 
 def write_unsafe_launcher(folder: Path) -> Path:
-    """A script that starts the browser without any wall: only for pages that you wrote yourself."""
+    """Write a script that starts the browser without any isolation: only for pages that you wrote yourself."""
     return write_launcher(folder, [find_chromium(), *(["--no-sandbox"] if os.geteuid() == 0 else [])])
 
 
 def write_launcher(folder: Path, command: list[str]) -> Path:
-    """A script that replaces itself by a command, to which Playwright adds the browser's arguments."""
+    """Write a script that executes a command, to which Playwright adds the browser's arguments."""
     path = folder / "browser"
     path.write_text(f'#!/bin/sh\nulimit -d {MEMORY_KIB}\nulimit -c 0\nexec {shlex.join(command)} "$@"\n')
     return make_executable(path)

@@ -1,7 +1,7 @@
-"""A browser in a container: the other wall for pages, where there is a Docker daemon.
+"""A browser in a container: isolation of pages by a Docker daemon.
 
-Playwright starts this module as if it were the browser, and talks to it over the pipes 3 and 4; it starts a locked-down container and passes
-on what is said. The container ends with its input, so nothing is left when this process ends, however it ends.
+Playwright starts this module as if it were the browser and communicates over the pipes 3 and 4. The module starts a restricted container
+and forwards the messages. The container ends with its input, so it always ends with this process.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _CHUNK = 1 << 16
 
 
 def write_docker_launcher(folder: Path) -> Path:
-    """A script that starts the browser in a container; for `Browser(launcher=write_docker_launcher)`.
+    """Write a script that starts the browser in a container; for `Browser(launcher=write_docker_launcher)`.
 
     Raises:
-        SandboxError: If there is no daemon or no image; says what to do.
+        SandboxError: If there is no daemon or no image. The message says what to do.
     """
     if reason := sandboxes.docker_lacks(BROWSER_IMAGE):
         raise SandboxError(f"Pages cannot be rendered in Docker: {reason}. {WAY_OUT}")
@@ -43,7 +43,7 @@ def write_docker_launcher(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a browser of an image with arguments until Playwright, or the browser, hangs up."""
+    """Run the browser of an image with arguments, until Playwright or the browser closes the connection."""
     from sandboxes.containers import attach, connect, lock_down
 
     image, *flags = arguments
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     }
     del settings["ulimits"]
     container = client.containers.create(image, [*flags, "--no-sandbox"], **settings)
-    _wrapped, link = attach(client, container.id)  # the first must live as long as the second
+    _wrapped, link = attach(client, container.id)  # the wrapper must live as long as the socket
     container.start()
     threading.Thread(target=_pass_on, args=(link,), daemon=True).start()
     try:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _pass_on(link: socket.socket) -> None:
-    """Playwright's commands into the container; its end ends the container."""
+    """Forward Playwright's commands to the container. When they end, the container ends."""
     with contextlib.suppress(OSError):
         while data := os.read(_FROM_PLAYWRIGHT, _CHUNK):
             link.sendall(data)
@@ -78,7 +78,7 @@ def _pass_on(link: socket.socket) -> None:
 
 
 def _pass_back(link: socket.socket) -> None:
-    """What the container says on standard output to Playwright, taken out of the daemon's frames."""
+    """Forward the container's standard output to Playwright, without the daemon's frame headers."""
     from sandboxes.containers import HEADER, STDOUT
 
     with contextlib.suppress(OSError):

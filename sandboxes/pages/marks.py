@@ -1,8 +1,8 @@
-"""Take texts, images and controls off a laid-out page and put them back, without its noticing.
+"""Hide texts, images and controls of a laid-out page and show them again, without the page being able to detect it.
 
-A style sheet of the page can react to everything that a document holds, its elements' own styles among them. So each element gets its
-marks once: its colours and its opacity come from variables whose names nobody can guess. From then on only the variables' values
-change, which no selector sees. Page scripts could; ColBench's pages run none.
+A style sheet of the page can react to everything in the document, including the styles of its elements. So each element is marked once:
+its colours and its opacity come from variables with unguessable names. Afterwards only the values of the variables change, which no
+selector can detect. Page scripts could detect it, but ColBench's pages run none.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ globalThis[name] = taken => {
 
 
 def mark_of(place: int, is_text: bool) -> int:
-    """The number of an element with all that is in it, or of its own text.
+    """The number of an element with its content, or of its own text.
 
     Args:
-        place: The element's place among all of the document's elements, in the order of the source.
-        is_text: Whether its own text is meant.
+        place: The element's index among all of the document's elements, in the order of the source.
+        is_text: True for the element's own text.
     """
     return 2 * place + is_text
 
@@ -76,7 +76,7 @@ class Marks:
     """The marks of one page.
 
     Args:
-        owned: What can be taken off (`mark_of`).
+        owned: Numbers of the parts that can be hidden (`mark_of`).
     """
 
     def __init__(self, owned: Sequence[int]) -> None:
@@ -84,9 +84,9 @@ class Marks:
         self._owned = list(owned)
 
     def mark(self) -> str:
-        """A script that marks the page; it shows no change."""
+        """A script that marks the page without a visible change."""
         return f"(() => {{ const name = {json.dumps(self._name)}, owned = {json.dumps(self._owned)}; {_MARK} }})()"
 
     def without(self, taken: Sequence[int]) -> str:
-        """A script after which the page shows everything but these."""
+        """A script after which the page shows everything except these parts."""
         return f"globalThis[{json.dumps(self._name)}]({json.dumps(list(taken))})"

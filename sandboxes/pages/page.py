@@ -1,4 +1,4 @@
-"""A page and its rendering: the contract of `sandboxes.browser`."""
+"""A page and its rendering: the interface of `sandboxes.browser`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import json
 from dataclasses import asdict, astuple, dataclass
 from enum import Enum
 
-#: Characters of a page's source; ColBench's longest has 3,771.
+#: Maximal number of characters of a page's source. ColBench's longest page has 3,771.
 MAX_CHARS = 1_000_000
-#: Pixels of a picture's side at most.
+#: Maximal side of a picture, in pixels.
 MAX_SIDE = 8_192
 
 Colour = tuple[int, int, int]
 
 
 class PageOutcome(str, Enum):
-    """What became of a page."""
+    """Outcome of rendering a page."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -30,11 +30,11 @@ class Page:
 
     Attributes:
         html: Untrusted source.
-        width: Width of the window, in CSS pixels, of which each is a pixel of the picture.
-        height: Height of the window. The picture is as high as the page, at least this and at most `max_height`.
-        max_height: What is further down is not in the picture, nor in the boxes.
-        scripts: Run the page's scripts. ColBench's pages need none.
-        timeout_s: Wall time of loading, layout and picture together, in seconds.
+        width: Width of the window, in CSS pixels. A CSS pixel is one pixel of the picture.
+        height: Height of the window. The picture has the height of the page, but at least this and at most `max_height`.
+        max_height: Maximal height of the picture. Content below it is neither in the picture nor in the boxes.
+        scripts: Whether to run the page's scripts. ColBench's pages need none.
+        timeout_s: Wall time limit of loading, layout and picture together, in seconds.
     """
 
     html: str
@@ -54,25 +54,25 @@ class Page:
             raise ValueError(f"`timeout_s` must be above 0, got {self.timeout_s}.")
 
     def key(self) -> str:
-        """SHA-256 of all that shapes the picture."""
+        """SHA-256 of everything that determines the picture."""
         return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Something visible on a page.
+    """A visible part of a page.
 
     Attributes:
         kind: "text" (a run of text in one style), "image" (img, svg, video, iframe, canvas), "control" (input, textarea, select, button) or
             "block" (an element with a background, a border or a shadow of its own).
-        tag: Name of the element in lower case; of a text, of the element that it stands in.
-        x, y, width, height: In pixels from the top left corner of the page.
-        text: What is written in it, white space collapsed; of a control, its value or placeholder.
-        colour: Of the text, red, green and blue in [0, 255].
-        background: Of the box itself; None where it has none.
-        font_size: In pixels.
-        bold: True from weight 600 on.
-        parent: Index of the closest box around it in the element tree, -1 for none.
+        tag: Name of the element in lower case; for a text, of the element around it.
+        x, y, width, height: Position and size in pixels, from the top left corner of the page.
+        text: The text with collapsed white space; for a control, its value or placeholder.
+        colour: Colour of the text: red, green and blue in [0, 255].
+        background: Background colour of the box itself; None if it has none.
+        font_size: Font size in pixels.
+        bold: True for font weights of at least 600.
+        parent: Index of the closest box around it in the element tree; -1 for none.
     """
 
     kind: str
@@ -91,15 +91,15 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """What a page looks like.
+    """A rendered page.
 
     Attributes:
-        outcome: What became of it; without OK there is no picture.
+        outcome: Outcome of the rendering. There is only a picture if it is OK.
         picture: PNG, RGB, `width` x `height` pixels.
-        width, height: Size of the picture; 0 without one.
-        page_height: Height of the whole page, which may exceed the picture's.
-        boxes: What is visible, in the order of the page's source.
-        refused: Addresses that the page asked for and did not get, in order, each once.
+        width, height: Size of the picture; 0 without a picture.
+        page_height: Height of the whole page, which may exceed that of the picture.
+        boxes: Visible boxes, in the order of the page's source.
+        refused: Distinct addresses of refused requests, in order.
     """
 
     outcome: PageOutcome
@@ -111,7 +111,7 @@ class Rendering:
     refused: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """All but the picture."""
+        """Everything except the picture."""
         row = asdict(self)
         del row["picture"]
         return json.dumps(row)

@@ -1,8 +1,8 @@
-"""Whether a page's source has no style sheet of its own, so that what its computed styles say is all that there is.
+"""Whether a page has no style sheet of its own, so that its computed styles fully describe it.
 
-Computed styles do not tell everything: rules for `::first-line` or `::marker`, measures of fonts and rules that react to what is done to the
-page can hide or replace what their elements seem to show. All of these take a style sheet. Most pages have none but Tailwind's, and in
-`style` attributes only properties whose effect is seen in the computed styles.
+Computed styles are not always sufficient: rules for `::first-line` or `::marker`, font metrics, and rules that react to changes of the page
+can hide or replace the visible content of elements. All of these need a style sheet. Most pages only have Tailwind's, and their `style`
+attributes only set properties that are visible in the computed styles.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _PROPERTY = re.compile(
 )
 _OWN_SHEET = re.compile(r"<style|srcset|color-scheme|shadowrootmode|<link(?![^<>]*href=[\"']https?://[^<>&]*>)", re.I)
 _ATTRIBUTE = re.compile(r"\bstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|)", re.I)
-#: What hides a property, or brings in something else: escapes, comments, functions other than of colours, quoted text.
+#: Syntax that can hide a property or add content: escapes, comments, functions other than those of colours, quoted text.
 _SUSPECT = re.compile(r"[&\\\"'{}@]|/\*|\b(?!rgba?\(|hsla?\()[a-z-]+\(", re.I)
 MAX_ATTRIBUTES = 2_000
 
 
 def is_plain(html: str) -> bool:
-    """Whether no style sheet but those of others is at work, and no style attribute sets a property that its computed styles do not tell.
+    """Whether the page has only external style sheets, and its style attributes only set properties that computed styles show.
 
     Args:
-        html: The source, as it was before the sheets that it links to were put in.
+        html: The source before linked style sheets are inlined.
     """
     if _OWN_SHEET.search(html):
         return False

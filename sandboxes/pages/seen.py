@@ -1,9 +1,9 @@
-"""Which of a page's boxes are seen: not covered, faded, clipped away, or painted in the colour of their ground.
+"""Find the boxes of a page that are actually visible: not covered, faded, clipped, or painted in the colour of their background.
 
-Most pages cannot hide anything: their elements stand side by side, none is faded or clipped, and every text stands out from its ground
-by its styles (`hides_nothing`). Any other page is looked at (`Look`). Several pictures are taken, each without some of its texts, images
-and controls. Every one of them has a code: the pictures that lack it. A pixel belongs to the box whose code is the set of pictures
-in which that pixel changes, so what covers a text is never taken for the text. A thing that changes nothing is not seen.
+Most pages cannot hide anything: their elements are side by side, none is faded or clipped, and the styles of every text contrast with its
+background (`hides_nothing`). Any other page is examined with several pictures (`Look`), each without some of its texts, images and
+controls. Each of these parts has a code: the set of pictures that omit it. A pixel belongs to the box with the code that equals the set of
+pictures in which the pixel changes, so a cover of a text is never mistaken for the text. A part that changes no pixel is not visible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sandboxes.pages.page import Box, Colour
 from sandboxes.pages.styles import number
 
 Pixels = NDArray[np.uint8]
-#: Computed styles by which something may be hidden, and the values that hide nothing. What lies where is seen by the boxes.
+#: Computed styles that may hide something, and their harmless values. The positions of elements are checked by their boxes.
 HARMLESS: Mapping[str, tuple[str, ...]] = {
     "opacity": ("1",),
     "transform": ("none",),
@@ -54,15 +54,15 @@ HARMLESS: Mapping[str, tuple[str, ...]] = {
     "text-decoration-thickness": ("auto", "from-font"),
     "text-emphasis-style": ("none",),
 }
-#: Computed styles that bring letters onto each other, or out of their box, where they are below zero; and z-index: behind what it stands in.
+#: Computed styles that move letters over each other or out of their box if negative; and z-index, which may move an element behind its parent.
 NEGATIVE = ("z-index", "letter-spacing", "word-spacing", "text-indent")
-#: Elements whose content is cut at their sides by default, and is none of the page's.
+#: Elements that clip their content by default, and that do not contain elements of the page.
 REPLACED_TAGS = frozenset(("img", "input", "textarea", "select", "button"))
-#: Pixels by which a shadow may reach over what is beside its box: blurred, and with sharp edges.
+#: Harmless extent of a shadow beyond its box, in pixels: with blur, and with sharp edges.
 FAR_SHADOW, FAR_EDGE = 60.0, 4.0
-#: Sizes in pixels, of letters and of borders, beyond which they may cover what is beside them.
+#: Sizes in pixels of letters and borders above which they may cover their neighbours.
 LARGE_FONT, LARGE_BORDER = 200.0, 60.0
-#: Elements that may show nothing, or something over their neighbours, whatever their styles are.
+#: Elements that may show nothing, or cover their neighbours, independently of their styles.
 RISKY_TAGS = frozenset(
     (
         "svg",
@@ -81,33 +81,33 @@ RISKY_TAGS = frozenset(
         "fieldset",
     )
 )
-#: Least difference of a channel that a person sees, in [0, 255], that letters can be read by, and least number of pixels.
+#: Minimal visible difference of a colour channel, in [0, 255]; minimal difference for readable letters; minimal number of pixels.
 LEAST_CONTRAST, LEAST_READABLE, LEAST_PIXELS = 16, 32, 8
-#: Difference of a channel from which a thing has another colour than its styles say.
+#: Minimal difference of a colour channel at which the pixels' colour replaces the colour of the styles.
 OTHER_COLOUR = 128
-#: Share of a picture's pixels that must be its own, and of a block's its ground.
+#: Minimal share of visible pixels of an image, and of pixels of a block that show its background.
 LEAST_SHARE = 0.1
-#: Letters cover less of the box around them.
+#: Maximal share of a text's box that letters cover.
 MOST_WRITTEN = 0.95
-#: Share of a text's columns and rows of pixels that must show some of it, and the product: the first letter of a text that is clipped is not that text.
+#: Minimal shares of a text's pixel columns and rows that show a part of it, and of their product. The first letter of a clipped text is too little.
 LEAST_COLUMNS, LEAST_ROWS, LEAST_WRITTEN = 0.4, 0.3, 0.2
-#: Letters and digits from which that holds: a dash or a dot covers few rows.
+#: Minimal number of letters and digits for these thresholds: a dash or a dot covers few rows.
 LEAST_LETTERS = 3
-#: Pixels of a text, picture or control and of a block that are looked at, at most: of a large one every second or third row and column tells
-#: as much.
+#: Maximal number of examined pixels of a text, picture or control, and of a block. Of a larger box, every second or third row and column
+#: is examined.
 MOST_PIXELS, MOST_BLOCK_PIXELS = 250_000, 20_000
-#: A font's size is less than this multiple of a line's height, unless the page has changed the font's measures.
+#: The font size is less than this multiple of the line height, unless the page has changed the font metrics.
 MOST_HEIGHT = 1.5
-#: Pixels of height or width up to which a box is a line.
+#: Maximal height or width in pixels of a box that counts as a line.
 THIN = 4
-#: More boxes than this are not compared one by one.
+#: Maximal number of boxes that are compared pair by pair.
 MANY = 400
 WHITE: Colour = (255, 255, 255)
 _LENGTH = re.compile(r"(-?[0-9]{1,9})[0-9.e+]*px")
 
 
 def may_hide(tag: str, style: Mapping[str, str]) -> bool:
-    """Whether an element may hide itself, what is in it, or what is beside it, by other means than by lying on it."""
+    """Whether an element may hide itself, its content or its neighbours, by other means than covering them."""
     if tag in RISKY_TAGS or any(style[name].startswith("-") for name in NEGATIVE):
         return True
     if _reaches_far(style["box-shadow"]) or _is_veil(style["background-color"]) or number(style["font-size"]) > LARGE_FONT:
@@ -130,26 +130,26 @@ def _reaches_far(shadows: str) -> bool:
 
 
 def _is_veil(background: str) -> bool:
-    """Whether a ground can be seen through in part."""
+    """Whether a background is partly transparent."""
     return background != "rgba(0, 0, 0, 0)" and (background.startswith("rgba(") or "/" in background)
 
 
 def hides_nothing(boxes: Sequence[Box]) -> bool:
-    """Whether all boxes are seen already by where they are and what colour they have; their styles are `HARMLESS`."""
+    """Whether the positions and colours of all boxes already imply that they are visible. Their styles are `HARMLESS`."""
     if len(boxes) > MANY:
         return False
     return not _overlap(boxes) and all(_stands_out(boxes, box) for box in boxes if box.kind == "text")
 
 
 def _overlap(boxes: Sequence[Box]) -> bool:
-    """Whether a box lies on a text, picture or control that is not in it, nor around it."""
+    """Whether a box overlaps a text, picture or control that neither contains it nor is inside it."""
     if len(boxes) < 2:
         return False
     left, top, width, height = np.array([(box.x, box.y, box.width, box.height) for box in boxes]).T
     right, bottom = left + width, top + height
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
     down = np.minimum(bottom[:, None], bottom) - np.maximum(top[:, None], top)
-    is_thin = np.minimum(width, height) <= THIN  # many of them together cover
+    is_thin = np.minimum(width, height) <= THIN  # many thin boxes together can cover a text
     lies_on = ((across > 1) & (down > 1)) | ((across > 0) & (down > 0) & is_thin[:, None])  # bounds are rounded
     lies_on &= np.array([box.kind != "block" for box in boxes])[None, :]
     for i, box in enumerate(boxes):
@@ -170,16 +170,16 @@ def _stands_out(boxes: Sequence[Box], box: Box) -> bool:
 
 
 class Look:
-    """The pictures of one page that tell which of its boxes are seen.
+    """The pictures of one page that determine which of its boxes are visible.
 
     Args:
-        boxes: Of the page.
-        owners: For each box the place of its element among the document's elements, in the order of the source; -1 for an element
-            in a shadow tree, which counts as not seen. A text's element is the one around it.
-        whole: The page's picture, PNG.
+        boxes: Boxes of the page.
+        owners: For each box the index of its element among the document's elements, in the order of the source; -1 for an element
+            in a shadow tree, which counts as invisible. A text belongs to the element around it.
+        whole: The complete picture of the page, PNG.
 
     Attributes:
-        pictures: For each picture to take, in order, the marks (`marks.mark_of`) that it lacks. The first lacks none, the second all, the
+        pictures: For each picture to take, in order, the marks (`marks.mark_of`) to omit. The first omits none, the second all, the
             third all texts.
     """
 
@@ -200,10 +200,10 @@ class Look:
         self._taken = 0
 
     def add(self, picture: bytes) -> None:
-        """Take note of the next of `pictures`, PNG.
+        """Add the next of `pictures`, PNG.
 
         Raises:
-            ValueError: If it has another size than the first.
+            ValueError: If its size differs from that of the first.
         """
         pixels = _pixels(picture)
         if pixels.shape != self._whole.shape:
@@ -220,8 +220,8 @@ class Look:
         self._taken += 1
 
     def seen(self) -> tuple[Box, ...]:
-        """The boxes that are seen."""
-        self._is_other = _differ(self._whole, self._marked)  # a page that notices that it is looked at
+        """The visible boxes."""
+        self._is_other = _differ(self._whole, self._marked)  # the page reacts to the marks
         self._bare = np.where(self._is_other[..., None], self._whole, self._bare)
         looked = [self._look_at(*each) for each in zip(self._boxes, self._codes, self._codes_with(), strict=True)]
         kept = [box is not None for box in looked]
@@ -233,7 +233,7 @@ class Look:
         )
 
     def _look_at(self, box: Box, code: int, with_it: int) -> Box | None:
-        """The box in the colours that it is seen in; None where it is not."""
+        """The box with its visible colours; None if it is not visible."""
         most = MOST_BLOCK_PIXELS if box.kind == "block" else MOST_PIXELS
         step = 1 + int(math.sqrt(box.width * box.height / most))
         part = np.s_[box.y : box.y + box.height : step, box.x : box.x + box.width : step]
@@ -252,13 +252,13 @@ class Look:
         return box if own.mean() >= LEAST_SHARE else None
 
     def _is_control_seen(self, box: Box, part: Any, own: NDArray[np.bool_]) -> bool:
-        """Whether most of a control is seen, and a text in it can be read."""
+        """Whether most of a control is visible, and a text in it is readable."""
         contrast = np.abs(self._whole[part].astype(np.int16) - self._bare[part]).max(axis=-1) * own
         is_read = not box.text or bool((contrast >= LEAST_READABLE).any())
         return is_read and bool(own.any(axis=1).mean() >= LEAST_ROWS)
 
     def _read(self, box: Box, part: Any, own: NDArray[np.bool_]) -> Box | None:
-        """A text whose letters are these pixels, where they can be read."""
+        """The text with these pixels as its letters; None if it is not readable."""
         letters, ground = self._whole[part].astype(np.int16), self._unwritten[part].astype(np.int16)
         contrast = np.abs(letters - ground).max(axis=-1) * own
         is_read = contrast >= LEAST_READABLE
@@ -272,7 +272,7 @@ class Look:
         return replace(box, colour=_colour_seen(box.colour, darkest))
 
     def _codes_with(self) -> list[int]:
-        """For each box the codes of the images and controls that it stands in, and of what stands in it if it is one: they go together."""
+        """For each box the codes of the images and controls around it and, if it is one itself, of its content: they are hidden together."""
         found = [0] * len(self._boxes)
         for i, box in enumerate(self._boxes):
             around = box.parent
@@ -285,7 +285,7 @@ class Look:
 
 
 def _codes_of(marks: set[int]) -> dict[int, int]:
-    """A code for every mark. Texts and things have bits apart, so that a text is known by its own also where it stands on or in a thing."""
+    """A code for every mark. Texts have separate bits, so that a text can be recognized even on or inside an image or control."""
     texts, things = (sorted(mark for mark in marks if mark & 1 == is_text) for is_text in (1, 0))
     own = dict(zip(texts, _codes(len(texts)), strict=True))
     shift = max(own.values(), default=0).bit_length()
@@ -293,7 +293,7 @@ def _codes_of(marks: set[int]) -> dict[int, int]:
 
 
 def _codes(count: int) -> list[int]:
-    """Different numbers with the same number of bits set, so that none holds another; of as few bits as possible."""
+    """Distinct numbers with the same number of set bits, so that none includes another, with as few bits as possible."""
     bits = next(bits for bits in range(1, 17) if math.comb(bits, bits // 2) >= count or bits == 16)
     chosen = itertools.islice(itertools.combinations(range(bits), max(bits // 2, 1)), count)
     return [sum(1 << place for place in places) for places in chosen]
@@ -308,9 +308,9 @@ def _differ(some: Pixels, others: Pixels) -> NDArray[np.bool_]:
 
 
 def _painted(box: Box, after: Pixels, part: Any, step: int) -> Box | None:
-    """An element whose ground, border, shadow or picture is seen, in the colour that it has for the most part; None where it is not.
+    """An element with its prevailing visible colour, if its background, border, shadow or picture is visible; else None.
 
-    It is seen where a tenth of it has its colour, or it is another than what is around it.
+    It is visible if a tenth of it has its colour, or if its colour differs from its surroundings.
     """
     if box.background is None:
         around = after[max(box.y - 2, 0) : box.y + box.height + 2 : step, max(box.x - 2, 0) : box.x + box.width + 2 : step]
@@ -333,7 +333,7 @@ def _painted(box: Box, after: Pixels, part: Any, step: int) -> Box | None:
 
 
 def _colour_seen(said: Colour, pixels: NDArray[Any]) -> Colour:
-    """The colour that styles say, or where pixels have quite another one, theirs."""
+    """The colour of the styles, or that of the pixels if it is very different."""
     red, green, blue = (round(float(part)) for part in np.median(pixels, axis=0))
     return said if max(abs(a - b) for a, b in zip(said, (red, green, blue), strict=True)) < OTHER_COLOUR else (red, green, blue)
 

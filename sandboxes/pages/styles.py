@@ -1,7 +1,7 @@
-"""Computed styles as numbers and as sRGB colours. Every text gives a value: what no rule here reads is what a page without that style has.
+"""Parse computed styles as numbers and sRGB colours. Every text has a value: an unknown style counts as unset.
 
 Chromium writes a computed colour as `rgb()`, `rgba()`, `lab()`, `lch()`, `oklab()`, `oklch()` or `color(SPACE ...)`, a component as a number, as
-`none` or as `calc(infinity)`. A colour outside of sRGB is cut at its sides, as it is on the screen.
+`none` or as `calc(infinity)`. A colour outside of sRGB is clipped, as on the screen.
 
 Source: CSS Color Module Level 4, sections 10 and 12 (conversions) and 15 (serialisation).
 """
@@ -17,9 +17,9 @@ from sandboxes.pages.page import Colour
 
 Triple = tuple[float, float, float]
 Matrix = tuple[Triple, Triple, Triple]
-#: Characters of a style that are read, and size of the largest number.
+#: Maximal number of characters of a style that are read, and magnitude of the largest number.
 MAX_STYLE_CHARS, MAX_NUMBER = 200, 1e6
-#: Opacity from which a colour counts as one, not as what is behind it.
+#: Minimal opacity of a colour; below it, the colour behind it counts.
 LEAST_OPACITY = 0.5
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,9})?")
 _COMPONENT = re.compile(rf"calc\([^()]*\)|\bnone\b|{_NUMBER.pattern}%?")
@@ -47,7 +47,7 @@ def number(text: str, otherwise: float = 0.0) -> float:
 
 @lru_cache(maxsize=4096)
 def solid_colour(text: str) -> Colour | None:
-    """A colour in sRGB; None where it can be seen through for the most part, or is written in a way that is not known."""
+    """A colour in sRGB; None if it is mostly transparent or has an unknown notation."""
     found = _FUNCTION.match(text[:MAX_STYLE_CHARS].lower())
     if found is None:
         return None
@@ -69,7 +69,7 @@ def _times(matrix: Matrix, vector: Triple) -> Triple:
 
 
 def _each(function: Callable[[float], float], vector: Triple) -> Triple:
-    """A function of each part; of a negative one the function of its size, negative."""
+    """Apply a function to each component, as an odd function: a negative component gives the negative value of its magnitude."""
     a, b, c = (math.copysign(function(abs(part)), part) for part in vector)
     return a, b, c
 
@@ -105,7 +105,7 @@ def _from_oklab(lab: Triple) -> Triple:
 
 
 def _of_polar(from_axes: Callable[[Triple], Triple]) -> Callable[[Triple], Triple]:
-    """The same of lightness, chroma and hue in degrees."""
+    """The same conversion for lightness, chroma and hue in degrees."""
 
     def from_polar(lch: Triple) -> Triple:
         hue = math.radians(lch[2])
@@ -117,7 +117,7 @@ def _of_polar(from_axes: Callable[[Triple], Triple]) -> Callable[[Triple], Tripl
 def _of_rgb(
     to_xyz: Matrix, linear: Callable[[float], float], from_xyz: Callable[[Triple], Triple] = _from_xyz
 ) -> Callable[[Triple], Triple]:
-    """The same of the red, green and blue of another space."""
+    """The same conversion for red, green and blue of another colour space."""
     return lambda rgb: from_xyz(_times(to_xyz, _each(linear, rgb)))
 
 

@@ -1,7 +1,8 @@
-"""The part of a large style sheet that a page can use.
+"""Reduce a large style sheet to the rules that a page can use.
 
-Tailwind 2's sheet is 2.9 MB; a browser takes longer to parse it than to lay out and paint a page. A rule whose selectors all name a
-class that occurs nowhere in the page's source cannot apply (where no script adds classes), so it need not be sent: the picture is the same.
+The style sheet of Tailwind 2 has 2.9 MB, and a browser takes longer to parse it than to lay out and paint a page. A rule cannot apply if
+each of its selectors names a class that does not occur in the page's source (and no script adds classes). Without such rules the picture
+is the same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Words = frozenset[str]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A rule, `needs`: for each of its selectors the classes that must occur."""
+    """A rule. `needs` has, for each of its selectors, the classes that must occur."""
 
     text: str
     needs: tuple[Words, ...] = ()
@@ -50,12 +51,12 @@ class StyleSheet:
         self._top = _Block("", tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
 
     def for_page(self, html: str) -> str:
-        """The rules that can apply in this page, in their order."""
+        """The rules that can apply to this page, in order."""
         return self._top.used(_words(html))
 
 
 class _Block:
-    """Rules in their order, and the blocks among them such as a media query's, with an index by the classes that they need."""
+    """Rules and nested blocks (such as media queries) in order, with an index by the classes that they need."""
 
     def __init__(self, head: str, nodes: list[tinycss2.ast.Node]) -> None:
         self.head = head
@@ -75,7 +76,7 @@ class _Block:
             if not all(rule.needs):
                 self.always.append(place)
             for classes in rule.needs:
-                for name in sorted(classes)[:1]:  # without this one the selector cannot match; the others are looked at later
+                for name in sorted(classes)[:1]:  # without this class the selector cannot match; the others are checked later
                     self.by_class.setdefault(name, []).append(place)
         elif node.type == "at-rule":
             self.always.append(place)
@@ -86,9 +87,9 @@ class _Block:
         return "".join(_used(self.parts[place], words) for place in sorted(places))
 
 
-@lru_cache(maxsize=4)  # a page may ask for its sheet many times
+@lru_cache(maxsize=4)  # a page may request its style sheet many times
 def _words(html: str) -> Words:
-    """All that may be a class in a page's source."""
+    """All words in a page's source that may be classes."""
     return frozenset(_WORD.findall(html))
 
 
@@ -107,7 +108,7 @@ def _used(part: _Rule | _Block, words: Words) -> str:
 
 
 def needed_classes(selectors: str) -> tuple[Words, ...]:
-    """For each selector of a list the classes that it names outside `:not()`, escapes undone."""
+    """The unescaped classes that each selector of a list names outside of `:not()`."""
     plain = _STRING_OR_NOT.sub("", selectors)
     return tuple(
         frozenset(_ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], name) for name in _CLASS.findall(selector))

@@ -1,4 +1,4 @@
-"""One page in a fresh browser context: what it may ask for, and its picture."""
+"""Render one page in a fresh browser context: its permitted requests, and its picture."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Route
     from playwright.async_api import Page as Tab
 
-#: Where a page lives: an address that no name server knows.
+#: Address of a page. It does not exist in the DNS.
 ADDRESS = "http://page.invalid/"
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline' http: https:; img-src http: https: data:; font-src data:; media-src 'none'; "
     "form-action 'none'; frame-src 'none'; base-uri http: https:; script-src {scripts}"
 )
-#: Ends what moves: what comes to an end is shown at its end, what goes on for ever at its beginning.
+#: Stops animations: finite ones are shown at their end, infinite ones at their start.
 _STAND_STILL = """
 for (const a of document.getAnimations()) {
   try {
@@ -32,12 +32,12 @@ for (const a of document.getAnimations()) {
   } catch (e) { a.cancel(); }
 }"""
 MAX_REFUSED = 50
-#: Requests of a page that are answered; ColBench's test pages name 7 addresses at most.
+#: Maximal number of answered requests of a page. ColBench's test pages have at most 7 addresses.
 MAX_ANSWERED = 200
 
 
 async def new_context(browser: Browser, page: Page) -> BrowserContext:
-    """A context that knows nothing, keeps nothing, and looks the same everywhere."""
+    """A context without state, which renders the same everywhere."""
     return await browser.new_context(
         java_script_enabled=page.scripts,
         service_workers="block",
@@ -52,7 +52,7 @@ async def new_context(browser: Browser, page: Page) -> BrowserContext:
 
 
 async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = True) -> Rendering:
-    """Load a page in a context of its own, look at it (with a picture, or at its boxes alone), and throw the context away.
+    """Load a page in its own context, compute its boxes and, if wanted, its picture, and discard the context.
 
     Raises:
         playwright.async_api.Error: If the page's process, or the browser, ends.
@@ -64,9 +64,7 @@ async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = 
     try:
         tab = await _load(context, page, requests)
         return await _look(await context.new_cdp_session(tab), page, requests, picture)
-    except (
-        asyncio.CancelledError
-    ):  # its time is over: was it the page that took it, or did it wait for a process that has ended?
+    except asyncio.CancelledError:  # time-out: was the page slow, or did it wait for a process that has ended?
         if requests.has_crashed or not browser.is_connected():
             raise Error("The page's process, or the browser, has ended.") from None
         raise
@@ -78,7 +76,7 @@ async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab
     await context.route("**/*", requests.answer)
     tab = await context.new_page()
     tab.on("crash", lambda _: requests.note_crash())
-    if page.scripts:  # they want an address, and a policy of their own
+    if page.scripts:  # scripts need an address and a separate policy
         await context.route_web_socket("**", lambda socket: socket.close())
         tab.on("popup", lambda popup: popup.close())
         await tab.goto(ADDRESS, wait_until="load", timeout=0)
@@ -106,7 +104,7 @@ async def _look(session: CDPSession, page: Page, requests: _Requests, picture: b
 
 
 async def _seen(session: CDPSession, page: Page, height: int, found: Found, whole: bytes) -> tuple[Box, ...]:
-    """The boxes that are seen; none of a page whose pictures are of different sizes."""
+    """The visible boxes; none if the pictures of the page differ in size."""
     look = Look(found.boxes, found.owners, whole)
     marks = Marks(look.pictures[1])
     await session.send("Runtime.evaluate", {"expression": marks.mark()})
@@ -116,7 +114,7 @@ async def _seen(session: CDPSession, page: Page, height: int, found: Found, whol
             look.add(await _shoot(session, page, height))
         except ValueError:
             return ()
-    return await asyncio.to_thread(look.seen)  # other pages are under way meanwhile
+    return await asyncio.to_thread(look.seen)  # other pages continue meanwhile
 
 
 async def _shoot(session: CDPSession, page: Page, height: int) -> bytes:
@@ -142,7 +140,7 @@ def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, Found]:
     """Heights of the whole page and of its picture, and the boxes.
 
     Raises:
-        playwright.async_api.Error: If the page's process has sent something else than a snapshot: it is not what it was.
+        playwright.async_api.Error: If the page's process has not sent a valid snapshot: it may be compromised.
     """
     from playwright.async_api import Error
 
@@ -155,18 +153,18 @@ def _read(snapshot: dict[str, Any], page: Page) -> tuple[int, int, Found]:
 
 
 class LayoutTab:
-    """A tab that lays out one page after the other, without pictures: for pages that we wrote ourselves and need not be kept apart."""
+    """A tab that lays out one page after the other, without pictures: for trusted pages, which need not be isolated from each other."""
 
     def __init__(self, tab: Tab, session: CDPSession, requests: _Requests) -> None:
         self._tab, self._session, self._requests = tab, session, requests
 
     def fits(self, page: Page) -> bool:
-        """True for a page of this tab's width and height."""
+        """True for a page with this tab's width and height."""
         return (page.width, page.height) == (self._requests.page.width, self._requests.page.height)
 
     @classmethod
     async def open(cls, browser: Browser, page: Page, files: WebFiles) -> LayoutTab:
-        """A tab for pages of this one's width and height."""
+        """A tab for pages with the width and height of this page."""
         context = await new_context(browser, page)
         requests = _Requests(page, files)
         tab = await _load(context, page, requests)
@@ -181,7 +179,7 @@ class LayoutTab:
 
 
 class _Requests:
-    """Answers what the page asks for: itself once, the files that we have, and nothing else."""
+    """Answers the requests of a page: the page itself once, the files in `WebFiles`, and nothing else."""
 
     def __init__(self, page: Page, files: WebFiles) -> None:
         self.page, self.files = page, files

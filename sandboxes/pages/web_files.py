@@ -1,10 +1,10 @@
-"""What a page gets when it asks the web for something: files of known packages from disk, drawn photos, and nothing else.
+"""Answers to the web requests of a page: files of known packages from disk, drawn photos, and nothing else.
 
-The packages come from npm, once, from whatever registry it is set to, checked against the hash that is written here; nothing of theirs is in
-this repository.
+The packages are downloaded once with npm, from its configured registry, and checked against the hashes in this module. The repository
+contains none of them.
 
-Addresses are the page's to choose: one that is none, or longer than `MAX_URL_CHARS`, is not answered. The first `MAX_INLINED` links to style sheets
-are answered in the page itself; the sheet is made once for a page.
+The page chooses the addresses. An invalid address, or one longer than `MAX_URL_CHARS`, is not answered. The first `MAX_INLINED` linked
+style sheets are inlined into the page. The reduced style sheet is computed once per page.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class NpmFile:
     """A file of an npm package.
 
     Attributes:
-        package, version: Which package.
-        integrity: SHA-512 of its archive, as the registry gives it.
-        member: The file in the archive.
+        package, version: Name and version of the package.
+        integrity: SHA-512 of its archive, as published by the registry.
+        member: Path of the file in the archive.
     """
 
     package: str
@@ -50,12 +50,12 @@ class NpmFile:
 
     @property
     def name(self) -> str:
-        """Its name in our folder."""
+        """Its file name in the folder of `WebFiles`."""
         return f"{self.package}-{self.version}-{Path(self.member).name}"
 
     @property
     def specifier(self) -> str:
-        """The package as npm is asked for it."""
+        """The package specifier for npm."""
         return f"{self.package}@{self.version}"
 
 
@@ -65,9 +65,9 @@ TAILWIND = NpmFile(
     "6Ui7JSVtXadtTUo2NtkBBacobzWiQYVjYW0ZnKaP9S1ZCKQ0w7KVNz+YSDI/j7O7KCMHbOkz94ZMQhbT9pOqjw==",
     "package/dist/tailwind.min.css",
 )
-#: Style sheets by the addresses that pages load them from. Every Tailwind 2 is this one: they differ by a few rules.
+#: Style sheets by the addresses that pages load them from. This version is used for every Tailwind 2: they differ in a few rules.
 STYLE_SHEETS = ((re.compile(r"/tailwindcss(@|/)\^?2[\d.]*/(dist/)?tailwind(\.min)?\.css$"), TAILWIND),)
-#: Hosts whose addresses say the size of a picture: the last two numbers of the path, or one for a square.
+#: Hosts with the size of a picture in the address: the last two numbers of the path, or one number for a square.
 PHOTO_HOSTS = (
     "picsum.photos",
     "via.placeholder.com",
@@ -98,20 +98,20 @@ class WebFiles:
     """Answers the requests of pages from disk.
 
     Args:
-        folder: Where the files of packages are, and are put; None for $COLBENCH_WEB_FILES, or `colbench_gym/web` in the user's cache.
+        folder: Folder of the packages' files; None for $COLBENCH_WEB_FILES, or `colbench_gym/web` in the user's cache.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """Nothing is read before it is asked for."""
+        """Files are only read on request."""
         self.folder = Path(folder or os.environ.get(FOLDER_VARIABLE) or _cache() / "web").expanduser()
 
     def answer(self, url: str, html: str = "", has_scripts: bool = False) -> WebFile | None:
-        """What stands at an address; None where that is nothing of ours.
+        """The file for an address; None if there is none.
 
         Args:
-            url: What the page asks for.
-            html: The page's source: of a large style sheet only what it can use is sent.
-            has_scripts: The page may change its classes, so it gets the whole sheet.
+            url: The requested address.
+            html: The page's source. Of a large style sheet, only the rules that the page can use are sent.
+            has_scripts: True if the page may change its classes, so that it needs the whole style sheet.
         """
         parts = _parts(url)
         if parts is None:
@@ -125,18 +125,18 @@ class WebFiles:
         return None
 
     def prepare(self, html: str) -> None:
-        """Read what a page may ask for and takes long to read: before its time begins to run.
+        """Read large files that a page may request, before the time limit of the page starts.
 
         Raises:
-            SandboxError: If it cannot be had.
+            SandboxError: If a file is not available.
         """
         if "tailwind" in html:
             self._tailwind  # noqa: B018  # read once, then remembered
 
     def inlined(self, html: str) -> str:
-        """The page with the first style sheets that it links to written into it, as far as it can use them: a request less to wait for.
+        """The page with its first linked style sheets inlined, reduced to the rules that it can use. This saves requests.
 
-        Half of a surrogate pair, which no encoding has, becomes U+FFFD.
+        Half of a surrogate pair, which cannot be encoded, becomes U+FFFD.
         """
         html = _SURROGATE.sub("\ufffd", html)
         parts: list[str] = []
@@ -151,7 +151,7 @@ class WebFiles:
         return "".join([*parts, html[end:]])
 
     def _linked_sheet(self, tag: str, html: str) -> str | None:
-        """The style sheet that a tag links to; None where that is nothing of ours."""
+        """The style sheet that a tag links to; None if it is not available here."""
         address = _HREF.search(tag) if _STYLESHEET.search(tag) else None
         file = self.answer(address[1] or address[2] or "", html) if address else None
         return file.body.decode() if file is not None and file.content_type.startswith("text/css") else None
@@ -161,10 +161,10 @@ class WebFiles:
         return StyleSheet(self.path(TAILWIND).read_text(encoding="utf-8"))
 
     def path(self, file: NpmFile) -> Path:
-        """Where a package's file is on this machine; downloaded where it is not there yet.
+        """Path of a package's file on this machine. The file is downloaded if it is missing.
 
         Raises:
-            SandboxError: If it cannot be had; says how to put it there by hand.
+            SandboxError: If it cannot be downloaded. The message says how to place it by hand.
         """
         path = self.folder / file.name
         if not path.exists():
@@ -173,19 +173,19 @@ class WebFiles:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """An address taken apart; None for one that is none, or too long."""
+    """The parts of an address; None if it is invalid or too long."""
     if len(url) > MAX_URL_CHARS:
         return None
     try:
         return urlsplit(url)
-    except ValueError:  # brackets that hold no address, or characters that mean others
+    except ValueError:  # brackets without a valid address, or characters that normalize to delimiters
         return None
 
 
 def photo_size(path: str) -> tuple[int, int] | None:
-    """Width and height that the path of a placeholder's address asks for, in pixels: "/id/48/640/480" is (640, 480).
+    """Width and height in pixels in the path of a placeholder's address: "/id/48/640/480" is (640, 480).
 
-    A path longer than `MAX_URL_CHARS` asks for nothing. Digits are those of ASCII.
+    None for a path longer than `MAX_URL_CHARS`. Only ASCII digits count.
     """
     if len(path) > MAX_URL_CHARS:
         return None
@@ -200,7 +200,7 @@ def photo_size(path: str) -> tuple[int, int] | None:
 
 
 def photo(width: int, height: int, seed: str = "") -> str:
-    """A picture of that size as SVG: a sky, a sun and hills in colours and shapes that depend on the seed alone."""
+    """A picture of the given size as SVG: a sky, a sun and hills, with colours and shapes that depend only on the seed."""
     chance = hashlib.sha256(seed.encode("utf-8", "replace")).digest()
     hue = chance[0] * 360 // 256
     horizon = height * (45 + chance[1] % 20) // 100
@@ -244,7 +244,7 @@ def _download(file: NpmFile, path: Path) -> None:
 
 
 def _fetch(specifier: str) -> bytes:
-    """Archive of a package, from the registry that npm is set to."""
+    """Archive of a package from npm's configured registry."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["npm", "pack", "--silent", "--pack-destination", folder, specifier]
         subprocess.run(command, capture_output=True, check=True, timeout=_DOWNLOAD_TIMEOUT_S)

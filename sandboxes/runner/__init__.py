@@ -1,1 +1,1 @@
-"""What runs inside a sandbox: standard library only. The host sends these files as text and never imports them."""
+"""Code that runs inside a sandbox. It uses only the standard library. The host sends these files as text and never imports them."""

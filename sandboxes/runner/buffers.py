@@ -1,6 +1,6 @@
-"""Memory through which the runner passes programs, values and output, and which it can wipe.
+"""Buffers for programs, values and output in the runner, which can be wiped.
 
-Only memoryviews are copied from and to: a `bytes` object on the way would leave its contents in freed memory.
+Data is only copied between memoryviews: an intermediate `bytes` object would leave its contents in freed memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _OUTBOX_BYTES = 1 << 16
 
 
 class Buffer:
-    """A piece of memory that is filled from the front."""
+    """A block of memory that is filled from the front."""
 
     def __init__(self, size: int) -> None:
         self._memory = memoryview(bytearray(size))
@@ -21,29 +21,29 @@ class Buffer:
 
     @property
     def room(self) -> int:
-        """Bytes that still fit."""
+        """Number of bytes that still fit."""
         return len(self._memory) - self.used
 
     def hold(self, size: int) -> None:
-        """Be large enough for `size` bytes. Small until then, for every fork pays for what there is."""
+        """Grow to at least `size` bytes. The buffer is small before that, because its size adds to the cost of every fork."""
         if len(self._memory) < size:
             smaller, self._memory = self._memory, memoryview(bytearray(size))
             self._memory[: self.used] = smaller[: self.used]
             smaller[: self.used] = bytes(self.used)
 
     def view(self, start: int = 0, stop: int | None = None) -> memoryview:
-        """What has been filled in, without a copy."""
+        """A view of the filled part, without a copy."""
         return self._memory[start : self.used if stop is None else stop]
 
     def discard(self, count: int) -> None:
-        """Drop `count` bytes at the front, and wipe where the rest was."""
+        """Drop `count` bytes at the front, and wipe the memory that becomes free."""
         rest = self.used - count
         self._memory[:rest] = self._memory[count : self.used]
         self._memory[rest : self.used] = bytes(count)
         self.used = rest
 
     def append(self, data: bytes | memoryview) -> None:
-        """Add bytes that fit."""
+        """Append bytes, which must fit."""
         self._memory[self.used : self.used + len(data)] = data
         self.used += len(data)
 
@@ -54,7 +54,7 @@ class Buffer:
         return count
 
     def fill_from(self, fd: int, size: int) -> bool:
-        """Read until `size` bytes are there; False if the file descriptor ends before."""
+        """Read until the buffer has `size` bytes; False if the file descriptor ends before."""
         while self.used < size:
             if not self.read_from(fd, size - self.used):
                 return False
@@ -90,7 +90,7 @@ class Outbox:
             write_all(self._fd, payload)
 
     def flush(self) -> None:
-        """Write what is queued and wipe it."""
+        """Write the queued frames and wipe them."""
         write_all(self._fd, self._buffer.view())
         self._buffer.wipe()
 

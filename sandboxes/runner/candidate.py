@@ -1,7 +1,7 @@
 """The process of one program: evaluates its calls and sends one frame for each.
 
-From the first byte of the program's source on, everything in this process may be under the program's control, this module
-included. Nothing here is trusted afterwards: a frame can only claim a value, and the host compares values on its own.
+As soon as the program's source runs, everything in this process may be under the program's control, including this module.
+Nothing here is trusted afterwards: a frame can only claim a value, and the host compares values itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _mro_of = type.__dict__["__mro__"].__get__
 _name_of = type.__dict__["__name__"].__get__
 _errno_of = OSError.__dict__["errno"].__get__
 _stdout, _stderr = sys.stdout, sys.stderr
-_reserve = [bytes(4 << 20)]  # given up to report that memory has run out; `bytes`, because the kernel never sees it touched
+_reserve = [bytes(4 << 20)]  # freed to report that memory has run out; untouched `bytes` take no physical memory
 
 seeders: list[Callable[[int], Any]] = []
 """Functions that are called with the program's seed before every call, so that a program that draws from a global generator answers
@@ -34,14 +34,14 @@ alike twice."""
 
 
 def serve(texts: list[str], first: int, semantics: int, seed: int, value_bytes: int) -> None:
-    """Evaluate the calls from number `first` on; every one leaves a frame on `RESULT_FD`.
+    """Evaluate the calls from index `first` on. Each call writes a frame to `RESULT_FD`.
 
     Args:
-        texts: Source, then all calls.
-        first: Number of the first call to evaluate.
+        texts: The source, then all calls.
+        first: Index of the first call to evaluate.
         semantics: Index into `frames.SEMANTICS`.
-        seed: Of the global generators.
-        value_bytes: Largest encoded value.
+        seed: Seed of the global generators.
+        value_bytes: Maximal size of an encoded value.
     """
     _send(frames.READY, 0.0, b"")
     calls = texts[1 + first :]
@@ -58,7 +58,7 @@ def serve(texts: list[str], first: int, semantics: int, seed: int, value_bytes: 
         _flush()
         _send(outcome, time.monotonic() - started, payload)
         if outcome == frames.MEMORY:
-            return  # the runner goes on in a new process, where this call has left nothing behind
+            return  # the runner continues in a new process, without any effects of this call
 
 
 def _evaluate(code: types.CodeType, call: str, semantics: str, seed: int, value_bytes: int) -> tuple[int, bytes]:
@@ -75,7 +75,7 @@ def _evaluate(code: types.CodeType, call: str, semantics: str, seed: int, value_
 
 
 def _namespaces(semantics: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fresh globals and locals: one dict as for a module, or two as in ColBench's released grader, with what leaks there."""
+    """Fresh globals and locals: one dict as for a module, or two as in ColBench's released grader, with the names that leak there."""
     if semantics == "released":
         import multiprocessing
         import queue
@@ -83,13 +83,13 @@ def _namespaces(semantics: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
         leaked = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
         return {"__name__": "program", "__builtins__": builtins, **leaked}, {}
-    # A registered module, because dataclasses, enum and typing look a class's module up by name.
+    # The module is registered, because dataclasses, enum and typing look up a class's module by name.
     module = sys.modules["program"] = types.ModuleType("program")
     return module.__dict__, module.__dict__
 
 
 def _classify(error: BaseException) -> tuple[int, bytes]:
-    """Outcome and type name of an exception. Never its text: `__str__` may be the program's."""
+    """Outcome and type name of an exception. Never its text, because `__str__` may be code of the program."""
     kind = type(error)
     bases = _mro_of(kind)
     if kind is encode.TooLarge:
@@ -111,7 +111,7 @@ def _flush() -> None:
         try:
             stream.flush()
         except BaseException:
-            continue  # a stream that the program closed or broke has nothing to keep
+            continue  # the program has closed or broken the stream, so nothing is left to flush
 
 
 def _send(outcome: int, wall_s: float, payload: bytes) -> None:

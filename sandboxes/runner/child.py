@@ -1,4 +1,4 @@
-"""The process of a program, from its runner's side: a fork, three pipes, an end."""
+"""The process of a program, as seen by its runner: a fork, three pipes, and its end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SIGKILL = 9
 
 
 class Child:
-    """The process of a program, from the runner's side; in the process itself, `pid` is 0.
+    """The process of a program, as seen by its runner. In the process itself, `pid` is 0.
 
     Args:
         null: File descriptor of /dev/null, the program's standard input.
-        requests: File descriptor on which the host sends requests. When the host goes, so does the runner, program or not.
+        requests: File descriptor on which the host sends requests. If the host closes it, the runner ends, even while a program runs.
     """
 
     def __init__(self, null: int, requests: int) -> None:
@@ -39,8 +39,8 @@ class Child:
         os.set_blocking(self.result_fd, False)
         self._requests = requests
         self._poll = select.poll()
-        # A program that runs for a millisecond is left alone until it has ended: 0 asks for no more than that. To be woken for
-        # each of its results would take longer than to compute them.
+        # At first only wait for the end of the process (event mask 0). Most programs run for a millisecond, and a wake-up for each
+        # result would take longer than to compute the results.
         for fd, events in ((self.result_fd, 0), (requests, 0), *((fd, select.POLLIN) for fd in self.output_fds)):
             self._poll.register(fd, events)
 
@@ -48,7 +48,7 @@ class Child:
         """Wait for the end of the process, for output or, at the latest, until a time of `time.monotonic`.
 
         Returns:
-            Whether the process has ended, and the file descriptors on which there is output.
+            Whether the process has ended, and the file descriptors with output.
         """
         has_ended, printed = False, []
         for fd, events in self._poll.poll(max(0.0, until - time.monotonic()) * 1000.0):
@@ -63,18 +63,18 @@ class Child:
         return has_ended, printed
 
     def read_results(self, buffer: Buffer) -> bool:
-        """Add what has come on the result pipe to the buffer; False where there is nothing."""
+        """Append data from the result pipe to the buffer; False if there is none."""
         try:
             return bool(buffer.read_from(self.result_fd, buffer.room))
         except BlockingIOError:
             return False
 
     def expect_more(self, is_expected: bool) -> None:
-        """Wake up for the rest of a result of which a part has come: a pipe holds 64 KiB, a result may be longer."""
+        """Wake up for the rest of a partially received result: a pipe holds 64 KiB, and a result may be longer."""
         self._poll.modify(self.result_fd, select.POLLIN if is_expected else 0)
 
     def end(self) -> tuple[float, float]:
-        """Kill the process and all its threads; CPU seconds and peak MiB."""
+        """Kill the process and all its threads. Returns CPU seconds and peak MiB."""
         os.kill(self.pid, _SIGKILL)
         usage = os.wait4(self.pid, 0)[2]
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0

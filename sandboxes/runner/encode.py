@@ -1,10 +1,10 @@
-"""Turn the value of a call into typed JSON, without asking the value.
+"""Encode the value of a call as typed JSON, without calling methods of the value.
 
-A program may return an object that lies: an `__eq__` that is always true, a `list` whose `__iter__` yields something else, a
-`__class__` that is not its type. So the encoder looks at `type(value)` only, and reads through the unbound methods of the
-built-in base (`list.__iter__(value)`), which a subclass cannot override. What is left out of the wire format is refused.
+A program may return a deceptive object: an `__eq__` that is always true, a `list` subclass with a different `__iter__`, a
+`__class__` that is not its type. So the encoder only uses `type(value)`, and reads with the unbound methods of the built-in base
+(`list.__iter__(value)`), which a subclass cannot override. Types that are not in the wire format are refused.
 
-The wire format is documented in `sandboxes/values.py`. `tests/sandboxes/test_values.py` holds the two against each other.
+The wire format is documented in `sandboxes/values.py`. `tests/sandboxes/test_values.py` checks that both agree.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _BUILTIN_TYPES = {name: kind for name, kind in vars(builtins).items() if type(ki
 
 
 class TooLarge(Exception):
-    """The value is over a budget: bytes, nodes, depth or digits."""
+    """The value exceeds a budget: bytes, nodes, depth or digits."""
 
 
 class Unsupported(Exception):
-    """The value, or something in it, is of a type that does not cross."""
+    """The value, or a part of it, has a type that is not in the wire format."""
 
 
 def to_json(value: object, max_bytes: int) -> bytes:
     """Encode a value.
 
     Raises:
-        TooLarge: If it is over a budget.
-        Unsupported: If a type in it does not cross.
+        TooLarge: If it exceeds a budget.
+        Unsupported: If it has a type that is not in the wire format.
     """
     text = _Encoder(max_bytes).encode(value, 0).encode("utf-8")
     if len(text) > max_bytes:
@@ -71,25 +71,25 @@ class _Encoder:
         return f"[{','.join([self.encode(value, depth + 1) for value in values])}]"
 
     def spend(self, characters: int) -> None:
-        """Take from the budget before the text is built, so that a huge value never is."""
+        """Charge the budget before the text is built, so that the text of a huge value is never built."""
         self._characters -= characters
         if self._characters < 0:
             raise TooLarge
 
     def spend_work(self, digits: int) -> None:
-        """Take from the budget what it will cost the host to rebuild a number of so many digits."""
+        """Charge the budget with the host's cost of rebuilding a number of `digits` digits."""
         self._work -= digits * digits
         if self._work < 0:
             raise TooLarge
 
     def parts(self, values: tuple[Any, ...], depth: int) -> str:
-        """The integers that a fraction or a range is rebuilt from. A fraction's may be numpy's, which are never long."""
+        """The integers of a fraction or a range. Those of a fraction may be numpy integers, which are never long."""
         self.spend_work(max((part.bit_length() for part in values if type(part) is int), default=0) // 4)
         return self.items(values, depth)
 
 
 def _encoder_of(kind: type) -> Encode:
-    """How to encode a type that is not in the table: as its base that is, or as one of a library that is loaded by now."""
+    """The encoder of a type that is not in the table: that of a base in the table, or of a type of a library that is loaded by now."""
     for (module, name), encode in _LIBRARY_ENCODERS.items():
         found = getattr(sys.modules.get(module), name, None)
         if found is not None:
@@ -182,7 +182,7 @@ _ENCODERS: dict[type, Encode] = {
     type: _encode_type,
 }
 
-# ---- types of modules that a runner need not have loaded -------------------------------------------------------------------
+# ---- types of modules that a runner may not have loaded --------------------------------------------------------------------
 
 
 def _encode_timedelta(encoder: _Encoder, value: Any, depth: int) -> str:
@@ -210,7 +210,7 @@ def _encode_fraction(encoder: _Encoder, value: Any, depth: int) -> str:
 
 
 def _encode_numpy_scalar(encoder: _Encoder, value: Any, depth: int) -> str:
-    """As the Python number or string that it equals."""
+    """Encode it as the equal Python number or string."""
     plain = sys.modules["numpy"].generic.item(value)
     if type(plain) not in (bool, int, float, complex, str, bytes):
         raise Unsupported

@@ -1,11 +1,11 @@
 """The seccomp filters: an allow-list of system calls, as classic BPF, for x86_64 and aarch64.
 
-There are two, and the stricter verdict holds. The long one is set once, in the runner, and every program's process inherits it;
-what the runner itself needs (`_FOR_RUNNER`) the short one takes away in the program's process, where every instruction of a filter
-is paid for at each start.
+There are two filters, and the stricter verdict applies. The long filter is set once, in the runner, and every program's process
+inherits it. The short filter is set in the program's process and forbids the calls that only the runner needs (`_FOR_RUNNER`). It is
+short because each instruction of a filter costs time at every start of a program.
 
-A call that is not listed fails with EPERM, which a program sees as PermissionError. A filter can see the register
-arguments of a call, so calls that are safe in one form only are allowed in that form:
+A call that is not listed fails with EPERM, which a program sees as PermissionError. A filter can check the register arguments
+of a call, so calls that are only safe in one form are only allowed in that form:
 
     clone        threads, never processes            open, openat   read-only
     fcntl        flags and copies; not F_SETOWN and F_SETSIG, which send a signal of choice to a process of choice
@@ -61,7 +61,7 @@ _CONDITIONAL: dict[str, tuple[int | None, int | None]] = {
     "openat": (257, 56), "open": (2, None), "fcntl": (72, 25), "ioctl": (16, 29), "socketpair": (53, 199),
 }  # fmt: skip
 
-#: What the runner does and a program must not. The first three have a form that a program may use.
+#: Calls that the runner needs and a program must not use. The first three have a form that a program may use.
 _FOR_RUNNER: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220), "prctl": (157, 167), "prlimit64": (302, 261), "kill": (62, 129), "landlock_create_ruleset": (444, 444),
     "landlock_restrict_self": (446, 446),
@@ -71,7 +71,7 @@ _FOR_RUNNER: dict[str, tuple[int | None, int | None]] = {
 _ABSENT: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "openat2": (437, 437)}
 
 
-#: Machine -> column of the tables, and how the kernel names the architecture to a filter.
+#: Machine -> column of the tables, and the kernel's constant for the architecture.
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 Instruction = tuple[int, int, int, int]
@@ -125,16 +125,16 @@ def _conditions() -> dict[str, list[Instruction]]:
 
 
 def _intervals(by_number: dict[int, list[Instruction]], otherwise: int) -> list[tuple[int, list[Instruction]]]:
-    """Cut the line of all call numbers where what to do changes: (first number, what to do), in order."""
+    """Split the range of all call numbers into intervals with the same rule: (first number, rule), in order."""
     cuts = sorted({0, *by_number, *(number + 1 for number in by_number)})
     steps = [(cut, by_number.get(cut, [_return(otherwise)])) for cut in cuts] + [(_X32_BIT, [_return(_KILL_PROCESS)])]
     return [step for i, step in enumerate(steps) if i == 0 or step[1] != steps[i - 1][1]]
 
 
 def _search(intervals: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
-    """Find the interval of the loaded number by halving.
+    """Find the interval of the loaded number by binary search.
 
-    When a filter is set, the kernel runs it once for every number that there is. A chain of comparisons would cost 0.15 ms
+    When a filter is set, the kernel runs it once for every possible call number. A chain of comparisons would cost 0.15 ms
     at the start of every program.
     """
     if len(intervals) == 1:
@@ -148,10 +148,10 @@ def runner_filter(machine: str | None = None) -> bytes:
     """The long filter, as an array of `struct sock_filter`.
 
     Args:
-        machine: As `os.uname` names it; this machine by default.
+        machine: Machine name as in `os.uname`; this machine by default.
 
     Raises:
-        OSError: If the tables do not cover the machine.
+        OSError: If the tables do not have the machine.
     """
     bodies = {name: [_return(_ALLOW)] for name in (*_ALLOWED, *_FOR_RUNNER)} | {name: [_return(_ENOSYS)] for name in _ABSENT}
     conditions = {name: body for name, body in _conditions().items() if name in _CONDITIONAL}

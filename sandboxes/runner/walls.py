@@ -1,12 +1,12 @@
-"""The walls around a program, from the kernel alone: capabilities, Landlock, resource limits, seccomp, a runner that cannot be read.
+"""The walls around a program, enforced by the kernel: capabilities, Landlock, resource limits, seccomp, an unreadable runner.
 
-`Walls.confine_runner` is called once, before the first program; what it takes away (capabilities, all files but the
-interpreter's, TCP, most system calls) every later process inherits. `Walls.confine_program` is called in the process of each program before any
-byte of it runs, and takes away the rest: memory, signals to the runner, and the system calls that only the runner needs.
+`Walls.confine_runner` is called once, before the first program. Every later process inherits its restrictions: no capabilities, no
+files except the interpreter's, no TCP, few system calls. `Walls.confine_program` is called in the process of each program before any
+of its code runs, and restricts the rest: memory, signals to the runner, and the system calls that only the runner needs.
 
-Requests wait in the runner's standard input while another program runs. Two walls keep that program from opening it through
-/proc, with or without Landlock: the runner is not dumpable, so only a process with CAP_SYS_PTRACE may open what it holds; and its
-pipes have mode 0 (`Walls.seal`), so nobody without CAP_DAC_OVERRIDE opens them a second time, whichever process holds them.
+Requests wait in the runner's standard input while another program runs. Two walls prevent that program from opening it through
+/proc, with or without Landlock: the runner is not dumpable, so only a process with CAP_SYS_PTRACE may open its file descriptors; and
+its pipes have mode 0 (`Walls.seal`), so no process without CAP_DAC_OVERRIDE can open them again.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _prctl(option: int, value: int, pointer: object = 0) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that started it ends.
+    """Make the kernel kill this process when the thread that started it ends.
 
     Args:
-        parent: Expected parent process; one that has gone already leaves nothing to wait for.
+        parent: Id of the expected parent process. If it has ended already, this process ends at once.
     """
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:
@@ -71,12 +71,12 @@ def die_with_parent(parent: int) -> None:
 
 
 def landlock_version() -> int:
-    """Version of Landlock in this kernel, 0 where there is none."""
+    """Version of Landlock in this kernel; 0 without Landlock."""
     return max(0, int(_libc.syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION_FLAG)))
 
 
 def readable_paths(roots: Iterable[str], hidden: Collection[str]) -> Iterator[str]:
-    """Cover `roots` by paths that leave out the `hidden` ones: Landlock can allow a tree, but not except a branch of it."""
+    """Cover `roots` with paths that do not contain the `hidden` ones: Landlock can allow a tree, but not exclude a subtree."""
     for root in roots:
         if root in hidden or not os.path.exists(root):
             continue
@@ -91,13 +91,14 @@ class Walls:
 
     Args:
         roots: Trees and files that programs may read.
-        hidden: Directories under `roots` that they may not. The directories that hold these can be listed, for the import
-            system looks for modules there.
-        omit: Walls to leave out, of `WALLS`. For tests: another wall must then hold, or the self-test refuse.
-        max_processes: Processes and threads of the user; 0 for no limit, where the kernel would count other people's too.
+        hidden: Directories under `roots` that they may not read. Their parent directories can be listed, because the import
+            system searches them for modules.
+        omit: Walls to omit, from `WALLS`. For tests: another wall must then hold, or the self-test must fail.
+        max_processes: Maximal number of processes and threads of the user; 0 for no limit, if the kernel would count those of
+            other processes too.
 
     Raises:
-        ValueError: If a wall to leave out is unknown.
+        ValueError: If a wall to omit is unknown.
     """
 
     def __init__(self, roots: Collection[str], hidden: Collection[str], omit: Collection[str], max_processes: int) -> None:
@@ -110,10 +111,10 @@ class Walls:
         self._runner_filter, self._program_filter = _Filter(runner_filter()), _Filter(program_filter())
 
     def confine_runner(self) -> None:
-        """Give up, for this process and all that it forks, what no program needs."""
+        """Drop all rights that no program needs, for this process and all its forks."""
         try:
             with open("/proc/self/oom_score_adj", "w") as file:
-                file.write("1000")  # out of memory, the kernel should take a program rather than the training run
+                file.write("1000")  # if memory runs out, the kernel should kill a program rather than the training run
         except OSError:
             pass
         os.chdir("/")
@@ -133,10 +134,10 @@ class Walls:
             self._runner_filter.set()
 
     def seal(self, fd: int) -> None:
-        """Keep everybody from opening a pipe of the host again through /proc; those who hold it open read and write on.
+        """Prevent processes from opening a pipe of the host again through /proc. Open descriptors continue to work.
 
-        Does nothing to what is no pipe (a terminal has a life beyond the runner) or belongs to another user. Whether what
-        remains is enough the self-test says.
+        Does nothing for other files (such as a terminal, which outlives the runner) or files of another user. The self-test
+        checks whether the remaining walls suffice.
         """
         if self._has("sealed pipes") and os.fstat(fd).st_mode & _FILE_TYPE == _FIFO:
             try:
@@ -145,11 +146,11 @@ class Walls:
                 return
 
     def confine_program(self, memory_mib: int, cpu_s: int) -> None:
-        """Put up the walls that the runner itself cannot live behind. Nothing untrusted may have run before.
+        """Set the walls under which the runner itself could not work. No untrusted code may have run before.
 
         Args:
-            memory_mib: Address space of the process.
-            cpu_s: CPU time of the process: a second line behind the runner's deadlines.
+            memory_mib: Maximal address space of the process.
+            cpu_s: Maximal CPU time of the process, in addition to the runner's deadlines.
         """
         self._limit("RLIMIT_AS", memory_mib * _MIB)
         self._limit("RLIMIT_CPU", cpu_s)
@@ -162,7 +163,7 @@ class Walls:
         return wall not in self._omit
 
     def _limit(self, name: str, value: int) -> None:
-        """Set a limit of `resource`, by its name there, for good; a lower one that is there already stays."""
+        """Set a limit of `resource` by name, permanently. An existing lower limit is kept."""
         if self._has(name):
             kind = getattr(resource, name)
             _, hard = resource.getrlimit(kind)
@@ -170,7 +171,7 @@ class Walls:
             resource.setrlimit(kind, (value, value))
 
     def _restrict_files(self) -> None:
-        rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(self.landlock, 16)  # how many kinds of access this version knows
+        rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(self.landlock, 16)  # number of access rights in this version
         attributes = struct.pack("QQQ", (1 << rights) - 1, _NETWORK_TCP, _SCOPE_ALL)
         size = 8 if self.landlock < 4 else 16 if self.landlock < 6 else 24
         allowed = dict.fromkeys(readable_paths(self._roots, self._hidden), _READ_FILE | _READ_DIR)
@@ -182,8 +183,8 @@ def _restrict(attributes: bytes, allowed: Mapping[str, int] = _NOTHING) -> None:
     """Put this process behind a Landlock ruleset.
 
     Args:
-        attributes: `struct landlock_ruleset_attr`: what is forbidden.
-        allowed: Paths, with what is allowed there all the same.
+        attributes: `struct landlock_ruleset_attr` with the forbidden access rights.
+        allowed: Paths, with the access rights that are allowed there.
     """
     ruleset = _libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
     if ruleset < 0:
@@ -213,11 +214,11 @@ class _Filter:
         self._program = ctypes.c_char_p(struct.pack("@HP", len(code) // 8, ctypes.addressof(self._code)))
 
     def set(self) -> None:
-        """Put this process and all that it forks behind the filter."""
+        """Apply the filter to this process and all its forks."""
         _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, self._program)
 
 
 def _drop_capabilities() -> None:
-    # Root without capabilities is an ordinary user who happens to own many files; Landlock deals with those.
+    # Root without capabilities is an ordinary user that owns many files. Landlock protects these.
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     _check(_libc.capset(header, bytes(24)), "capset")

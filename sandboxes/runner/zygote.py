@@ -1,8 +1,8 @@
-"""The runner: forks a process for every program, keeps its deadlines, passes its results on to the host.
+"""The runner: it forks a process for every program, enforces the deadlines, and forwards results to the host.
 
-A fork of this warm interpreter costs about a millisecond, a new interpreter twenty. The runner never looks into a program or
-a value: it moves bytes between fixed buffers (`runner/buffers.py`) and wipes them after each program. Its memory, which the
-next program inherits, therefore holds nothing of the previous one, although a reference and its rivals pass through the same
+A fork of this warm interpreter takes about a millisecond, a new interpreter twenty. The runner never inspects a program or a
+value: it moves bytes between fixed buffers (`runner/buffers.py`) and wipes them after each program. Its memory, which the next
+program inherits, therefore contains nothing of the previous program, although a reference and the answers pass through the same
 runner.
 """
 
@@ -33,14 +33,14 @@ _CHUNK_BYTES = 1 << 16
 _FIRST_FREE_FD = 10
 _ENVIRONMENT = ("PYTHONHASHSEED", "TZ", "LANG")
 _REHEARSALS = 20
-#: Programs whose results are sent together: half of those that the host sends ahead, so that it refills while the others run.
+#: Number of programs with results that are sent together: half of those that the host sends ahead, so that it refills the queue meanwhile.
 _HELD = 4
-#: Module that is loaded -> module with its global generator.
+#: Loaded module -> module with its global generator.
 _GENERATORS = {"random": "random", "numpy": "numpy.random"}
 
 
 class Request:
-    """Header of a request, by the fields of `frames.REQUEST`."""
+    """Header of a request, with the fields of `frames.REQUEST`."""
 
     def __init__(self, header: memoryview) -> None:
         (
@@ -53,10 +53,10 @@ class Zygote:
     """Serves requests, one at a time.
 
     Args:
-        requests: File descriptor on which requests come.
-        replies: File descriptor for the replies.
+        requests: File descriptor of the requests.
+        replies: File descriptor of the replies.
         null: File descriptor of /dev/null.
-        walls: What to put around every program.
+        walls: The walls around every program.
     """
 
     def __init__(self, requests: int, replies: int, null: int, walls: Walls) -> None:
@@ -70,7 +70,7 @@ class Zygote:
         self._pid = os.getpid()
 
     def serve(self) -> None:
-        """Serve until the host closes the pipe. Results of short programs are sent together, as long as the next one waits already."""
+        """Serve until the host closes the pipe. Results of short programs are sent together while further programs are waiting."""
         held = 0
         while self._header.fill_from(self._requests, frames.REQUEST.size):
             request = Request(self._header.view())
@@ -97,17 +97,17 @@ class Zygote:
             child_cpu_s, child_peak_mib = child.end()
             cpu_s, peak_mib = cpu_s + child_cpu_s, max(peak_mib, child_peak_mib)
             for fd in child.output_fds:
-                while self._read_output(child, fd):  # the writers are dead: what is left fits into a pipe
+                while self._read_output(child, fd):  # the writers have ended: the rest fits into a pipe
                     pass
             child.close()
-            fcntl.fcntl(self._null, fcntl.F_SETFL, 0)  # or a program could leave a mark for the next one on its standard input
+            fcntl.fcntl(self._null, fcntl.F_SETFL, 0)  # else its flags could pass information from one program to the next
             self._result.wipe()
         for _ in range(call, request.num_calls):
             self._outbox.put(frames.CALL, outcome=frames.TIMEOUT)
         self._outbox.put(frames.DONE, frames.USAGE.pack(cpu_s, peak_mib))
 
     def _become_program(self, request: Request, first: int) -> None:
-        """Never returns: whatever happens, this process must not go on as a runner."""
+        """Run the program. Never returns: this process must not continue as a runner, whatever happens."""
         try:
             die_with_parent(self._pid)
             self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
@@ -119,10 +119,10 @@ class Zygote:
             os._exit(1)
 
     def _supervise(self, child: Child, request: Request, call: int, deadline: float) -> int:
-        """Pass on the results of calls `call` and following; the number of the first one that is not settled.
+        """Forward the results from call `call` on. Returns the index of the first call without a result.
 
-        The runner looks at what a program has done so far at growing intervals, at most a twentieth of what a call may take. So
-        a call is over time by at most that much when it is stopped.
+        The runner checks the progress of a program at growing intervals, at most a twentieth of the time limit of a call. So a call
+        exceeds its limit by at most this much before it is stopped.
         """
         started = seen = time.monotonic()
         is_ready, look_s = False, _FIRST_LOOK_S
@@ -130,7 +130,7 @@ class Zygote:
         while True:
             late = min(seen + request.call_timeout_s, deadline) if is_ready else seen + _START_TIMEOUT_S
             has_ended, printed = child.wait(min(late, time.monotonic() + look_s))
-            if not has_ended:  # it takes its time: what came of the programs before it must not wait
+            if not has_ended:  # a slow program: results of earlier programs must not wait for it
                 self._outbox.flush()
             for fd in printed:
                 self._read_output(child, fd)
@@ -147,14 +147,14 @@ class Zygote:
                 if call == request.num_calls or outcome in (frames.TIMEOUT, frames.CRASH, frames.MEMORY):
                     return call
             if has_come:
-                seen = time.monotonic()  # anew, for the host may have been slow to take them
+                seen = time.monotonic()  # again, because the host may have been slow to read the results
             if has_ended or (now >= late and not has_come):
                 outcome = frames.TIMEOUT if is_ready and not has_ended else frames.CRASH
                 self._outbox.put(frames.CALL, outcome=outcome, wall_s=max(0.0, now - seen))
                 return call + 1
 
     def _results(self, child: Child, value_bytes: int) -> Iterator[tuple[int, float, memoryview]]:
-        """Outcome, wall seconds and payload of the results that have come; a crash in place of one that cannot be."""
+        """Outcome, wall seconds and payload of the received results; a crash in place of an impossible result."""
         result, header_bytes = self._result, frames.RESULT.size
         while child.read_results(result):
             start = 0
@@ -174,7 +174,7 @@ class Zygote:
             child.expect_more(result.used > 0)
 
     def _read_output(self, child: Child, fd: int) -> int:
-        """Read what a program printed, pass on what the limit leaves of it; how much was read."""
+        """Read output of a program and forward it up to the limit. Returns the number of bytes read."""
         kind = frames.STDOUT if fd == child.output_fds[0] else frames.STDERR
         count = self._output.read_from(fd, _CHUNK_BYTES)
         kept = self._output.view(0, min(count, self._room[kind]))
@@ -186,15 +186,15 @@ class Zygote:
 
 
 def _ignore_forks(**handlers: object) -> None:
-    """Stands in for `os.register_at_fork` while modules are loaded.
+    """Replaces `os.register_at_fork` while modules are loaded.
 
-    What threading, random and logging do after a fork (new locks, new seeds) is for processes with several threads. The runner
-    has one, and the handlers would touch 170 pages of memory in every program's process: a third of its cost.
+    The fork handlers of threading, random and logging (new locks, new seeds) are for processes with several threads. The runner
+    has one thread, and the handlers would touch 170 pages of memory in every program's process: a third of its cost.
     """
 
 
 def _load(names: list[str], parents: list[str]) -> list[str]:
-    """Load modules so that no program spends its time on them; the names of those that there are."""
+    """Load modules in advance, so that programs need no time for it. Returns the names of those that exist."""
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # a runner that forks must have one thread
     found = []
     own_path = sys.path[:]
@@ -208,15 +208,15 @@ def _load(names: list[str], parents: list[str]) -> list[str]:
     sys.path[:] = own_path
     for name, module in _GENERATORS.items():
         if name in found:
-            __import__(module)  # numpy loads its generators when first asked
+            __import__(module)  # numpy loads its generators lazily
             candidate.seeders.append(sys.modules[module].seed)
     return found
 
 
 def _rehearse() -> None:
-    """Do what a program's process does, so that what Python writes down when code first runs is there before the fork.
+    """Run the code of a program's process once, so that Python fills its caches for this code before the fork.
 
-    Each such note in the memory of the runner would cost every program the copy of a page.
+    Otherwise every program would have to copy the memory pages of these caches.
     """
     body = frames.pack_texts(("def f(x):\n    return [x, 'a', 1.5, None, True, (x,), {x: 2}]", *["f(1)"] * 3))
     for _ in range(_REHEARSALS):
@@ -225,7 +225,7 @@ def _rehearse() -> None:
 
 
 def _take_over_pipes(walls: Walls) -> tuple[int, int, int]:
-    """Move the host's pipes out of the way of programs and put /dev/null in their place; requests, replies, null."""
+    """Move the host's pipes to other descriptors and replace them by /dev/null. Returns requests, replies, null."""
     for fd in (0, 1):
         walls.seal(fd)
     null = os.open(os.devnull, os.O_RDWR)
@@ -245,13 +245,13 @@ def main(settings: dict[str, Any]) -> None:
     for name in set(os.environ) - set(_ENVIRONMENT):
         del os.environ[name]
     roots, hidden = settings["roots"], settings["hidden"]
-    if roots is None:  # in a container the host does not know what there is
+    if roots is None:  # in a container the host does not know the files
         roots, hidden = interpreter_files()
         roots += [path for path in settings["package_parents"] if os.path.isdir(path)]
     walls = Walls(roots, hidden, settings["omit_walls"], settings["max_processes"])
     requests, replies, null = _take_over_pipes(walls)
     walls.confine_runner()
-    os.dup2(null, 2)  # until here the host wants to hear of errors
+    os.dup2(null, 2)  # up to here, errors are reported to the host
     _rehearse()
     python = ".".join(map(str, sys.version_info[:3]))
     ready = "\n".join((python, str(walls.landlock), *modules)).encode()

@@ -1,1 +1,1 @@
-"""Families that are composed: a base function, and a few topics that matter of the many on which such a function can be special."""
+"""Composed families: a base function with many possible topics, of which a few are relevant in each family."""

@@ -1,7 +1,7 @@
-"""Composed families over a list of (name, amount) tuples that give a list of (name, number) rows, one for each entry.
+"""Composed families of functions that map a list of (name, amount) tuples to a list of (name, number) rows, one for each entry.
 
-All amounts of the calls are multiples of a quarter, and all factors are powers of two or whole numbers: results are exact in binary,
-so that two right programs never differ in a last digit.
+All amounts in the calls are multiples of a quarter, and all factors are powers of two or integers. Results are therefore exact in binary,
+and two correct programs never differ in the last digit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CALLS = (
 
 
 def _base(name: str, task: str, number: str, code: str) -> Base:
-    """A function that makes a row of each entry."""
+    """A base function that turns each entry into a row."""
     request = (
         f"Write a function that {task}. It takes a list of entries, (name, amount) tuples, and returns a list of rows, (name, number) tuples: "
         f"for each entry a row with the same name, whose number is {number}, in the same order."
@@ -34,7 +34,7 @@ def _base(name: str, task: str, number: str, code: str) -> Base:
 
 
 def _only(condition: str) -> str:
-    """Code that keeps the entries with a condition."""
+    """Code that keeps the entries that satisfy a condition."""
     return f"entries = [(name, amount) for name, amount in entries if {condition}]"
 
 

@@ -1,7 +1,7 @@
-"""Composed families over a list of numbers that give one number.
+"""Composed families of functions that map a list of numbers to one number.
 
-All numbers of the calls are multiples of a quarter, and all factors are powers of two or whole numbers: results are exact in binary,
-so that two right programs never differ in a last digit.
+All numbers in the calls are multiples of a quarter, and all factors are powers of two or integers. Results are therefore exact in binary,
+and two correct programs never differ in the last digit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Composition of families: a shape holds base functions and the steps that wishes add before and after their core.
+"""Composition of families: a shape has base functions, and steps that wishes add before and after the core of a function.
 
-A composed function runs its steps in one fixed order, those before the core on the input, those after it on the result. Two wishes
-meet in a task only where a reader cannot mistake their order: either the later one's sentence says that it comes later ("the final
-result"), or the order makes no difference to any of the ten calls.
+A composed function runs its steps in a fixed order: steps before the core work on the input, steps after it on the result. A task
+combines two wishes only if their order is unambiguous: either the sentence of the later one says that it comes later ("the final
+result"), or the order does not change the result of any of the ten calls.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from colbench_gym.tasks.dial import Dial
 from colbench_gym.tasks.families.family import Choice, Family, Option, Topic
 from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded_topics
 
-#: Families of a shape that train shows, and those that it never shows. Their sets of relevant topics are all different.
+#: Numbers of families of a shape in train and in unseen. Their sets of relevant topics are all different.
 TRAIN_FAMILIES, UNSEEN_FAMILIES = 96, 36
-#: Decoys that are as usual as topics that can be special.
+#: Number of decoys that are as common as topics that can be special.
 USUAL_DECOYS = 5
 
 
 @dataclass(frozen=True)
 class Base:
-    """A function that wishes are added to.
+    """A base function, which wishes modify.
 
     Attributes:
         name: Name of the function.
-        request: What the person asks for, complete but for the wishes.
+        request: The simulated human's request, complete except for the wishes.
         signature: ``def name(arguments)``.
-        core: Source of the lines in the middle. A name alone in braces would be taken for a slot, in an f-string, too.
-        calls: Ten expressions that call the function, the hidden tests.
-        example: One more call, which the request shows.
+        core: Source of the lines in the middle. A single name in braces is read as a slot, even in an f-string.
+        calls: Ten expressions that call the function: the hidden tests.
+        example: An additional call, which the request shows.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Base:
 
 @dataclass(frozen=True)
 class Step:
-    """A topic and its place among the steps of a function.
+    """A topic and its position among the steps of a function.
 
     Attributes:
-        topic: Its options' code fills the slot of the topic's name.
-        order: What the sentences say of the order: a later step with a larger number says that it comes later ("the final
-            result"), an earlier one with a smaller number that it comes first ("first of all").
+        topic: The topic. The code of its options fills the slot with the topic's name.
+        order: Order that the sentences express: a later step with a larger number says that it comes later ("the final
+            result"), an earlier step with a smaller number says that it comes first ("first of all").
     """
 
     topic: Topic
@@ -60,15 +60,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Shape:
-    """Base functions over the same kind of input, with all topics that can matter to them.
+    """Base functions over the same kind of input, with all topics that can be relevant for them.
 
     Attributes:
-        name: Also the domain of its families.
+        name: Name of the shape, and the domain of its families.
         bases: The functions.
         before: Steps on the input, in order.
         after: Steps on the result, in order.
         result: Name of the variable that is returned.
-        opening: Lines of source before all steps, which get from the arguments what the steps before the core work on.
+        opening: Lines of source before all steps, which compute the input of the first steps from the arguments.
     """
 
     name: str
@@ -80,17 +80,17 @@ class Shape:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which a function runs them, with what people wrote about their topics."""
+        """All steps in the order in which a function runs them, with the cues and paraphrases of their topics."""
         words = read_wordings(self.name)["topics"]
         steps = (*self.before, *self.after)
         topics = worded_topics((step.topic for step in steps), words)
         return tuple(replace(step, topic=topic) for step, topic in zip(steps, topics, strict=True))
 
     def families(self, dial: Dial, split: str) -> Iterator[Family]:
-        """The composed families of "train" or "unseen" at a dial; the relevant topics of each are a set of its own.
+        """The composed families of "train" or "unseen" at a dial. Each family has a different set of relevant topics.
 
-        The sets are drawn at random, and every base has its share of them. Those of "unseen" hold topics and bases that train knows,
-        in combinations that it does not.
+        The sets are drawn at random and distributed over the bases. The families of "unseen" combine topics and bases of train in
+        ways that do not occur in train.
         """
         sets = list(itertools.combinations(range(len(self.steps)), dial.relevant))
         random.Random(f"{self.name} {dial.relevant}").shuffle(sets)
@@ -98,7 +98,7 @@ class Shape:
         own = sets[:count] if split == "train" else sets[count : count + UNSEEN_FAMILIES]
         shift = 0
         if dial.relevant == 1 and split != "train":
-            # There is no new combination of one topic: what is new is the function that it is about.
+            # A single topic cannot form a new combination. What is new in unseen is the base function that it is combined with.
             own, shift = sets[:UNSEEN_FAMILIES], 1
         for number, relevant in enumerate(own):
             yield self._family(self.bases[(number + shift) % len(self.bases)], relevant, dial)
@@ -124,7 +124,7 @@ class Shape:
         )
 
     def _usual(self, base: Base) -> list[Topic]:
-        """What one usually asks about a base function, the most usual first; the last decoys only where a list is very long."""
+        """Common topics of a base function, the most common first. The last decoys are only used in very long lists."""
         others = decoys(self.name)
         usual = [*(step.topic for step in self.steps), *others[:USUAL_DECOYS]]
         return [*random.Random(f"usual {base.name}").sample(usual, len(usual)), *others[USUAL_DECOYS:]]
@@ -145,17 +145,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class ComposedFamily(Family):
-    """A family of a shape: its wishes meet only where their order is clear."""
+    """A family of a shape. Its tasks combine wishes only if their order is unambiguous."""
 
     shape: Shape = field(kw_only=True, repr=False, compare=False)
     base: Base = field(kw_only=True, repr=False, compare=False)
 
     def is_clear(self, choice: Choice) -> bool:
-        """See `Family.is_clear`; also that no two wishes could be taken in the other order."""
+        """See `Family.is_clear`. In addition, no two wishes may be ambiguous in their order."""
         return super().is_clear(choice) and not any(self._can_be_swapped(choice, pair) for pair in self._doubtful(choice))
 
     def _doubtful(self, choice: Choice) -> list[tuple[str, str]]:
-        """Pairs of chosen steps on the same side of the core whose sentences do not say which comes first."""
+        """Pairs of chosen steps on the same side of the core with sentences that do not determine their order."""
         chosen = {topic.name for topic, option in zip(self.topics, choice, strict=True) if option}
         return [
             (a.topic.name, b.topic.name)
@@ -173,5 +173,5 @@ class ComposedFamily(Family):
 
 
 def wish_topic(name: str, asks: tuple[str, ...], plain: str, *wishes: tuple[str, str]) -> Topic:
-    """A topic whose plain choice needs no code, and whose wishes are pairs of a sentence and of the code of the step."""
+    """A topic with a plain choice that needs no code, and with wishes given as pairs of a sentence and the code of the step."""
     return Topic(name, asks, (Option(plain, {}), *(Option(says, {name: code}) for says, code in wishes)))

@@ -1,6 +1,6 @@
-"""Composed families over a text that give a line made of its words.
+"""Composed families of functions that map a text to a line made of its words.
 
-A word is what stands between blanks. The steps before the core work on the list of words, those after it on the line.
+Words are separated by blanks. The steps before the core work on the list of words, the steps after it on the line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CALLS = (
 
 
 def _base(name: str, sign: str, char: str, made: str) -> Base:
-    """A function that joins the words of a text."""
+    """A base function that joins the words of a text."""
     request = (
         f'Write a function that joins the words of a text to one line, with {sign} between two words: from "red house" it makes '
         f'"{made}". A word is whatever stands between blanks.'
@@ -32,17 +32,17 @@ def _base(name: str, sign: str, char: str, made: str) -> Base:
 
 
 def _only(condition: str) -> str:
-    """Code that keeps the words with a condition."""
+    """Code that keeps the words that satisfy a condition."""
     return f"words = [w for w in words if {condition}]"
 
 
 def _each(word: str) -> str:
-    """Code that writes every word in another way."""
+    """Code that rewrites every word."""
     return f"words = [{word} for w in words]"
 
 
 def _last(condition: str) -> str:
-    """Code that moves the words with a condition to the end."""
+    """Code that moves the words that satisfy a condition to the end."""
     return f"words = [w for w in words if not {condition}] + [w for w in words if {condition}]"
 
 

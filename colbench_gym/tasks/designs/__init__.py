@@ -1,4 +1,4 @@
-"""Pages of our own for ColBench-Frontend: a design is a choice in each of a few slots, and is written as one line of HTML per section."""
+"""Embedded pages for ColBench-Frontend: a design is one option for each of a few slots, written as one line of HTML per section."""
 
 from colbench_gym.tasks.designs.design import SLOTS, Design
 

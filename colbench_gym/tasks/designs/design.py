@@ -1,7 +1,7 @@
-"""A design: one option in each slot, and the page that it makes.
+"""A design: one option for each slot, and the resulting page.
 
-The pages use the style sheet of ColBench's own (Tailwind 2), one section on each line. What a slot decides is seen on the page, so that a
-person can say it ("the bar at the top should be dark green") and an edit of one line can mend it.
+The pages use the same style sheet as ColBench's pages (Tailwind 2), with one section per line. Each slot has a visible effect, so that a
+simulated human can describe it ("the bar at the top should be dark green") and an edit of one line can correct it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRAIN_LAYOUTS = (
     "landing", "banner", "photo-right", "photo-left", "menu-left", "menu-right", "gallery", "form", "article", "list", "prices", "steps",
 )  # fmt: skip
 UNSEEN_LAYOUTS = ("profile", "shop", "board")
-#: Options of each slot; the first is what most people would take unasked.
+#: Options of each slot. The first one is the default.
 SLOTS: dict[str, tuple[str, ...]] = {
     "layout": (*TRAIN_LAYOUTS, *UNSEEN_LAYOUTS),
     "tone": ("blue", "green", "red", "purple", "pink", "yellow", "gray"),
@@ -37,10 +37,10 @@ _CARD = {"shadow": "bg-white shadow", "border": "border", "tone": "bg-{tone}-200
 
 @dataclass(frozen=True)
 class Design:
-    """One option in each slot of `SLOTS`, about one topic.
+    """One option for each slot of `SLOTS`, about one topic.
 
     Raises:
-        ValueError: If a slot is missing or unknown, or holds no option of its own.
+        ValueError: If a slot is missing or unknown, or its option is not one of `SLOTS`.
     """
 
     topic: Topic
@@ -57,7 +57,7 @@ class Design:
         return self.choices[slot]
 
     def html(self) -> str:
-        """The page's source."""
+        """The source of the page."""
         return "\n".join(
             [
                 "<html>",
@@ -75,7 +75,7 @@ class Design:
 
     @property
     def _tone(self) -> str:
-        """Classes of a box in the page's colour."""
+        """CSS classes of a box in the page's colour."""
         return f"bg-{self['tone']}-{self['shade']}" + (" text-white" if self["shade"] != "200" else " text-black")
 
     def header(self) -> str:
@@ -91,13 +91,13 @@ class Design:
         return f'<h2 class="text-{self["size"]} font-bold p-4">{self.topic.headlines[int(self["headline"])]}</h2>'
 
     def button(self) -> list[str]:
-        """The button, where there is one."""
+        """The button, if the design has one."""
         if self["button"] == "none":
             return []
         return [f'<button class="{self._tone} rounded px-6 py-2 m-4">{self.topic.buttons[int(self["button"])]}</button>']
 
     def photo(self, width: int, height: int) -> list[str]:
-        """The photo, where there is one."""
+        """The photo, if the design has one."""
         return [f'<img src="https://picsum.photos/id/48/{width}/{height}">'] if self["photo"] == "yes" else []
 
     def cards(self, inside: str = "") -> str:
@@ -216,5 +216,5 @@ _LAYOUTS = {
 
 
 def plain_design(topic: Topic) -> Design:
-    """What a designer would make unasked: the first option in every slot."""
+    """The default design: the first option of every slot."""
     return Design(topic, {slot: options[0] for slot, options in SLOTS.items()})

@@ -1,11 +1,11 @@
-"""The embedded page tasks: a vague request, and a design that the person has in mind and does not say.
+"""The embedded page tasks: a vague request and a hidden design.
 
 Splits:
     train: designs of the seen layouts.
-    test: other designs of the same layouts, none of which stands in train.
-    unseen: designs of layouts that training never shows.
+    test: other designs of the same layouts, none of which is in train.
+    unseen: designs of layouts that do not occur in train.
 
-Designs are drawn by a fixed seed: the same task has the same id on every machine.
+Designs are drawn with a fixed seed: a task has the same id on every machine.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from colbench_gym.tasks.designs.topics import TOPICS, Topic
 from colbench_gym.tasks.task import HiddenTask, Task
 
 SPLITS = ("train", "test", "unseen")
-#: Designs of each topic and layout.
+#: Number of designs of each topic and layout.
 _COUNTS = {"train": 12, "test": 2, "unseen": 4}
-#: Chance that a slot holds what most people would take.
+#: Probability that a slot has its default option.
 PLAIN = 0.4
 _REQUESTS = (
     "I need a web page for {what} called {name}.",
@@ -32,7 +32,7 @@ _BY_KEY = {topic.key: topic for topic in TOPICS}
 
 @cache
 def embedded_designs(split: str) -> tuple[Task, ...]:
-    """All tasks of a split, topics and layouts taking turns: the first n are as mixed as the whole.
+    """All tasks of a split, alternating between topics and layouts, so that the first n tasks are as mixed as the whole.
 
     Raises:
         ValueError: If the split is unknown.
@@ -75,7 +75,7 @@ def design_of(task: Task) -> Design:
 
 
 def _designs(topic: Topic, layout: str, split: str) -> list[Design]:
-    """Different designs of a layout: test's first, then train's."""
+    """Distinct designs of a layout: those of test first, then those of train."""
     rng = random.Random(f"{topic.key}/{layout}")
     total = _COUNTS["unseen"] if split == "unseen" else _COUNTS["test"] + _COUNTS["train"]
     found: dict[tuple[str, ...], Design] = {}

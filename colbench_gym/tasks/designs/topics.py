@@ -1,4 +1,4 @@
-"""What the embedded pages are about. Everything but the headlines and the button stands in the request, or follows from it."""
+"""Topics of the embedded pages. Everything except the headlines and the button is in the request or follows from it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Topic:
-    """A shop, club or office that wants a page.
+    """A shop, club or office that needs a page.
 
     Attributes:
         key: Short name, part of a task's id.
-        name: What it is called.
-        what: What it is, with its article, as the request says.
-        items: What it has to show, in the order of the page.
-        headlines: What the page may say in large letters.
-        buttons: What its button may say.
+        name: Its full name.
+        what: A description with an article, as in the request.
+        items: The items on the page, in order.
+        headlines: Possible headlines of the page.
+        buttons: Possible texts of the button.
     """
 
     key: str

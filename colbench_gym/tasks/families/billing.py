@@ -1,4 +1,4 @@
-"""Invoices, late fees and accounts; also the builders of topics that recur over trades."""
+"""Invoices, late fees and accounts; also builders of topics that recur in several trades."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from colbench_gym.tasks.families.topics import cap, empty, floor, rounding
 
 
 def reworded(topic: Topic, *says: str) -> Topic:
-    """The same topic, its options said in words that fit the family; one sentence per option."""
+    """The same topic with sentences that fit the family, one per option."""
     return replace(topic, options=tuple(replace(option, says=text) for option, text in zip(topic.options, says, strict=True)))
 
 
 def negatives(variable: str, kinds: Sequence[str] = ("skip", "zero")) -> Topic:
-    """What happens to negative numbers; belongs into a loop."""
+    """Handling of negative numbers; its code belongs inside a loop."""
     wishes = {
         "skip": Option("Skip negative numbers.", {"negative": f"if {variable} < 0:\n    continue"}),
         "zero": Option("Treat negative numbers as zero.", {"negative": f"{variable} = max({variable}, 0)"}),
@@ -42,7 +42,7 @@ def letters(variable: str) -> Topic:
 
 
 def blanks(variable: str, kinds: Sequence[str] = ("skip", "other")) -> Topic:
-    """What happens to blank names; "skip" belongs into a loop."""
+    """Handling of blank names; the code of "skip" belongs inside a loop."""
     wishes = {
         "skip": Option("Skip blank names.", {"blank": f"if not {variable}:\n    continue"}),
         "other": Option("Write other for a blank name.", {"blank": f'{variable} = {variable} or "other"'}),
@@ -55,7 +55,7 @@ def blanks(variable: str, kinds: Sequence[str] = ("skip", "other")) -> Topic:
 
 
 def zeros(variable: str) -> Topic:
-    """Whether entries of zero are listed; belongs into a loop."""
+    """Whether entries of zero are listed; its code belongs inside a loop."""
     return Topic(
         "zero",
         ("Should entries of zero be listed?", "What about entries where the number is zero?"),
@@ -84,7 +84,7 @@ def order(variable: str, kinds: Sequence[str] = ("name", "largest")) -> Topic:
 
 
 def first(variable: str, counts: Sequence[int]) -> Topic:
-    """How many entries of a list come back; one special wish per count."""
+    """How many entries of a list are returned; one special wish per count."""
     wishes = (
         Option(f"Give only the first {count}, counted in the final order.", {"first": f"{variable} = {variable}[:{count}]"})
         for count in counts

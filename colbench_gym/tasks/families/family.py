@@ -1,12 +1,12 @@
 """Families of backend requests: one vague request, many hidden specifications.
 
-A family is a function with *topics*: points on which the request is silent and that an agent might ask about. Each topic has
-options; option 0 is what a programmer would do unasked (the plain choice), the others are special wishes. On a family's list a few
-topics are *relevant*: they have special wishes, and the request announces each by a *cue*, a sentence from which a thoughtful reader would
-suspect it. The others are plausible and never matter to this family.
+A family is a function with *topics*: points that the request leaves open and that an agent might ask about. Each topic has options.
+Option 0 is the default that a programmer would implement (the plain choice), the others are special wishes. A few topics on a family's
+list are *relevant*: they have special wishes, and the request hints at each with a *cue*, a sentence from which an attentive reader can
+infer the topic. The others are plausible but never matter in this family.
 
-The template is Python source with slots. A line that holds only ``{slot}`` is replaced by the option's lines at the same
-indentation, or dropped where the option has none; ``{slot}`` inside a line is replaced in place.
+The template is Python source with slots. A line that only contains ``{slot}`` is replaced by the option's lines at the same
+indentation, or removed if the option has none; ``{slot}`` inside a line is replaced in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-#: The option taken on each topic of a family.
+#: Index of the chosen option for each topic of a family.
 Choice = tuple[int, ...]
 _LINE_SLOT = re.compile(r"^(\s*)\{(\w+)\}\s*$")
 _INLINE_SLOT = re.compile(r"\{(\w+)\}")
@@ -27,11 +27,11 @@ _INLINE_SLOT = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Option:
-    """One choice on a topic.
+    """One option of a topic.
 
     Attributes:
-        says: What the person answers when asked: one plain sentence without code, from which the code follows.
-        code: Slot name -> source that goes there. Slots that no chosen option fills are empty.
+        says: The simulated human's answer to a question about the topic: one plain sentence without code that determines the code.
+        code: Slot name -> source for the slot. Slots that no chosen option fills are empty.
     """
 
     says: str
@@ -40,14 +40,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Topic:
-    """A point on which the request is silent.
+    """A point that the request leaves open.
 
     Attributes:
         name: Short name, e.g. "rounding".
-        asks: Two or more ways in which an agent may ask about it, each a short question.
+        asks: Two or more short questions with which an agent may ask about it.
         options: Option 0 is the plain choice, the others are special wishes.
-        cues: Sentences of a request that announce the topic, each enough by itself.
-        paraphrases: Questions about the topic in other people's words, by which the scripted human recognises one.
+        cues: Sentences for the request that hint at the topic. Each is sufficient by itself.
+        paraphrases: Questions about the topic in the words of several people. The scripted human uses them to recognize new ones.
     """
 
     name: str
@@ -57,23 +57,23 @@ class Topic:
     paraphrases: tuple[str, ...] = ()
 
     def without_wishes(self) -> Topic:
-        """The topic where nobody has a wish on it."""
+        """The topic with its plain choice only."""
         return replace(self, options=self.options[:1])
 
 
 @dataclass(frozen=True)
 class Family:
-    """A request with its parameterised reference.
+    """A request and its parameterized reference.
 
     Attributes:
         name: Unique name.
         area: Domain, e.g. "billing".
-        request: What the person says first, without cues: one to three sentences, vague on purpose.
+        request: First message of the simulated human without cues: one to three sentences, vague on purpose.
         signature: ``def name(arguments)``.
         template: Source of the reference, with slots.
-        topics: The points on which the request is silent, in the order in which the function takes them up.
-        calls: Ten expressions that call the function; together they tell every option of every topic apart.
-        example: One more call, which shows what the arguments look like.
+        topics: The points that the request leaves open, in the order in which the function handles them.
+        calls: Ten expressions that call the function. Together they distinguish all options of every topic.
+        example: An additional call, which shows the format of the arguments.
         defaults: Code of the slots of topics that are not on the list.
     """
 
@@ -89,7 +89,7 @@ class Family:
 
     @cached_property
     def relevant(self) -> tuple[int, ...]:
-        """Positions of the topics that can be special."""
+        """Indices of the topics that have special wishes."""
         return tuple(i for i, topic in enumerate(self.topics) if len(topic.options) > 1)
 
     @cached_property
@@ -105,41 +105,41 @@ class Family:
         for topic, index in zip(self.topics, choice, strict=True):
             for slot, code in topic.options[index].code.items():
                 if slot in slots:
-                    raise ValueError(f"Family {self.name!r}: slot {slot!r} is filled by two topics; name them apart.")
+                    raise ValueError(f"Family {self.name!r}: slot {slot!r} is filled by two topics; rename one of them.")
                 slots[slot] = code
         return _fill(self.template, {**self.defaults, **slots})
 
     def choices(self, wishes: tuple[int, int]) -> Iterator[Choice]:
-        """Every clear choice with so many special wishes (at least, at most), in an order that looks random and is always the same."""
+        """Every clear choice with a number of special wishes in the range (minimum, maximum), in a fixed pseudo-random order."""
         fewest, most = wishes
         every = [choice for count in range(fewest, most + 1) for choice in self._choices(count)]
         random.Random(self.name).shuffle(every)
         return filter(self.is_clear, every)
 
     def _choices(self, count: int) -> Iterator[Choice]:
-        """Every choice with so many special wishes."""
+        """Every choice with `count` special wishes."""
         for special in itertools.combinations(self.relevant, count):
             for options in itertools.product(*(range(1, len(self.topics[i].options)) for i in special)):
                 chosen = dict(zip(special, options, strict=True))
                 yield tuple(chosen.get(i, 0) for i in range(len(self.topics)))
 
     def is_clear(self, choice: Choice) -> bool:
-        """True where every call has a value, and every special wish makes a difference to one of them."""
+        """True if every call returns a value, and every special wish changes the value of at least one call."""
         values = self.values(choice)
         plainer = ((*choice[:i], 0, *choice[i + 1 :]) for i, option in enumerate(choice) if option)
         return values is not None and all(self.values(other) != values for other in plainer)
 
     def values(self, choice: Choice) -> tuple[Any, ...] | None:
-        """What the ten calls give; None where one of them raises. Our own code, run here."""
+        """The values of the ten calls; None if one of them raises. This runs trusted code, outside the sandbox."""
         return _run(self.reference(choice), self.calls)
 
     def within(self, topics: int, relevant: int, decoys: tuple[Topic, ...]) -> Family | None:
-        """The family with a list of another length, of which so many topics can be special; None where it has too few.
+        """The family with another number of topics and relevant topics; None if it has too few.
 
         Args:
-            topics: Length of the list.
-            relevant: Own topics that keep their wishes; the others are plain, on the list or, where that is full, off it.
-            decoys: Topics without wishes to fill the list up with, the most usual first.
+            topics: Length of the topic list.
+            relevant: Number of own topics that keep their wishes. The others become plain; they are dropped if the list is full.
+            decoys: Topics without wishes to fill the list, the most common first.
         """
         if relevant > len(self.topics) or topics > len(self.topics) + len(decoys):
             return None
@@ -160,13 +160,13 @@ def _run(source: str, calls: tuple[str, ...]) -> tuple[Any, ...] | None:
     exec(source, namespace)
     try:
         return tuple(eval(_compiled(call), namespace) for call in calls)
-    except Exception:  # an option that cannot be met beside another one: whatever it raises
+    except Exception:  # two options are incompatible; any exception may show it
         return None
 
 
 @lru_cache(maxsize=4096)
 def _compiled(call: str) -> Any:
-    """A call's code: every reference of a family has the same ten."""
+    """The compiled code of a call. Cached, because all references of a family have the same ten calls."""
     return compile(call, "<call>", "eval")
 
 

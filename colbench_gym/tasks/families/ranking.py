@@ -10,7 +10,7 @@ from colbench_gym.tasks.families.topics import cap, floor
 
 
 def ties(kinds: Sequence[str]) -> Topic:
-    """Sort key of rows of a name and a number, inline; `kinds` picks from name, lowest and alphabet."""
+    """Sort key of (name, number) rows, inline; `kinds` selects from name, lowest and alphabet."""
     wishes = {
         "name": Option("Highest number first, and rows with equal numbers by name from A to Z.", {"ties": "(-row[1], row[0])"}),
         "lowest": Option("Lowest number first, and equal ones stay in the order in which they first came.", {"ties": "row[1]"}),

@@ -1,4 +1,4 @@
-"""Names, titles and numbers as texts; with the topics that families on texts and lists share."""
+"""Names, titles and numbers as texts; also topics that families on texts and lists share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def letter_case(variable: str, what: str, kinds: Sequence[str]) -> Topic:
 
 
 def keep_first(variable: str, limits: Sequence[int], things: str, note: str = "") -> Topic:
-    """Cut a list or text after so many `things`; one special wish per limit. `note` ends its sentence."""
+    """Cut a list or text after a number of `things`; one special wish per limit. `note` ends its sentence."""
     wishes = (
         Option(f"Keep only the first {limit} {things}{note}.", {"length": f"{variable} = {variable}[:{limit}]"})
         for limit in limits
@@ -37,7 +37,7 @@ def keep_first(variable: str, limits: Sequence[int], things: str, note: str = ""
 
 
 def duplicates(variable: str, what: str) -> Topic:
-    """Repeated entries of a list, which the person calls `what`."""
+    """Repeated entries of a list, which the simulated human calls `what`."""
     return Topic(
         "duplicates",
         ("What about repeated entries?", "Can the same entry appear twice?"),
@@ -52,7 +52,7 @@ def duplicates(variable: str, what: str) -> Topic:
 
 
 def order(variable: str, kinds: Sequence[str], ties: str = "capital letters before small ones") -> Topic:
-    """Order of a list; `kinds` picks from sorted and reverse, `ties` says what the alphabet leaves open."""
+    """Order of a list; `kinds` selects from sorted and reverse, `ties` states what alphabetical order leaves open."""
     wishes = {
         "sorted": Option(f"Sort the result by the alphabet, {ties}.", {"order": f"{variable} = sorted({variable})"}),
         "reverse": Option(
@@ -67,7 +67,7 @@ def order(variable: str, kinds: Sequence[str], ties: str = "capital letters befo
 
 
 def separator(things: str, signs: Sequence[str]) -> Topic:
-    """The sign between `things`, the first of `signs` being the plain one. Fills an inline slot."""
+    """The separator between `things`. The first of `signs` is the plain choice. Fills an inline slot."""
     names = {"": "nothing", "-": "a dash", "_": "an underscore", ".": "a dot", " ": "a blank", ", ": "a comma and a blank"}
     return Topic(
         "separator",

@@ -1,4 +1,4 @@
-"""Topics that many families share, so that the same wish reads the same everywhere.
+"""Topics that many families share, so that the same wish has the same wording everywhere.
 
 Each builder returns a `Topic` whose code fills the slot of the topic's name (``{rounding}``, ``{cap}``, ...). `variable` is the
 name of the value that the code changes.
@@ -28,7 +28,7 @@ def rounding(variable: str, kinds: Sequence[str] = ("cents", "down", "up")) -> T
 
 
 def empty(values: Sequence[str], test: str) -> Topic:
-    """What comes back for empty input. The plain choice is to let the code run its course.
+    """The result for empty input. The plain choice has no special handling.
 
     Args:
         values: Source of the values to return, from None, 0, -1, [] and {}; one special wish each.

@@ -1,4 +1,4 @@
-"""Journeys: fares, luggage, mileage and itineraries, and the topics shared with metering and the library."""
+"""Journeys: fares, luggage, mileage and itineraries; also topics shared with metering and library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from colbench_gym.tasks.families.topics import cap, floor, rounding
 
 
 def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
-    """What happens to negative values inside a loop; `kinds` picks from skip, zero and abs."""
+    """Handling of negative values inside a loop; `kinds` selects from skip, zero and abs."""
     wishes = {
         "skip": Option(
             f"Leave out negative {things} altogether, so that they do not count in any way.",
@@ -33,7 +33,7 @@ def negative(things: str, variable: str, kinds: Sequence[str]) -> Topic:
 
 
 def letter_case(thing: str, when: str, variable: str, kinds: Sequence[str]) -> Topic:
-    """How `variable`, called `thing`, is spelled and `when` that is done; `kinds` picks from upper, lower and title."""
+    """Letter case of `variable`, called `thing`, and `when` it is changed; `kinds` selects from upper, lower and title."""
     wishes = {
         "upper": f"{when}, put {thing} in capital letters throughout.",
         "lower": f"{when}, put {thing} in small letters throughout.",
@@ -50,7 +50,7 @@ def letter_case(thing: str, when: str, variable: str, kinds: Sequence[str]) -> T
 
 
 def blanks(things: str, skip: str, fallback: str = "", entries: str = "") -> Topic:
-    """What happens to blank things; `skip` is code that leaves out them or their `entries`, `fallback` calls them unknown."""
+    """Handling of blank things: `skip` is code that drops them or their `entries`, `fallback` is code that calls them unknown."""
     left_out = f"{entries} with {things}" if entries else things
     wishes = [Option(f"Leave out {left_out} that are empty or only spaces.", {"blanks": skip})]
     if fallback:
@@ -77,7 +77,7 @@ def first_few(things: str, when: str, variable: str, counts: Sequence[int]) -> T
 
 
 def in_words(topic: Topic, *wishes: str) -> Topic:
-    """A shared topic with sentences of a family's own for its special wishes."""
+    """A shared topic with the family's own sentences for its special wishes."""
     plain, *options = topic.options
     return replace(topic, options=(plain, *(replace(option, says=says) for option, says in zip(options, wishes, strict=True))))
 

@@ -1,7 +1,7 @@
-"""What people wrote about the topics of families: cues of requests, and questions in many words.
+"""Texts that people wrote about the topics of families: cues for requests, and paraphrased questions.
 
-One JSON file a domain stands in the folder ``wordings``: for each family an example call and, for each topic, its cues and paraphrases;
-and the domain's decoys, topics that are plausible for all its families and on which nobody has a wish.
+The folder ``wordings`` has one JSON file per domain. It holds an example call for each family, cues and paraphrases for each topic, and
+the decoys of the domain: topics that are plausible for all its families and never have a wish.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def worded_topics(topics: Iterable[Topic], words: Mapping[str, Any]) -> Iterable
 
 
 def decoys(domain: str) -> tuple[Topic, ...]:
-    """Topics on which nobody has a wish, the most usual first."""
+    """Topics that never have a wish, the most common first."""
     return tuple(
         Topic(row["name"], tuple(row["asks"]), (Option(row["says"], {}),), paraphrases=tuple(row["paraphrases"]))
         for row in read_wordings(domain)["decoys"]

@@ -238,7 +238,7 @@ def test_pickling_closing_and_the_global_random_state(server: Server) -> None:
         ({"cache_mode": "replay"}, "`cache_mode='replay'` needs a `cache`; pass the file of recorded replies."),
         (
             {"base_url": None, "api_key_env": "COLBENCH_NO_SUCH_KEY"},
-            "`base_url` None means OpenAI itself and needs a key; set the environment variable COLBENCH_NO_SUCH_KEY.",
+            "`base_url` None means OpenAI's own API, which needs a key; set the environment variable COLBENCH_NO_SUCH_KEY.",
         ),
     ],
 )

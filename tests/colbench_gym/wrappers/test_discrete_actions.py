@@ -82,7 +82,7 @@ def test_the_acts_are_those_of_their_dial():
     messages = Dialogue().add("user", task.description).to_dicts()
     assert QuestionActions(EASY).allowed(messages).tolist() == [True] * 6
     with pytest.raises(
-        ValueError, match="at the dial 'standard', whose topics are known; give `QuestionActions` the dial of your"
+        ValueError, match="only support embedded tasks .* with the dial 'standard'; give `QuestionActions` the dial of your"
     ):
         QUESTIONS.say(0, messages)
 
