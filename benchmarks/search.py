@@ -112,6 +112,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     from sweetrl_agent.config.command_line import prepare_process
     from sweetrl_agent.data.files import read_rows
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation import steps
     from sweetrl_agent.evaluation.evaluate import summarize
 
     prepare_process()
@@ -123,10 +124,10 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
         folder.mkdir(parents=True)
         for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "candidates.jsonl", "seconds.json"):
             shutil.copy(output / "shared" / name, folder / name)
-        os.symlink("../shared/start", folder / "initial")
+        os.symlink("../shared/initial", folder / "initial")
     _, config = compare.parse(arguments(folder, seed, settings))
     run = Run(config)
-    compare.run_steps(run, compare.algorithm_steps([algorithm]))
+    steps.run_steps(run, steps.algorithm_steps([algorithm]))
     score = summarize([row for row in read_rows(run.path("evaluation.jsonl")) if row["agent"] == algorithm])
     own = ("success", "tests_passed", "turns", "answered", "n")
     return {
@@ -151,13 +152,14 @@ def main() -> None:
     from sweetrl_agent import compare
     from sweetrl_agent.algorithms import sweet
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation import steps
 
     _, config = compare.parse(arguments(given.output / "shared", given.seed, {}))
-    compare.run_steps(
+    steps.run_steps(
         Run(config),
         [
-            *compare.algorithm_steps(["zero_shot"]),
-            *compare.algorithm_steps(["rft"])[:3],
+            *steps.algorithm_steps(["zero_shot"]),
+            *steps.algorithm_steps(["rft"])[:3],
             ("candidates", sweet.sample_candidates),
         ],
     )

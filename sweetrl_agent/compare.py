@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
-
-Step = tuple[str, "Callable[[Run], None]"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,15 +112,18 @@ def plan(given: CompareArguments, config: Config) -> int:
         ColBenchError: If tasks cannot be loaded.
         ValueError: If a folder cannot be written or has another run, or there are fewer trajectories than `scaling` requires.
     """
-    from sweetrl_agent.algorithms.registry import scaled
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, scaled
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps
     from sweetrl_agent.trainers.preflight import troubles
 
     check_output(Path(config.run.output))
     steps = dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
     runs = [Run(one, is_dry=True) for one in _seeds(given, config)]
+    for name in given.algorithms:
+        ALGORITHMS[name].plan(runs[0])
     left = [[name for name in steps if not run.is_done(name)] for run in runs]
     for run, names in zip(runs, left, strict=True):
         print(f"seed {run.seed}: {', '.join(names) or 'nothing is left to do'}")
@@ -278,6 +278,7 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     from sweetrl_agent.algorithms.registry import scaled
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.scaling import scaled_run
+    from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps, keep_own_settings, run_steps
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
@@ -289,119 +290,6 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
         small = scaled_run(run, count)
         say(f"seed {run.seed}: the first {count} trajectories")
         run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)), say)
-
-
-def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> None:
-    """Record the settings of single algorithms in own_settings.json.
-
-    Raises:
-        ValueError: If one of the algorithms was started with other settings.
-    """
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.data.files import read_object, write_json
-
-    path = run.path("own_settings.json")
-    before = read_object(path)
-    for name in algorithms:
-        has_begun = run.artifact(name, "scores.jsonl").exists() or any(run.is_done(stage) for stage in ALGORITHMS[name].stages)
-        if has_begun and before.get(name, {}) != own.get(name, {}):
-            raise ValueError(
-                f"{name!r} was started in {run.folder} with `own_settings` {before.get(name, {})}, not {own.get(name, {})}; give the same, or "
-                "another `--output`."
-            )
-    if (after := {**before, **own}) != before:
-        write_json(path, after)
-
-
-def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
-    """Run the steps that are not done, in order."""
-    left = [(name, function) for name, function in dict(steps).items() if not run.is_done(name)]
-    for i, (name, function) in enumerate(left, 1):
-        with run.stage(name):
-            function(run)
-        say(f"seed {run.seed}: {name}, {run.seconds[name]:.0f} s ({i} of {len(left)})")
-
-
-def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
-    """The shared stages, then each algorithm's own stages, with its own settings if it has any, and its evaluation."""
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.config.pipeline import STAGES
-
-    steps: list[Step] = []
-    for name in algorithms:
-        algorithm = ALGORITHMS[name]
-        steps += [(stage, STAGES[stage].run) for stage in algorithm.shared]
-        steps += [
-            (stage, _or_unchanged(_with_settings(function, own.get(name)), algorithm.policy))
-            for stage, function in algorithm.stages.items()
-        ]
-        steps.append((f"evaluate {name}", partial(_evaluate, name=name)))
-    return steps
-
-
-def _with_settings(function: Callable[[Run], None], changed: Mapping[str, Any] | None) -> Callable[[Run], None]:
-    """A step with an algorithm's own settings, if it has any."""
-    return (lambda run: function(run.with_settings(changed))) if changed else function
-
-
-def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run], None]:
-    """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm."""
-
-    def step(run: Run) -> None:
-        from sweetrl_agent.rollouts.collection import NothingToLearnError
-
-        try:
-            function(run)
-        except NothingToLearnError as error:
-            run.leave_unchanged(policy, str(error))
-
-    return step
-
-
-def _evaluate(run: Run, name: str) -> None:
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.evaluation.evaluate import evaluate_agent
-
-    evaluate_agent(run, name, ALGORITHMS[name].loader(run))
-
-
-def experiment_steps(given: CompareArguments) -> list[Step]:
-    """Further experiments on critics and agents. The name of a step contains its settings, so that other settings make another step."""
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
-    from sweetrl_agent.config.pipeline import STAGES
-    from sweetrl_agent.evaluation import best_of_n, credit_accuracy, simulators
-    from sweetrl_agent.evaluation.outcome import score_dialogues
-
-    steps: list[Step] = []
-    own = own_settings(given)
-    asked: dict[str, Any]
-    if given.credit_tasks or given.best_of:
-        for critic in given.critics:
-            steps += [(stage, STAGES[stage].run) for stage in ALGORITHMS[critic].shared]
-            trained = [item for item in ALGORITHMS[critic].stages.items() if item[0].startswith("critic")]
-            steps += [(stage, _with_settings(function, own.get(critic))) for stage, function in trained]
-    if count := given.credit_tasks:
-        steps.append((f"credit states {count}", partial(credit_accuracy.sample_states, num_tasks=count)))
-        steps += [
-            (
-                f"credit {critic} {count}",
-                _with_settings(partial(credit_accuracy.score, critic=critic, num_tasks=count), own.get(critic)),
-            )
-            for critic in given.critics
-        ]
-    if given.best_of:
-        asked = {"critics": given.critics, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
-        steps.append((f"best of n ({_said(asked)})", partial(best_of_n.best_of_n, **asked, own=own)))
-    if given.simulators:
-        asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
-        steps.append((f"simulators ({_said(asked)})", partial(simulators.evaluate_with_simulators, **asked)))
-    if "sweet" in given.algorithms:
-        steps.append((f"advantages ({', '.join(given.algorithms)})", _with_settings(score_dialogues, own.get("sweet"))))
-    return steps
-
-
-def _said(asked: dict[str, Any]) -> str:
-    return "; ".join(" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in asked.values())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.files import locked, read_rows, write_json, write_rows
+from sweetrl_agent.evaluation import steps
 from sweetrl_agent.evaluation.comparison import compare_scores, tables
 
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
@@ -233,17 +234,17 @@ def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
 
 def test_settings_of_its_own_are_fixed_when_an_algorithm_has_begun(make_run):
     run, longer = make_run(), {"no_hidden": {"critic_epochs": 4}}
-    compare.keep_own_settings(run, ["sweet", "no_hidden"], {"no_hidden": {"critic_epochs": 2}})
-    compare.keep_own_settings(run, ["sweet", "no_hidden"], longer)
+    steps.keep_own_settings(run, ["sweet", "no_hidden"], {"no_hidden": {"critic_epochs": 2}})
+    steps.keep_own_settings(run, ["sweet", "no_hidden"], longer)
     run.path("no_hidden").mkdir()
     run.artifact("no_hidden", "scores.jsonl").touch()
-    compare.keep_own_settings(run, ["no_hidden", "sweet"], longer)
-    compare.keep_own_settings(run, ["sweet"], {})  # it is not asked about
+    steps.keep_own_settings(run, ["no_hidden", "sweet"], longer)
+    steps.keep_own_settings(run, ["sweet"], {})  # it is not asked about
     for own in ({}, {"no_hidden": {"critic_epochs": 1}}):
         with pytest.raises(
             ValueError, match=r"^'no_hidden' was started in .* with `own_settings` \{'critic_epochs': 4\}, not "
         ):
-            compare.keep_own_settings(run, ["no_hidden"], own)
+            steps.keep_own_settings(run, ["no_hidden"], own)
 
 
 def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_path, capsys):

@@ -248,52 +248,6 @@ def test_the_settings_of_a_run_can_be_given_back_as_a_file(finished, tmp_path):
     assert parse([*given, "--num_states", "17"]).algorithms.num_states == 17
 
 
-@pytest.mark.parametrize("text", ["- num_tasks", "num_tasks: [", "unheard_of: 3"])
-def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
-    (tmp_path / "file.yaml").write_text(text)
-    with pytest.raises(ValueError, match="`config` (must be a YAML mapping|is not YAML)|Unknown settings: unheard_of"):
-        parse(["--config", str(tmp_path / "file.yaml")])
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"stage": "x"}, "`stage` must be one of ('all', 'sft',"),
-        ({"num_candidates": 1}, "`num_candidates` must be at least 2, got 1."),
-        ({"trajectories_per_task": 1}, "`trajectories_per_task` must be at least 2, got 1."),
-        ({"critic_batch": 3}, "`critic_batch` must be a multiple of `critic_micro_batch`, got 3 and 2."),
-        ({"tasks": "x.jsonl"}, "`tasks` names no file and no known source: 'x.jsonl'."),
-        ({"num_tasks": -3}, "`num_tasks` must be at least 0, got -3."),
-        ({"min_best": 80}, "`min_best` must be at most 1, got 80.0."),
-        ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
-        ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
-        ({"engine": "server"}, "`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1."),
-        ({"server_urls": "http://127.0.0.1:8000/v1"}, "`server_urls` are for `engine` 'server', got 'transformers'."),
-        (
-            {"engine": "server", "server_urls": "127.0.0.1:8000"},
-            "`server_urls` must be addresses separated by blanks, such as http",
-        ),
-        (
-            {"engine": "server", "server_urls": "http://127.0.0.1:abc/v1"},
-            "`server_urls` must be addresses separated by blanks, ",
-        ),
-        (
-            {"engine": "server", "server_urls": "http://a/v1,http://b/v1"},
-            "`server_urls` must be addresses separated by blanks, ",
-        ),
-        ({"simulator": "{bad"}, "`simulator` must be a name or valid JSON: "),
-        ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
-        ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
-        ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'."),
-        ({"tasks": __file__}, "SFT of the tiny model is available on the embedded tasks only, got `tasks`="),
-    ],
-)
-def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
-    assert main(_arguments(tmp_path / "run", **changes)) == 2
-    assert capsys.readouterr().err.startswith(f"error: {text}")
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("num_rows", [16, 5])
 def test_going_on_with_candidates_cut_short(num_rows, copied, finished):
     folder = copied("candidates")

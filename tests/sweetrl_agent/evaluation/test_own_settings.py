@@ -15,7 +15,8 @@ from sweetrl_agent.algorithms.sweet import SweetConfig
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.pipeline import STAGES
-from sweetrl_agent.evaluation import best_of_n, credit_accuracy, outcome
+from sweetrl_agent.evaluation import best_of_n, credit_accuracy, steps
+from sweetrl_agent.evaluation.checks import own_settings
 
 ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "num_candidates"})
 COMPARED = ["rft", "sweet", "no_hidden"]
@@ -61,8 +62,8 @@ def test_what_cannot_be_an_own_setting_is_refused_before_anything_runs(own, mess
 def test_a_whole_number_is_a_float_too_and_nothing_given_is_nothing():
     given = CompareArguments(algorithms=COMPARED, own_settings='{"no_hidden": {"critic_epochs": 2}}')
     compare.check(given, Config())
-    assert compare.own_settings(given) == {"no_hidden": {"critic_epochs": 2}}
-    assert compare.own_settings(CompareArguments(algorithms=COMPARED)) == {}
+    assert own_settings(given) == {"no_hidden": {"critic_epochs": 2}}
+    assert own_settings(CompareArguments(algorithms=COMPARED)) == {}
 
 
 @pytest.fixture
@@ -81,10 +82,10 @@ def seen(monkeypatch):
         monkeypatch.setattr(kind, "stages", property(lambda own: own.recorded))
     for name in ("sft", "collect", "pairs"):
         monkeypatch.setitem(STAGES, name, replace(STAGES[name], work=partial(saw, "shared")))
-    monkeypatch.setattr(compare, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))
+    monkeypatch.setattr(steps, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))
     monkeypatch.setattr(credit_accuracy, "sample_states", lambda run, num_tasks: saw("credit states", run))
     monkeypatch.setattr(credit_accuracy, "score", lambda run, critic, num_tasks: saw(f"credit {critic}", run))
-    monkeypatch.setattr(outcome, "score_dialogues", partial(saw, "advantages"))
+    monkeypatch.setattr(steps, "score_dialogues", partial(saw, "advantages"))
 
     @contextmanager
     def opened(run, critic):
@@ -102,9 +103,9 @@ def test_own_settings_reach_the_stages_and_measures_of_their_critic_alone(algori
         algorithms=algorithms, critics=["sweet", "no_hidden", "untrained"], credit_tasks=2, best_of=[2],
         own_settings='{"no_hidden": {"critic_epochs": 4}, "sweet": {"critic_epochs": 2}}',
     )  # fmt: skip
-    own = compare.own_settings(given)
+    own = own_settings(given)
     run = make_run()
-    compare.run_steps(run, [*compare.algorithm_steps(algorithms, own), *compare.experiment_steps(given)], lambda _: None)
+    steps.run_steps(run, [*steps.algorithm_steps(algorithms, own), *steps.experiment_steps(given)], lambda _: None)
     by_step = dict(seen)
     assert by_step.pop("candidates") in (2, 4)  # which no such setting shapes
     assert {name: epochs for name, epochs in by_step.items() if epochs != 1} == {
