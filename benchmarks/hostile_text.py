@@ -131,7 +131,7 @@ def _differ(kind: str, chars: int) -> object:
 
 
 def _snapshot(count: int) -> dict[str, Any]:
-    """Elements in a chain of 500, none of which is drawn."""
+    """Nested elements in chains of 500 that are not drawn."""
     strings = ["", "DIV", *("rgba(0, 0, 0, 0)", "none", "16px", "400", "visible", "1", "0px")]
     styles_of = [strings.index(value) for value in map(_plain_style, STYLES)]
     return {

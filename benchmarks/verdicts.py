@@ -59,7 +59,7 @@ def dressed(task: Task) -> list[tuple[Task, str]]:
     ]
 
 
-#: In a namespace of its own, with no names but those that leak into it in the released grader.
+#: Executed in a separate namespace, which only has the names that leak into it in the released grader.
 _RELEASED = "def value(definition, call):\n    exec(definition)\n    return eval(call)"
 _released: dict[str, Any] = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
 exec(_RELEASED, _released)
