@@ -1,10 +1,10 @@
-"""Cost against work: seconds and peak memory of every stage at 100, 1,000 and 10,000 training tasks.
+"""Scaling of cost: seconds and peak memory of every stage with 100, 1,000 and 10,000 training tasks.
 
     PYTHONPATH=. python benchmarks/cost.py --output benchmarks/results/cost.json
 
-The agent is replayed (it asks by its seed and hands in the reference or a wrong answer), for a model would take days; human, grader, files, critic
-and actor are real, these on a model of one narrow layer. Every size runs in a process of its own. Linear is a rate of 1 in "growth": the seconds of
-a task at 10,000 tasks over those at 1,000.
+The agent is scripted, because a model would take days: its seed determines its questions, and it answers with the reference or a wrong
+program. The simulated human, the grader, the files, the critic and the actor are real; critic and actor are a model with one narrow layer. Every
+size runs in its own process. "growth" is the time per task with 10,000 tasks divided by that with 1,000; it is 1 for linear scaling.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ NARROW = [
 
 
 class Replayed:
-    """An agent that costs nothing: two questions, then an answer that is right half of the time."""
+    """A scripted agent without cost: two questions, then an answer that is right half of the time."""
 
     def __init__(self, answers: dict[str, str]) -> None:
-        """Know the right answer to every request."""
+        """Store the right answer to every request."""
         self.answers = answers
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
@@ -69,7 +69,7 @@ class Replayed:
 
 
 def tasks_of_their_own(size: int) -> Iterator[Row]:
-    """Rows of embedded tasks made different: the agent knows each by its request, and no verdict is known from another."""
+    """Rows of embedded tasks, modified to be distinct: the agent identifies each by its request, and no verdict is cached from another."""
     tasks = load_tasks("embedded:train")
     for i in range(size):
         row = row_from_task(tasks[i % len(tasks)])
@@ -79,7 +79,7 @@ def tasks_of_their_own(size: int) -> Iterator[Row]:
 
 
 def measure(size: int, folder: Path) -> dict[str, Any]:
-    """All stages at one size, in this process, on the tasks that lie in the folder."""
+    """Run all stages at one size in this process, on the tasks in the folder."""
     _, config = parse([
         "--model", str(folder.parent / "initial" / "initial"), "--tasks", str(folder / "rows.jsonl"), "--test_tasks", "embedded:test", "--unseen_tasks", "",
         "--num_tasks", "0", "--num_states", str(size * 3 // 10), "--output", str(folder / "run"), "--max_new_tokens", "80",
@@ -106,7 +106,7 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure every size in a process of its own, and compare."""
+    """Measure every size in its own process, and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--output", type=Path)
@@ -116,7 +116,7 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.folder)))
         return
-    from speed import machine  # not above: what it imports would count as memory of the stages
+    from speed import machine  # imported here, because its imports would count as memory of the stages
 
     found: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as name:

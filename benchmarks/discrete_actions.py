@@ -1,11 +1,11 @@
-"""Agents over actions against chance and hill climbing with the same number of steps, over several seeds, with their learning curves.
+"""Agents with discrete dialogue actions, compared with random actions and hill climbing over several seeds, with learning curves.
 
     PYTHONPATH=. python benchmarks/discrete_actions.py --env ColBench-Frontend-v0 --seeds 5 --output runs/actions
 
-For every seed PPO and DQN of Stable-Baselines3 learn on the training tasks. Then they, random actions and hill climbing play each test task once. *Hill
-climbing* tries a random action at each of its steps and goes back to where it was unless the score got better: it is told the score, which the
-agents never see (pages only; a function's score is known when it is handed in). All have as many steps as a dialogue has turns. What was
-measured is not measured again; the results stand in OUTPUT/results.json.
+For every seed, PPO and DQN of Stable-Baselines3 are trained on the training tasks. Then these agents, random actions and hill climbing play each test
+task once. *Hill climbing* tries a random action at each step and undoes it unless the score improves. It sees the score, which is hidden from
+the agents (page tasks only; a function is only scored at the end). All have as many steps as a dialogue has turns. Existing measurements are
+not repeated. The results are in OUTPUT/results.json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEARNERS = ("ppo", "dqn")
 
 
 def play(policy: DiscretePolicy, env: DiscreteActions, task: Task, seed: int) -> float:
-    """Grade of one episode."""
+    """Play one episode and return its metric."""
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
     for turn in range(world.turn_limit):
@@ -44,7 +44,7 @@ def play(policy: DiscretePolicy, env: DiscreteActions, task: Task, seed: int) ->
 
 
 def climb(env: DiscreteActions, task: Task, seed: int) -> float:
-    """Grade of hill climbing: the best page of ten steps."""
+    """Metric of hill climbing: the best page of ten steps."""
     rng = np.random.default_rng(seed)
     env.reset(seed=seed, options={"task_id": task.id})
     world: Any = env.unwrapped
@@ -63,13 +63,13 @@ def climb(env: DiscreteActions, task: Task, seed: int) -> float:
 
 
 def grade(info: dict[str, Any]) -> float:
-    """Similarity of a page, success of a function."""
+    """The metric of an episode: similarity for a page, success for a function."""
     metrics = info["metrics"]
     return float(metrics["similarity"] if "similarity" in metrics else metrics["success"])
 
 
 def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
-    """Every agent's grades on the test tasks."""
+    """Every agent's metrics on the test tasks."""
     record: Any = run.record
     with record.action_environments(run.config, run.test, 1) as (env,):
         agents: dict[str, Any] = {name: ALGORITHMS[name].load(run) for name in ("random_actions", *LEARNERS)}
@@ -81,7 +81,7 @@ def scores_of(run: Run) -> Iterator[tuple[str, list[float]]]:
 
 
 def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:
-    """Train and measure one seed -> grades by agent, and the learning curves."""
+    """Train and measure one seed. Returns the metrics by agent, and the learning curves."""
     _, config = parse(["--output", str(folder / f"seed_{seed}"), "--seed", str(seed), "--num_tasks", "0", *settings])
     run = Run(config)
     for name in LEARNERS:
@@ -96,7 +96,7 @@ def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure what is missing and print a table."""
+    """Run the missing measurements and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="ColBench-Frontend-v0")
     parser.add_argument("--seeds", type=int, default=5)

@@ -1,14 +1,14 @@
-"""A thousand dialogues with a human whose server fails in every way, while runners and the job itself are killed: is anything lost?
+"""Robustness: a thousand dialogues with a simulated human on a faulty server, while runners and the job itself are killed. Is anything lost?
 
     PYTHONPATH=. python benchmarks/faulty_server.py [--episodes 1000] [--dead_s 60] [--output benchmarks/results/faulty_server.json]
 
-The episodes are played three times. First without a disturbance. Then against a server of which a third of all requests fail: status 500, 429 with
-Retry-After, a closed connection, half a reply, one too slow, junk, an empty reply, wrong types; some tasks' requests are refused for good, and
-for a minute nothing listens at all. Meanwhile runners of the sandbox are killed, and now and then the job with all of its processes; whatever ends it,
-the same command is given again. At last the void episodes are played again, with `replay_void`, by a server that has recovered.
+The episodes are played three times. First, without faults. Second, with a server that fails on a third of all requests: status 500, 429 with
+Retry-After, a closed connection, half a reply, a slow reply, junk, an empty reply, wrong types. It always refuses the requests of some tasks, and
+is down for a minute. Meanwhile runners of the sandbox are killed, and sometimes the job with all of its processes; the same command is then run
+again to resume it. Third, the void episodes are replayed with `replay_void` and a server without faults.
 
-The server's replies depend on a request's seed alone, so all three are to end with the same bytes. Ends with status 1 where they do not, where an
-episode is missing, twice there or out of order, or where a void one has no reason.
+The server's replies depend only on a request's seed, so the results must be identical, byte by byte. Exits with status 1 if they are not, if an
+episode is missing, repeated or out of order, or if a void episode has no reason.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from sweetrl_agent.rollouts.play import episodes_of
 OUTPUT = Path(__file__).parent / "results" / "faulty_server.json"
 NUM_TASKS, NUM_ENVS, TURNS = 100, 50, 3
 FAULTS = ("500", "429", "closed", "half", "slow", "junk", "empty", "types")
-#: Share of requests that fail; of tasks the server refuses to talk about; seconds between two runners, and two jobs, that are killed.
+#: Share of requests that fail; share of tasks that the server always refuses; seconds between kills of runners, and of jobs.
 FAULTY, REFUSED, RUNNER_S, JOB_S = 0.33, 2, 1.0, 25.0
 TIMEOUT_S = 1.0
-#: Stops by itself after which something else is wrong than a server that is dead for a minute.
+#: Maximal number of times that the job may stop by itself. More cannot be explained by a server that is down for a minute.
 MOST_STOPS = 50
 #: Status of a job that stopped by itself, with a reason.
 STOPPED = 3
 
 
 class Agent:
-    """Asks twice, then answers: rightly, wrongly, or with a program that raises."""
+    """A scripted agent: it asks twice, then answers with a right program, a wrong one, or one that raises."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = {task.description: task for task in tasks}
@@ -78,7 +78,7 @@ class Agent:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Replies by the request's seed, or fails as the server says."""
+    """Replies according to the request's seed, or fails as the server requires."""
 
     server: Server
 
@@ -117,12 +117,12 @@ class Server(ThreadingHTTPServer):
     """A chat server.
 
     Args:
-        port: Where it listens; 0 for any port.
-        refused: Words of a prompt that it refuses.
+        port: Port to listen on; 0 for any port.
+        refused: Words of prompts that it refuses.
         is_faulty: Whether a third of its requests fail.
 
     Attributes:
-        served: How many replies of each kind were given.
+        served: Number of replies of each kind.
     """
 
     daemon_threads = True
@@ -137,7 +137,7 @@ class Server(ThreadingHTTPServer):
         self._random, self._lock = random.Random(0), threading.Lock()
 
     def fault(self, request: dict[str, Any]) -> str:
-        """How to fail on a request; "" not at all."""
+        """The kind of failure for a request; "" for none."""
         with self._lock:
             fault = self._random.choice(FAULTS) if self.is_faulty and self._random.random() < FAULTY else ""
             prompt = json.dumps(request["messages"])
@@ -147,7 +147,7 @@ class Server(ThreadingHTTPServer):
             return fault
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is what this is about."""
+        """Ignore killed clients, which are expected here."""
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def serving(**settings: Any) -> Iterator[Server]:
 
 
 def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
-    """The job: play what the file lacks -> exit status. Reasons of void episodes go into a file beside."""
+    """The job: play the missing episodes of the file. Returns the exit status. Reasons of void episodes go into a second file."""
     tasks = load_tasks("embedded:train[:100]")
     episodes = episodes_of([task.id for task in tasks], num_episodes // NUM_TASKS)
     human = {"name": "openai", "model": "m", "base_url": address, "timeout_s": TIMEOUT_S, "backoff_s": 0.02, "max_retries": 5}
@@ -194,13 +194,13 @@ def play(path: Path, address: str, num_episodes: int, is_again: bool) -> int:
 
 
 def job(path: Path, address: str, arguments: argparse.Namespace, is_again: bool = False) -> subprocess.Popen[str]:
-    """The same in a process group of its own, as it can be killed there."""
+    """Start the job in its own process group, so that it can be killed as a whole."""
     command = [sys.executable, __file__, "--episodes", str(arguments.episodes), "--job", str(path), address, str(int(is_again))]
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def runners(process: int) -> list[int]:
-    """Processes directly below a process: the sandbox's runners."""
+    """Child processes of a process: the sandbox's runners."""
     with contextlib.suppress(OSError):
         return [
             int(child)
@@ -211,7 +211,7 @@ def runners(process: int) -> list[int]:
 
 
 def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -> dict[str, Any]:
-    """Play against the faulty server until the job ends well -> what happened."""
+    """Play against the faulty server until the job succeeds. Returns statistics of the faults."""
     rng, happened, served, port = random.Random(1), Counter[str](), Counter[str](), 0
     reasons: list[str] = []
     is_done, was_dead = False, False
@@ -256,10 +256,10 @@ def disturb(path: Path, arguments: argparse.Namespace, refused: Sequence[str]) -
 
 
 def main() -> int:
-    """Play, compare, write -> exit status."""
+    """Play, compare and write the results. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=1000, help=f"dialogues, a multiple of {NUM_TASKS}")
-    parser.add_argument("--dead_s", type=float, default=60.0, help="seconds for which nothing listens")
+    parser.add_argument("--dead_s", type=float, default=60.0, help="seconds for which the server is down")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument(
         "--job", nargs=3, metavar=("FILE", "ADDRESS", "AGAIN"), help="play into a file: what this command starts"

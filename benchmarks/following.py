@@ -1,11 +1,11 @@
-"""Does what the scripted person says lead to the page in mind? Turn by turn, for an agent that follows it and for one that does not.
+"""Do the replies of the scripted human lead to the reference page? Scores by turn, for an agent that follows them and for one that does not.
 
     PYTHONPATH=. python benchmarks/following.py --tasks frontend_test.jsonl --count 150 --output runs/following
 
-The *follower* is a few rules: it makes a page of items one below the other, and does what a sentence says ("A photo is missing on the left,
-300 wide and 200 high."). The *deaf* one does the same with what was said to the agent on the next row: as many changes, none of them asked
-for. Every page shown is scored by blocks and, which the person knows nothing of, by the encoder. At the end stand the correlations of the
-two scores over all pages that were shown. Intervals are 95%, a bootstrap over rows.
+The *follower* has a few rules: it makes a page with items one below the other, and executes each sentence ("A photo is missing on the left,
+300 wide and 200 high."). The *deaf* agent executes the replies from the dialogue on the next row instead: as many changes, but none that was
+requested. Every page shown is scored by blocks and by the encoder, which the scripted human does not use. The report ends with the
+correlation of the two scores over all pages shown. Intervals are 95%, from a bootstrap over rows.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _ALIGN = {"left": "left", "middle": "center", "right": "right"}
 
 @dataclass(frozen=True)
 class Item:
-    """Something on the page.
+    """An item of the page.
 
     Attributes:
         kind: "text", "photo", "button" or "field".
-        words: What it says.
+        words: Its text.
         column: "left", "middle" or "right".
-        size: Of its letters, in pixels.
-        colour, ground: Of its letters, and behind it; "" for none of its own.
-        width, height: Of a photo, in pixels.
+        size: Font size in pixels.
+        colour, ground: Colours of its letters and of its background; "" for the default.
+        width, height: Size of a photo in pixels.
     """
 
     kind: str
@@ -102,13 +102,13 @@ class Sketch:
         return f'<body style="margin:0;background:{self.ground}">{bars[0]}{parts[""]}{bars[1]}</body>'
 
     def find(self, words: str, kind: str = "") -> int | None:
-        """Place of the last item that says something, of which a quote may be the beginning; without words of the last one of a kind."""
+        """Index of the last item with a text, of which a quote may only have the beginning; without words, of the last item of a kind."""
         start = words.removesuffix("...")
         found = [i for i, item in enumerate(self.items) if (item.words.startswith(start) if words else item.kind == kind)]
         return found[-1] if found else None
 
     def change(self, place: int | None, **changes: Any) -> None:
-        """Change an item, where there is one."""
+        """Change an item if it exists."""
         if place is not None:
             self.items[place] = replace(self.items[place], **changes)
 
@@ -143,7 +143,7 @@ def css(words: str, before: str = "") -> str:
 
 
 def _add(sketch: Sketch, item: Item, place: str) -> None:
-    """An item where the person says: under something, at the top, or at the end."""
+    """Add an item at the requested place: below another item, at the top, or at the end."""
     column = next((column for column in _ALIGN if column in place.partition(", under")[0]), "left")
     under = re.search(r'under "(.*)"$', place)
     at = sketch.find(under[1]) if under else None
@@ -227,7 +227,7 @@ RULES: tuple[tuple[str, Callable[..., None]], ...] = (
 
 
 def follow(sketch: Sketch, reply: str) -> int:
-    """Do what every sentence of a reply says; how many were understood."""
+    """Execute every sentence of a reply. Returns the number of understood sentences."""
     understood = 0
     for sentence in re.split(r"(?<=[^.]\.) (?=(?:A|The|There|It) )", reply):
         for pattern, change in RULES:
@@ -243,7 +243,7 @@ def _begin(task: Task) -> Sketch:
 
 
 def play(tasks: Sequence[Task], browser: Browser, is_deaf: bool) -> tuple[list[list[str]], list[int]]:
-    """Pages of all dialogues, turn by turn, side by side; and how many sentences were said and understood."""
+    """Pages of all dialogues by turn, with all dialogues in parallel; and the numbers of sentences said and understood."""
     person = ScriptedDesigner(browser)
     sketches = [_begin(task) for task in tasks]
     dialogues = [Dialogue().add("user", task.description) for task in tasks]
@@ -251,7 +251,7 @@ def play(tasks: Sequence[Task], browser: Browser, is_deaf: bool) -> tuple[list[l
     counts = [0, 0]
     for _ in range(TURNS):
         pages = [sketch.html() for sketch in sketches]
-        browser.render([Page(page) for page in pages])  # all at once: the person then finds them in the cache
+        browser.render([Page(page) for page in pages])  # all at once: the simulated human then finds them in the cache
         replies = []
         for i, (task, page) in enumerate(zip(tasks, pages, strict=True)):
             shown[i].append(page)

@@ -1,9 +1,9 @@
-"""Very many generated inputs for every parser on the host's side: does each read them, or refuse them with the error that it documents?
+"""Fuzzing of every parser on the host: does it accept all generated inputs, or refuse them with the documented error?
 
     python benchmarks/fuzz.py [--examples 100000] [--only NAME] [--output benchmarks/results/fuzz.json]
 
-The properties are those of the test suite, which tries 500 inputs of each. Ends with status 1 where one does not hold. What takes long is
-`benchmarks/hostile_text.py`'s question.
+The properties are those of the test suite, which tries 500 inputs for each. Exits with status 1 if a property fails.
+`benchmarks/hostile_text.py` measures the time of the parsers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ COUNTS = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid")
 
 
 class Tally:
-    """What pytest and hypothesis say of every property, printed and written as it comes.
+    """Collects the results of pytest and hypothesis for every property, and prints and writes them at once.
 
     Args:
-        output: The file; what it holds of other properties, tried as often, stays there.
-        examples: Inputs a property.
+        output: The output file. Its results of other properties with the same number of examples are kept.
+        examples: Number of inputs per property.
 
     Attributes:
-        found: Property -> "inputs" that were tried, those "discarded" by the generator, "seconds", and whether it "holds".
+        found: Property -> number of "inputs", number "discarded" by the generator, "seconds", and whether it "holds".
     """
 
     def __init__(self, output: Path, examples: int) -> None:
@@ -54,7 +54,7 @@ class Tally:
         self._began = time.monotonic()
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Take the counts, which hypothesis gives as a text only."""
+        """Read the counts, which hypothesis only reports as text."""
         phases = COUNTS.findall(item.hypothesis_statistics)  # type: ignore[attr-defined]
         passing, failing, invalid = (sum(map(int, counts)) for counts in zip(*phases, strict=True))
         name = f"{Path(item.path).stem}::{item.name}"
@@ -67,9 +67,9 @@ class Tally:
 
 
 def main() -> int:
-    """Fuzz, write what was found -> exit status."""
+    """Fuzz and write the results. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=100_000, help="inputs a property")
+    parser.add_argument("--examples", type=int, default=100_000, help="inputs per property")
     parser.add_argument("--only", default="", help="properties whose name matches, as pytest's -k")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     arguments = parser.parse_args()
@@ -77,7 +77,7 @@ def main() -> int:
     os.chdir(ROOT)
     tally = Tally(arguments.output, arguments.examples)
     chosen = ["-k", arguments.only] if arguments.only else []
-    # Properties with a number of their own are not of parsers: nobody asked for 100,000 files that are synchronised to the disk.
+    # Properties with their own number of examples do not test parsers: 100,000 files synchronised to the disk are not needed.
     options = ["-q", "-s", "-m", "hypothesis", "-p", "no:cacheprovider", "--timeout", "0", "--deselect", f"{SUITES[3]}::test_replies_come_back_bit_for_bit"]  # fmt: skip
     return int(pytest.main([*options, *chosen, *SUITES], plugins=[tally]))
 

@@ -1,9 +1,9 @@
-"""All figures of one GPU in a call of minutes: tokens a second and share of the chip's peak of sampling, ranking, and training.
+"""Speed on one GPU, within minutes: tokens per second and share of the chip's peak for sampling, ranking and training.
 
     PYTHONPATH=. python benchmarks/gpu.py --output benchmarks/results/gpu.json
 
-The model has random weights in the shape of Llama-3.2-1B, in bfloat16; its operations are counted, not estimated. Without a GPU it says so and
-ends with status 0. `--rehearse` runs the same code on a CPU with a tiny shape, so that it is known to work before a GPU is at hand.
+The model has random weights in the shape of Llama-3.2-1B, in bfloat16. Its operations are counted, not estimated. Without a GPU it prints a
+message and exits with status 0. `--rehearse` runs the same code on a CPU with a tiny shape, to test it before a GPU is available.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 
-#: Dense bfloat16 operations a second, from the makers' data sheets; the first name that the GPU's contains counts.
+#: Dense bfloat16 operations per second, from the manufacturers' data sheets, for the first name that the GPU's name contains.
 PEAKS = {
     "H200": 989e12,
     "H100 PCIe": 756e12,
@@ -50,7 +50,7 @@ Figures = dict[str, Any]
 
 
 class Bench:
-    """One device, and the shape of what is measured on it."""
+    """One device, and the shape of the measured model."""
 
     def __init__(self, device: str, repeats: int) -> None:
         """Measure on "cuda", or rehearse on "cpu"."""
@@ -74,7 +74,7 @@ class Bench:
             return LlamaForCausalLM(config).to(self.dtype).eval()
 
     def seconds(self, work: Callable[[], Any]) -> float:
-        """Median seconds, after one call that does not count."""
+        """Median seconds, after one warm-up call."""
         found = []
         for _ in range(self.repeats + 1):
             self.wait()
@@ -85,7 +85,7 @@ class Bench:
         return statistics.median(found[1:])
 
     def wait(self) -> None:
-        """Until the device has done what it was given."""
+        """Wait until the device has finished."""
         if self.is_real:
             torch.cuda.synchronize()
 
@@ -104,7 +104,7 @@ class Bench:
 
 
 def ranking(bench: Bench) -> Figures:
-    """16 candidates of 100 tokens behind 1,500, one model: the naive way, and the prompt read once."""
+    """16 candidates of 100 tokens after a prompt of 1,500, one model: the naive way, and with a shared prompt."""
     model = bench.model(0)
     random = torch.Generator().manual_seed(0)
     prompt = torch.randint(10, bench.vocab_size, (bench.prompt,), generator=random).tolist()
@@ -121,7 +121,7 @@ def ranking(bench: Bench) -> Figures:
 
 
 def sampling(bench: Bench) -> Figures:
-    """64 dialogues that speak together, with the continuous batching of `policies.continuous`."""
+    """64 concurrent dialogues, with the continuous batching of `policies.continuous`."""
     tokenizer = build_tokenizer((message["content"] for row in rows_of_pairs(8) for message in row["chosen"]), 500, 4)
     dialogues = [row["chosen"][:1] for row in rows_of_pairs(64)]
     tokenizer.eos_token = "<|never|>"  # every dialogue speaks to the limit
@@ -160,7 +160,7 @@ def training(bench: Bench, kind: str) -> Figures:
 
 
 def main() -> None:
-    """Measure and print; keep the table where asked to."""
+    """Measure and print; write the table if `--output` is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rehearse", action="store_true", help="on a CPU, with a tiny shape: the figures mean nothing")

@@ -1,14 +1,14 @@
-"""Gradings per second: `python -m colbench_gym.grade`, start-up included, beside the unsafe way, in one run, as ratios of medians.
+"""Gradings per second: `python -m colbench_gym.grade`, including start-up, against grading without a sandbox, as ratios of medians in one run.
 
     python benchmarks/grading_speed.py --tasks backend_test.jsonl [--backends embedded docker docker-run] [--answers 11] [--distinct]
         [--repeats 3] [--out RESULTS.json]
 
 Every task gets answers that are right (the reference as it is, commented, fenced), wrong (one place of the reference changed) and
-malformed. The unsafe way is what ColBench's released grader does, in words of our own: reference and answer are executed in one
-process, anew for each call, under a one-second alarm; its own start-up is not counted. The sandboxes compute what a reference returns
-once and grade an answer that they have seen for the task from memory: the line above the table says how many answers are different
-programs, and `--distinct` gives every one a constant of its own, so that all of them are. "docker-run" is a container per answer, locked
-down alike, which prints what the calls give: the first 20 answers tell its rate.
+malformed. The unsafe way reimplements ColBench's released grader: reference and answer are executed in one process, again for each
+call, with a one-second alarm; its own start-up is not counted. The sandboxes compute the values of a reference once, and reuse the
+verdict of an answer that they have already graded for the task. The line above the table shows how many answers are different programs;
+`--distinct` adds a unique constant to each, so that all are different. "docker-run" is an equally restricted container per answer,
+which prints the values of the calls; its rate is measured on the first 20 answers.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _value(source: str, call: str) -> object:
 
 
 def unsafe_seconds(answers: Answers) -> float:
-    """Time of the unsafe way, in a process of its own for the sake of this benchmark."""
+    """Time of the unsafe way, in a separate process to protect this benchmark."""
     rows = [(task.hidden.reference, answer, task.hidden.calls) for task, answer in answers]
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return float(pool.apply(_unsafe_seconds, (rows,)))
@@ -131,13 +131,13 @@ def grade_seconds(name: str, workers: int, file: Path) -> float:
 
 
 def with_constant(answer: str, number: int) -> str:
-    """The answer with a constant of its own: another program, not another text of the same one."""
+    """The answer with a unique constant: a different program, not only a different text."""
     fence, line = "```python\n", f"NUMBER = {number}\n"
     return answer.replace(fence, fence + line, 1) if fence in answer else line + answer
 
 
 def docker_run_seconds(answers: Answers) -> float:
-    """Time of a container per answer, scaled up from the first few; without the comparison."""
+    """Time with a container per answer, extrapolated from the first answers, without the comparison of values."""
     from docker.errors import ContainerError
 
     from sandboxes.containers import connect, lock_down
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, help="JSON of the figures")
     parser.add_argument("--answers", type=int, default=11, help="answers for each task")
-    parser.add_argument("--distinct", action="store_true", help="make every answer a program of its own")
+    parser.add_argument("--distinct", action="store_true", help="make every answer a different program")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     rng = random.Random(0)

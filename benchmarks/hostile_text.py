@@ -1,10 +1,10 @@
-"""CPU time of every function that reads an agent's text, page or a row of a file, for hostile texts of one, two and four times a length.
+"""CPU time of every function that reads an agent's text, a page or a row of a file, for hostile texts of one, two and four times a length.
 
     PYTHONPATH=. python benchmarks/hostile_text.py [--chars 16384] [--output benchmarks/results/hostile_text.json]
 
-Every function reads every pattern, repeated to the length; its slowest and its steepest pattern are reported, least of three runs. A linear function takes at most four
-times as long for a text that is four times as long, one with a limit less. "grows" is the third time over the first; times below a
-millisecond are taken for one, as they say nothing.
+Every function reads every pattern, repeated to the length. The report has its slowest pattern and the one with the largest growth, as the minimum
+of three runs. A linear function takes at most four times as long for a text that is four times as long; a function with a limit takes less.
+"grows" is the third time divided by the first. Times below a millisecond count as one millisecond, because they are not reliable.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ROW = {"problem_description": "A page", "ground_truth": "def f(a):\n    return 
 
 
 def text_readers(files: WebFiles, sheet: stylesheet.StyleSheet) -> dict[str, Callable[[str], object]]:
-    """What reads a text, by its name."""
+    """Functions that read a text, by name."""
     return {
         "scoring.answer.parse_message": answer.parse_message,
         "scoring.answer.extract_program": lambda text: answer.extract_program(text, "f"),
@@ -80,7 +80,7 @@ def text_readers(files: WebFiles, sheet: stylesheet.StyleSheet) -> dict[str, Cal
 
 
 def page_readers() -> dict[str, Callable[[int], object]]:
-    """What reads a laid-out page, by its name: functions of a number of characters, which become boxes of 16 each."""
+    """Functions that read a laid-out page, by name. Their argument is a number of characters, split into boxes of 16 characters."""
     return {
         "scoring.blocks.compare, texts": lambda n: _compare("text", n),
         "scoring.blocks.compare, controls": lambda n: _compare("control", n),
@@ -112,7 +112,7 @@ def _read_line(text: str) -> object:
 
 
 def _page(kind: str, chars: int, each: int, seed: int) -> Rendering:
-    """Boxes that lie in each other, as unlike as they can be and still be compared."""
+    """Nested boxes that differ as much as possible but are still compared."""
     tail = "abcdefghij" * (each // 10)
     boxes = [
         Box(kind, "div", i % 50, i, 100 + i % 7, 20, f"{seed * i} {tail}"[:each], background=(i % 256, seed, 0), parent=i - 1)
@@ -131,7 +131,7 @@ def _differ(kind: str, chars: int) -> object:
 
 
 def _snapshot(count: int) -> dict[str, Any]:
-    """Elements in a chain of 500, none of which is drawn."""
+    """Nested elements in chains of 500 that are not drawn."""
     strings = ["", "DIV", *("rgba(0, 0, 0, 0)", "none", "16px", "400", "visible", "1", "0px")]
     styles_of = [strings.index(value) for value in map(_plain_style, STYLES)]
     return {
@@ -167,7 +167,7 @@ def _plain_style(name: str) -> str:
 
 
 def milliseconds(read: Callable[[], object], repeats: int = 3) -> float:
-    """Least CPU time of a few runs; what a row's reader refuses is refused."""
+    """Minimal CPU time of a few runs. Errors of row readers are ignored."""
     taken = []
     for _ in range(repeats):
         for cached in (word_vectors._row, stylesheet._words, styles.number, styles.solid_colour):
@@ -180,7 +180,7 @@ def milliseconds(read: Callable[[], object], repeats: int = 3) -> float:
 
 
 def slowest(read: Callable[[Any], object], inputs: Iterable[tuple[str, tuple[Any, Any, Any]]]) -> dict[str, Any]:
-    """The pattern whose longest text takes longest, its times, and the pattern whose time grows most."""
+    """The pattern with the slowest longest text, its times, and the pattern with the largest growth."""
     by_pattern = {name: [milliseconds(lambda text=text: read(text)) for text in sizes] for name, sizes in inputs}
     name = max(by_pattern, key=lambda name: by_pattern[name][2])
     growth = {pattern: max(ms[2], 1.0) / max(ms[0], 1.0) for pattern, ms in by_pattern.items()}

@@ -1,10 +1,11 @@
-"""Machines, hours and cost of a run, stage by stage, from its size and from rates: where is the bottleneck?
+"""Estimate machines, hours, cost and bottleneck of a run for each stage, from its size and from measured or assumed rates.
 
     python benchmarks/plan.py [--tasks 10000] [--gpus 8] [--gpu_results benchmarks/results/gpu.json] ...
 
-Operations are 2 a parameter and token forward and 6 forward and backward, attention left out: right to a tenth for dialogues of some thousand
-tokens. The defaults of the work are the paper's, those of the rates are assumed but for the grading (see PLANNING.md); what is left at its
-default is marked so below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is in the unit of the price.
+The estimate uses 2 operations per parameter and token for forward passes and 6 for forward and backward passes, without attention: the error is
+about a tenth for dialogues of some thousand tokens. The default amounts are those of the paper. The default rates are assumed, except that of
+grading (see PLANNING.md). Defaults are marked below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is
+in the unit of the price.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Work:
-    """The run: arXiv:2503.15478, Table 5, but for the number of tasks; tokens as in dialogues on real rows.
+    """The size of the run: arXiv:2503.15478, Table 5, except for the number of tasks; tokens as in dialogues on real rows.
 
     Attributes:
-        tasks, trajectories: Tasks, and dialogues on each.
-        turns: Of the agent in a dialogue.
-        agent_tokens, human_tokens: Of a turn.
-        request_tokens, hidden_tokens: Of a task.
-        pair_share: Tasks that give a pair for the critic, two of each.
-        state_share: Turns whose candidates are sampled.
-        candidates, pairs_per_turn: Of such a turn.
-        critic_epochs, actor_epochs: Passes.
-        evaluated: Episodes of start and result together.
+        tasks, trajectories: Number of tasks, and of dialogues per task.
+        turns: Agent turns per dialogue.
+        agent_tokens, human_tokens: Tokens per turn.
+        request_tokens, hidden_tokens: Tokens per task.
+        pair_share: Share of tasks that give pairs for the critic, two pairs each.
+        state_share: Share of turns with sampled candidates.
+        candidates, pairs_per_turn: Numbers per such turn.
+        critic_epochs, actor_epochs: Training epochs.
+        evaluated: Evaluation episodes of the initial and the trained policy together.
     """
 
     tasks: int = 10_000
@@ -49,19 +50,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Rates:
-    """What the machines do.
+    """The rates of the machines.
 
     Attributes:
-        gpus: GPUs of the agent; the human's are counted apart.
-        parameters: Of the agent, and of the critic.
-        peak: Operations a second of one GPU.
-        training_share, reading_share: Share of the peak in training, and in reading prompts and ranking.
-        sampled: Tokens a second that one GPU samples for the agent, many dialogues together.
-        human_sampled: Tokens a second of all GPUs of the human's server.
-        human_gpus: GPUs of the human's server.
-        graded: Answers a second that one core grades, with ten tests each.
-        cores: Cores that grade.
-        price: Of a GPU for an hour.
+        gpus: GPUs of the agent; those of the simulated human are separate.
+        parameters: Parameters of the agent, and of the critic.
+        peak: Peak operations per second of one GPU.
+        training_share, reading_share: Share of the peak in training, and in prefill and ranking.
+        sampled: Tokens per second that one GPU samples for the agent, with many concurrent dialogues.
+        human_sampled: Tokens per second of all GPUs of the simulated human's server.
+        human_gpus: GPUs of the simulated human's server.
+        graded: Answers per second that one core grades, with ten tests each.
+        cores: Number of grading cores.
+        price: Price of a GPU hour.
     """
 
     gpus: int = 8
@@ -79,7 +80,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Stage:
-    """Seconds of a stage by what it waits for; they overlap, so the longest counts."""
+    """Seconds of a stage by resource. The resources work in parallel, so the longest time counts."""
 
     name: str
     agent: float = 0.0
@@ -88,12 +89,12 @@ class Stage:
 
     @property
     def seconds(self) -> float:
-        """Of the slowest."""
+        """Time of the slowest resource."""
         return max(self.agent, self.human, self.grading)
 
     @property
     def bottleneck(self) -> str:
-        """The slowest."""
+        """The slowest resource."""
         return max(("agent", "human", "grading"), key=lambda name: float(getattr(self, name)))
 
 
@@ -155,13 +156,13 @@ def table(work: Work, rates: Rates) -> str:
 
 
 def main() -> None:
-    """Print the plan, and what it rests on."""
+    """Print the plan and its assumptions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for part in (Work, Rates):
         for field in fields(part):
             parser.add_argument(f"--{field.name}", type=type(field.default))
     parser.add_argument(
-        "--gpu_results", type=Path, help="What benchmarks/gpu.py wrote: its shares of the peak in place of the assumed."
+        "--gpu_results", type=Path, help="Output of benchmarks/gpu.py; its shares of the peak replace the assumed ones."
     )
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     for name, value in given.items():

@@ -1,18 +1,18 @@
-"""How far do scripted agents come on the embedded tasks that know the list of topics, and differ only in what they ask?
+"""Success of scripted policies on the embedded tasks. They know the list of topics and differ only in their questions.
 
     PYTHONPATH=. python benchmarks/policies.py [--dial preset=hard] [--count 384] [--output benchmarks/results/policies.json]
 
-Each plays the tasks of ``embedded:test`` through the real environment, with the scripted person and the embedded sandbox, and ends with the
-function as a programmer writes it who makes no error: every wish that was heard is met, the plain choice is taken elsewhere.
+Each policy plays the tasks of ``embedded:test`` in the real environment, with the scripted human and the embedded sandbox. It ends with a
+program without errors: it implements every wish that the human stated, and the plain choice on all other topics.
 
     never asks: answers at once, with the plain choice on everything.
-    in order: asks about one topic a message, in the order of the list, for as many turns as there are.
+    in order: asks about one topic per message, in the order of the list, until the turns are used up.
     at random: the same, in random order.
-    two sentences, one sentence: about two random topics a message, as two questions or as one, joined by "and".
-    oracle: asks about the topics that can be special in the family only, in the order of the list, one a message.
-    told everything: writes from all facts without asking. What it falls short of 1, nobody can reach.
+    two sentences, one sentence: asks about two random topics per message, as two questions or as one, joined by "and".
+    oracle: asks only about the topics that can be special in the family, one per message, in the order of the list.
+    told everything: uses all facts without asking. Its success is the upper bound for any policy.
 
-Success has Wilson's 95% interval. Without `--dial` every preset is measured. A dial's numbers in OUTPUT are replaced, others stay.
+Success has Wilson's 95% interval. Without `--dial` every preset is measured. The numbers of a measured dial in OUTPUT are replaced, others stay.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ POLICIES: dict[str, Callable[[Task, random.Random], Plan]] = {
 
 
 def message(topics: Sequence[Topic], is_joined: bool, rng: random.Random) -> str:
-    """A question on each topic, in one of the wordings that demonstrations have."""
+    """A question on each topic, in one of the wordings of the demonstrations."""
     asks = [rng.choice(topic.asks) for topic in topics]
     if not is_joined:
         return " ".join(asks)
@@ -81,7 +81,7 @@ def message(topics: Sequence[Topic], is_joined: bool, rng: random.Random) -> str
 
 
 def play(name: str, env: BackendEnv, task: Task, seed: int) -> tuple[int, int]:
-    """Success of an episode, and its turns."""
+    """Play an episode and return its success and its turns."""
     rng = random.Random(f"{name} {task.id} {seed}")
     env.reset(seed=seed, options={"task_id": task.id})
     for topics in POLICIES[name](task, rng)[: env.turn_limit - 1]:
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--dial", nargs="*", default=[f"preset={name}" for name in PRESETS], help="such as preset=hard or topics=8&turns=5"
     )
-    parser.add_argument("--count", type=int, default=384, help="tasks of a dial")
+    parser.add_argument("--count", type=int, default=384, help="tasks per dial")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/policies.json"))
     given = parser.parse_args()

@@ -1,13 +1,13 @@
-"""Do random tasks of random dials hold what every embedded task promises? Ends with status 1 where one does not.
+"""Check the guarantees of embedded tasks on random tasks at random dials. Exits with status 1 if a check fails.
 
     PYTHONPATH=. python benchmarks/random_tasks.py [--tasks 100000] [--sandboxed 2000] [--seed 0]
 
-Dials are drawn from all that are possible, and for each a split or a domain, some of its families, and tasks of theirs. The answer that an
-agent writes that heard every wish has to pass all ten tests, and one that missed any single wish has to fail. All of them are run in
-this process, for they are our own code; some of them are also graded as answers are, in the embedded sandbox. Where a draw has no
-family, the name of the source has to be refused with the one error that says so.
+Dials are drawn from all possible ones, and for each a split or a domain, some of its families, and some of their tasks. An answer that
+implements every wish must pass all ten tests, and an answer that misses any single wish must fail. All answers run in this process, because
+they are trusted code; some are also graded like agents' answers, in the embedded sandbox. If a draw has no family, the name of the source
+must be refused with the corresponding error.
 
-A family's tasks are found by a search through its choices; the slowest search is printed, for nothing bounds it.
+The tasks of a family are found by a search through its choices. The slowest search is printed, because its time is not bounded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from colbench_gym.tasks.dial import MOST_RELEVANT, MOST_TOPICS, Dial, parse_dial
 from colbench_gym.tasks.embedded import SPLITS, domains, families, family_of, make_task, reference_knowing
 from colbench_gym.tasks.families.family import Family
 
-#: Families of a draw, and tasks of a family: a draw's dial costs some 0.1 s whatever is taken of it.
+#: Families per draw, and tasks per family. The dial of a draw costs about 0.1 s, independently of these numbers.
 FAMILIES_A_DRAW, TASKS_A_FAMILY = 24, 30
 NO_TASKS = "has tasks at the dial"
 
 
 @dataclass
 class Findings:
-    """What was seen.
+    """The results of the checks.
 
     Attributes:
         tasks, left_out: Tasks checked, and answers that missed a wish.
@@ -42,7 +42,7 @@ class Findings:
         barren: Families that were searched through and have no task at the dial, as "family at dial".
         refused: Names of sources for which the dial has no family.
         slowest: Seconds of the slowest search through a family's choices, and which it was.
-        failures: What does not hold, a line each.
+        failures: Failed checks, one line each.
         sample: Tasks kept for the sandbox.
     """
 
@@ -65,7 +65,7 @@ def random_dial(rng: random.Random) -> Dial:
 
 
 def random_families(rng: random.Random, dial: Dial, findings: Findings) -> list[Family]:
-    """Some families of a random split or domain; none where it has none at the dial, which the source's name has to say."""
+    """Some families of a random split or domain; none if it has none at the dial, which the error for the source must say."""
     split = rng.choice(list(SPLITS))
     domain = rng.choice(["", *domains(split)])
     found = families(split, dial, domains(split)[domain] if domain else ())
@@ -94,7 +94,7 @@ def tasks_of(family: Family, dial: Dial, findings: Findings) -> list[Task]:
 
 
 def check(task: Task, dial: Dial, findings: Findings) -> None:
-    """Check what a task promises, with its family found by its id."""
+    """Check the guarantees of a task, with its family found by its id."""
     family, choice = family_of(task)
     wishes = [fact.topic for fact in task.hidden.facts if fact.is_special]
     expected = family.values(choice)
@@ -114,7 +114,7 @@ def check(task: Task, dial: Dial, findings: Findings) -> None:
 
 
 def drawn(count: int, rng: random.Random, findings: Findings) -> Iterator[tuple[Task, Dial]]:
-    """So many random tasks."""
+    """Yield `count` random tasks."""
     left = count
     while left > 0:
         dial = random_dial(rng)
@@ -126,7 +126,7 @@ def drawn(count: int, rng: random.Random, findings: Findings) -> Iterator[tuple[
 
 
 def grade(tasks: list[Task], rng: random.Random) -> list[str]:
-    """Grade the right answer and one that misses a wish to each task, as answers of agents are; what does not hold."""
+    """Grade the right answer and one that misses a wish for each task, like agents' answers. Returns the failed checks."""
     answers = []
     for task in tasks:
         wishes = [fact.topic for fact in task.hidden.facts if fact.is_special]

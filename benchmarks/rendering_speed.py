@@ -1,10 +1,10 @@
-"""Pages rendered per second: our isolated browsers beside selenium with one shared page, in one run, as ratios of medians.
+"""Pages rendered per second: our isolated browsers against selenium with one shared page, as ratios of medians in one run.
 
     PYTHONPATH=. python benchmarks/rendering_speed.py --tasks frontend_test.jsonl [--count 120] [--repeats 3] [--workers 2] [--all]
 
 Selenium (pip install selenium, apt-get install chromium-driver) drives one Chromium without isolation: a file for each page, Tailwind and the photos
 beside it on disk, one picture of the window. Ours: a context for each page, behind bubblewrap without a network, a picture of the whole
-page and its tree of boxes. `--all` first renders every row once, and says what came of them and what they asked the network for.
+page and its tree of boxes. `--all` first renders every row once, and prints the outcomes and the refused requests.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def selenium_seconds(files: Sequence[Path]) -> float:
 
 
 def our_seconds(pages: Sequence[str], workers: int) -> tuple[float, float]:
-    """With browsers that have started and a style sheet that was read: pages never seen, and the same again from the cache."""
+    """With started browsers and a loaded style sheet: new pages, and the same pages again from the cache."""
     with Browser(workers) as browser:
         browser.render([Page(f"{STYLES}<p>{i}</p>") for i in range(workers)])
         start = time.perf_counter()
@@ -89,7 +89,7 @@ def our_seconds(pages: Sequence[str], workers: int) -> tuple[float, float]:
 
 
 def render_all(pages: Sequence[str], workers: int) -> None:
-    """What came of every page, and what was refused."""
+    """Print the outcomes of all pages, and the refused requests."""
     start = time.perf_counter()
     with Browser(workers) as browser:
         renderings = browser.render([Page(html) for html in pages])

@@ -1,12 +1,12 @@
-"""Settings of the compared algorithms, searched alike: the same number of trials each, on tasks that no comparison measures on.
+"""Hyperparameter search for the compared algorithms, with the same number of trials each, on tasks that no comparison evaluates.
 
     PYTHONPATH=. python benchmarks/search.py --trials 6 --steps 4 --output runs/search
 
-The first trial of an algorithm is its settings as they stand in `config.py`; the others are drawn from `SPACES` by a fixed seed. Then come
-steps: the best settings so far with one of them moved to a neighbouring value. All share one start, one set of trajectories and one of
-candidates (the first 1,800 training tasks), and are measured on the others, some 230. The result is appended to `search.jsonl` in the output
-folder, trial by trial; a trial that stands there with the same `SHARED` amounts is not run again. The table at the end has the best first. To go on with a search of another day, put its
-`search.jsonl` into the folder and give more `--steps` and fewer `--trials`.
+The first trial of an algorithm uses its default settings in `config.py`; the others are drawn from `SPACES` with a fixed seed. Local search steps
+follow: the best settings so far, with one of them moved to a neighbouring value. All trials share one initial policy, one set of trajectories and
+one set of candidates (the first 1,800 training tasks), and are evaluated on the other tasks, about 230. Results are appended to `search.jsonl` in
+the output folder. A trial that is already there with the same `SHARED` amounts is not run again. The table at the end has the best first. To
+continue an earlier search, put its `search.jsonl` into the folder, and pass more `--steps` and fewer `--trials`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HELD_OUT = ["--tasks", "embedded:train[:1800]", "--test_tasks", "embedded:train[
 
 
 def trials(algorithm: str, count: int) -> list[dict[str, Any]]:
-    """Settings to try: the defaults, then different draws from the algorithm's space."""
+    """Settings to try: the defaults, then distinct draws from the algorithm's space."""
     rng = np.random.default_rng(0)
     drawn: list[dict[str, Any]] = [{}]
     while len(drawn) < count:
@@ -86,19 +86,19 @@ def next_steps(algorithm: str, rows: list[dict[str, Any]], count: int) -> list[d
 
 
 def complete(algorithm: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """All settings of the algorithm's space, those not given as they stand in `config.py`."""
+    """All settings of the algorithm's space, with the defaults of `config.py` for those not given."""
     return {name: settings.get(name, default_of(name)) for name in SPACES[algorithm]}
 
 
 def default_of(name: str) -> Any:
-    """A setting as it stands in `config.py`."""
+    """Default of a setting in `config.py`."""
     from sweetrl_agent.config.job import Config
 
     return Config().settings()[name]
 
 
 def arguments(output: Path, seed: int, settings: dict[str, Any]) -> list[str]:
-    """The command line of `compare` for one trial; the shared part of its settings stands in `SHARED`."""
+    """The command line of `compare` for one trial, including the settings of `SHARED`."""
     given = ["--seed", str(seed), "--output", str(output), "--threads", "1", *HELD_OUT]
     return given + [word for name, value in {**SHARED, **settings}.items() for word in (f"--{name}", str(value))]
 
@@ -140,7 +140,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
 
 
 def main() -> None:
-    """Run what is missing and print a table."""
+    """Run the missing trials and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--steps", type=int, default=4)

@@ -1,9 +1,9 @@
-"""Very many programs in one process, one in twenty of them hostile: does memory stay flat, and every verdict right?
+"""Soak test: many programs in one process, one in twenty of them hostile. Does memory stay constant, and is every verdict right?
 
     python benchmarks/soak.py [--backend embedded|docker] [--programs 100000] [--workers 2]
 
-Ends with status 1 where a verdict was wrong, the host grew by 50 MB or more after the first tenth, the last tenth was more than 10%
-slower than the first, or a process or a container was left behind.
+Exits with status 1 if a verdict is wrong, the host's memory grows by 50 MB or more after the first tenth, the last tenth is more than 10%
+slower than the first, or a process or a container is left behind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sandboxes import Limits, Outcome, Program
 LIMITS = Limits(call_timeout_s=0.2, program_timeout_s=2.0, memory_mib=256)
 HOSTILE_EVERY = 20
 WINDOWS = 10
-#: Hostile programs: body of `run`, and what may become of its call.
+#: Hostile programs: body of `run`, and the permitted outcomes of its call.
 HOSTILE: list[tuple[str, tuple[Outcome, ...]]] = [
     ("import os; return os.fork()", (Outcome.FORBIDDEN,)),
     ("import os; os._exit(0)", (Outcome.CRASH,)),
@@ -43,7 +43,7 @@ HOSTILE: list[tuple[str, tuple[Outcome, ...]]] = [
 
 
 def program(number: int) -> tuple[Program, tuple[Outcome, ...], object]:
-    """Program `number`, what may become of its first call, and the value where it must have one."""
+    """Program `number`, the permitted outcomes of its first call, and the expected value, if any."""
     if number % HOSTILE_EVERY == 0:
         text, expected = HOSTILE[number // HOSTILE_EVERY % len(HOSTILE)]
         return Program(f"def run():\n    {text}", ("run()",), LIMITS), expected, None
@@ -58,12 +58,12 @@ def resident_mb() -> float:
 
 
 def children() -> list[int]:
-    """Processes that this one has started and that are there still, zombies included."""
+    """Running child processes of this process, including zombies."""
     return [int(child) for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()]
 
 
 def containers() -> set[str]:
-    """Containers of sandboxes, whosesoever."""
+    """Containers of all sandboxes on this machine."""
     from sandboxes.containers import LABEL, connect
 
     client = connect()
@@ -74,7 +74,7 @@ def containers() -> set[str]:
 
 
 def left_containers(before: set[str]) -> set[str]:
-    """Containers that are there still after the daemon has had ten seconds to remove them."""
+    """Containers that still exist after the daemon has had ten seconds to remove them."""
     deadline = time.monotonic() + 10.0
     while (left := containers() - before) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,15 +1,15 @@
-"""Can a coder model write the embedded tasks' functions once it is told every special wish? Without that no asking could pay.
+"""Can a coder model solve the embedded tasks if it knows every special wish? Otherwise asking questions would be useless.
 
     PYTHONPATH=. python benchmarks/solvable.py --model FOLDER --splits unseen novel [--count 60] [--seed 1] [--answers A.jsonl]
 
-One message holds the task's description and the sentences of all its special facts; the answer is made to begin with the answer marker and
-a fence, is decoded greedily, and ends with the block. Tasks are drawn evenly: a domain's families take turns, and so do a split's domains, but
-in ``novel`` half are of the hand-written ones. The first tasks of a longer draw are those of a shorter one with the same seed.
+One message has the task's description and the sentences of all its special facts. The response prefix is the answer marker and a fence; the
+answer is decoded greedily and ends with the code block. Tasks are drawn evenly over the families of a domain and over the domains of a split,
+except that half of ``novel`` is from the hand-written domains. A longer draw starts with the tasks of a shorter one with the same seed.
 
-With `--examples N` the first N tasks of a draw from ``train``, answered by their references, go before: how a model is shown a house's ways.
+With `--examples N`, the prompt starts with the first N tasks of a draw from ``train`` and their references, as few-shot examples.
 
-Every measurement is added to `--output`: model, split, tasks, success with Wilson's 95% interval and tests passed with a bootstrap's. `--answers`
-keeps what was written, to be read. Models: `benchmarks/fetch_test_models.py`, or a hub's.
+Every measurement is added to `--output`: model, split, tasks, success with Wilson's 95% interval and tests passed with a bootstrap interval.
+`--answers` stores the answers. Models: `benchmarks/fetch_test_models.py`, or a hub.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def told(task: Task) -> str:
 
 
 def draw(split: str, query: str, count: int, seed: int) -> list[Task]:
-    """So many tasks of a split, as evenly over its domains and their families as can be."""
+    """Draw `count` tasks of a split, as evenly as possible over its domains and their families."""
     columns: dict[str, dict[str, list[Task]]] = {}
     for task in load_tasks(f"embedded:{split}{query}"):
         family = family_of(task)[0]
@@ -73,7 +73,7 @@ def draw(split: str, query: str, count: int, seed: int) -> list[Task]:
 
 
 def _in_turn(families: dict[str, list[Task]], rng: random.Random) -> Iterator[Task]:
-    """Tasks of families that take turns; areas of different sizes take turns among each other too."""
+    """Tasks, alternating between families; areas of different sizes alternate as well."""
     areas: dict[str, list[list[Task]]] = {}
     for name, tasks in families.items():
         areas.setdefault(name.split()[0], []).append(rng.sample(tasks, len(tasks)))
@@ -83,10 +83,10 @@ def _in_turn(families: dict[str, list[Task]], rng: random.Random) -> Iterator[Ta
 
 
 class Greedy:
-    """A model that writes answers to prompts, many at once, each the most likely token after the other."""
+    """A model that answers prompts in batches, with greedy decoding."""
 
     def __init__(self, folder: str, max_new_tokens: int) -> None:
-        """Load it, in bfloat16 where this machine multiplies in it, else in float32."""
+        """Load the model, in bfloat16 if this machine supports it natively, else in float32."""
         has_bfloat16 = torch.cuda.is_available() or "avx512_bf16" in Path("/proc/cpuinfo").read_text()
         self.dtype = torch.bfloat16 if has_bfloat16 else torch.float32
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -96,7 +96,7 @@ class Greedy:
 
     @torch.inference_mode()
     def answers(self, prompts: Sequence[list[int]]) -> list[str]:
-        """What follows each prompt, up to the end of the code block."""
+        """The continuation of each prompt, up to the end of the code block."""
         cache = self._read(prompts)
         end = self.tokenizer.eos_token_id
         said: list[list[int]] = [[] for _ in prompts]
@@ -115,7 +115,7 @@ class Greedy:
         return [self._text(ids) for ids in said]
 
     def _read(self, prompts: Sequence[list[int]]) -> SlotCache:
-        """A cache of all prompts but their last tokens; what all of them begin with is read once."""
+        """A cache of all prompts without their last tokens. Their common prefix is computed once."""
         cache = SlotCache(self.model.config.num_hidden_layers, len(prompts))
         shared = len(commonprefix(list(prompts)))
         shared = min(shared, min(map(len, prompts)) - 1)
@@ -139,7 +139,7 @@ class Greedy:
 
 
 def worked(task: Task) -> Messages:
-    """A task and its reference, as a dialogue that goes before."""
+    """A task and its reference as a dialogue, for a few-shot example."""
     answer = f"{BEGINS}{task.hidden.reference}\n{FENCE}"
     return [{"role": "user", "content": told(task)}, {"role": "assistant", "content": answer}]
 
@@ -158,7 +158,7 @@ def answer_all(writer: Greedy, tasks: Sequence[Task], before: Messages, batch: i
 
 
 def measured(split: str, tasks: Sequence[Task], texts: Sequence[str], tests: UnitTests) -> tuple[dict[str, Any], list[Row]]:
-    """The numbers of a split, by domain too, and a row for each answer."""
+    """The metrics of a split, also by domain, and a row for each answer."""
     scores = tests.score_many([(task, parse_message(text).answer) for task, text in zip(tasks, texts, strict=True)])
     rows = [
         {

@@ -1,10 +1,10 @@
-"""How much of the naive way's work is saved, as ratios in one run: ranking behind a shared dialogue, collection, and training steps.
+"""Speedup over naive implementations, as ratios in one run: ranking with a shared prompt, collection, and training steps.
 
     PYTHONPATH=. python benchmarks/speed.py --output benchmarks/results/speed.json [--figures ranking collection training]
 
-Medians of `--repeats` rounds in which the ways take turns, since machines are noisy. What is in the output file already and not asked for
-stays there. The models have random weights in the shape of
-SmolLM2-135M, for speed does not depend on what they know; collection uses a tiny model that has learnt to converse for half a minute.
+Medians of `--repeats` rounds. The implementations alternate in each round, because machines are noisy. Other figures in the output file are
+kept. The models have random weights in the shape of SmolLM2-135M, because speed does not depend on the weights. Collection uses a tiny model
+that was trained on dialogues for half a minute.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 Figures = dict[str, Any]
 PROMPT, CANDIDATES, CANDIDATE = 1500, 16, 100
 LATENCY, DIALOGUES = 0.05, 64
-#: What faster ways may differ by from the naive ones, in scores and losses.
+#: Maximal difference in scores and losses between the fast and the naive implementations.
 SAME = 1e-5
 
 
@@ -74,7 +74,7 @@ def model_135m(seed: int, vocab_size: int = 49152) -> LlamaForCausalLM:
 
 @torch.inference_mode()
 def naive_log_probs(model: Any, prompt: list[int], candidates: list[list[int]]) -> list[torch.Tensor]:
-    """Every candidate behind its own copy of the prompt; logits for the candidate's tokens only."""
+    """Every candidate with its own copy of the prompt; logits for the candidate's tokens only."""
     found = []
     for ids in candidates:
         logits = model(torch.tensor([prompt + ids]), use_cache=False, logits_to_keep=len(ids) + 1).logits[0, :-1]
@@ -84,12 +84,12 @@ def naive_log_probs(model: Any, prompt: list[int], candidates: list[list[int]]) 
 
 @torch.inference_mode()
 def shared_log_probs(model: Any, prompt: list[int], candidates: list[list[int]]) -> list[torch.Tensor]:
-    """The prompt read once."""
+    """The prompt is computed once for all candidates."""
     return candidate_log_probs(model, prompt, candidates)
 
 
 def ranking(repeats: int) -> Figures:
-    """Log-ratios of 16 candidates of 100 tokens behind 1,500, under a critic and its reference."""
+    """Log-ratios of 16 candidates of 100 tokens after a prompt of 1,500, under a critic and its reference."""
     models = [model_135m(seed) for seed in (0, 1)]
     random = torch.Generator().manual_seed(0)
     prompt = torch.randint(10, 49000, (PROMPT,), generator=random).tolist()
@@ -117,7 +117,7 @@ def ranking(repeats: int) -> Figures:
 
 
 class Late(Simulator):
-    """The scripted human, who takes a while."""
+    """The scripted human with a delay."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.scripted = seconds, make("scripted")
@@ -129,7 +129,7 @@ class Late(Simulator):
 
 
 def initial_model() -> str:
-    """A tiny model that has learnt to converse for half a minute."""
+    """A tiny model that was trained on dialogues for half a minute."""
     folder = Path(tempfile.mkdtemp(prefix="speed-")) / "run"
     command = [sys.executable, "-m", "sweetrl_agent.train", "--stage", "sft", "--sft_dialogues", "1500"]
     subprocess.run([*command, "--sft_epochs", "1", "--output", str(folder)], check=True, stdout=subprocess.DEVNULL)
@@ -137,7 +137,7 @@ def initial_model() -> str:
 
 
 def collection(repeats: int) -> Figures:
-    """Agent's turns a second with 64 dialogues and a human of 50 ms; the ideal is the same agent with a human of 0 ms."""
+    """Agent turns per second with 64 dialogues and a simulated human that takes 50 ms; the ideal is the same agent with 0 ms."""
     start = initial_model()
     tasks = load_tasks("embedded:train[:64]")
     policy = load_policy(start, start, ModelArguments(generation_batch=DIALOGUES))
@@ -176,12 +176,12 @@ def collection(repeats: int) -> Figures:
 
 
 def make_late_env() -> gym.Env[Any, Any]:
-    """One dialogue, as Gymnasium's vector environments take it."""
+    """One dialogue environment, for Gymnasium's vector environments."""
     return gym.make("ColBench-Backend-v0", tasks="embedded:train[:64]", simulator=Late(LATENCY), sandbox="embedded")
 
 
 def lock_step(policy: TransformersPolicy, kind: Any, steps: int) -> float:
-    """Turns a second of Gymnasium's own vector environments; finished dialogues begin anew in the same step."""
+    """Turns per second of Gymnasium's own vector environments; finished dialogues are reset in the same step."""
     env = kind([make_late_env] * DIALOGUES, autoreset_mode=AutoresetMode.SAME_STEP)
     with closing(env):
         _, infos = env.reset(seed=0)
@@ -193,7 +193,7 @@ def lock_step(policy: TransformersPolicy, kind: Any, steps: int) -> float:
 
 
 def lock_step_of_gem(policy: TransformersPolicy, steps: int) -> float:
-    """The same with gem-llm's thread pool, over our environment in its interface."""
+    """The same with gem-llm's thread pool, with our environment behind its interface."""
     from gem.core import Env
     from gem.vector.async_vector_env import AsyncVectorEnv as ThreadedVectorEnv
 
@@ -223,7 +223,7 @@ def lock_step_of_gem(policy: TransformersPolicy, steps: int) -> float:
 
 
 def rows_of_pairs(count: int) -> list[dict[str, Any]]:
-    """Pairs of dialogues on embedded tasks, which differ where people's do: after the request."""
+    """Pairs of dialogues on embedded tasks. As in real pairs, they differ after the request."""
     tasks = load_tasks(f"embedded:train[:{count}]")
     sides = [demonstrations(tasks, make("scripted"), count, seed) for seed in (1, 2)]
     talks = [[[m for m in dialogue if m["role"] != "system"] for dialogue in side] for side in sides]
@@ -234,7 +234,7 @@ def rows_of_pairs(count: int) -> list[dict[str, Any]]:
 
 
 def trainer_for(kind: str, is_ours: bool, folder: str, model: Any, reference: Any) -> Any:
-    """The critic's or DPO's trainer over the same pairs, stock or ours: which asks the reference ahead, and needs no second model."""
+    """The trainer of the critic or of DPO on the same pairs: TRL's, or ours, which precomputes the reference and needs no second model."""
     rows = rows_of_pairs(8)
     tokenizer = build_tokenizer((m["content"] for row in rows for m in row["chosen"]), 500, 4)
     models: dict[str, Any] = {"model": model, "ref_model": reference, "processing_class": tokenizer}
@@ -254,7 +254,7 @@ def trainer_for(kind: str, is_ours: bool, folder: str, model: Any, reference: An
 
 
 def training_epoch(kind: str, is_ours: bool) -> dict[str, float]:
-    """Seconds of an epoch of two steps, the reference's among them, loss of the second, and peak memory, in this process."""
+    """Seconds of an epoch of two steps including the reference model, loss of the second step, and peak memory, in this process."""
     model, reference = model_135m(0), None if is_ours else model_135m(0)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
@@ -269,7 +269,7 @@ def training_epoch(kind: str, is_ours: bool) -> dict[str, float]:
 
 
 def training(repeats: int) -> Figures:
-    """An epoch of the critic and of DPO, stock TRL against ours, each in a process of its own."""
+    """An epoch of the critic and of DPO, TRL's trainer against ours, each in its own process."""
     found: Figures = {}
     for kind in ("critic", "dpo"):
         rows: dict[str, list[dict[str, float]]] = {"stock": [], "ours": []}
@@ -291,14 +291,14 @@ def training(repeats: int) -> Figures:
 
 
 def in_own_process(what: str) -> dict[str, float]:
-    """One measurement in a fresh process, whose peak memory is its own."""
+    """Run one measurement in a fresh process, to measure its peak memory."""
     done = subprocess.run([sys.executable, __file__, "--measure", what], check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def timed(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each way; they take turns."""
+    """Median seconds of each implementation. They alternate."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
@@ -312,7 +312,7 @@ FIGURES: dict[str, Callable[[int], Figures]] = {"ranking": ranking, "collection"
 
 
 def main() -> None:
-    """Measure and print; keep the table where asked to."""
+    """Measure and print; write the table if `--output` is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", nargs="+", choices=list(FIGURES), default=list(FIGURES))
     parser.add_argument("--repeats", type=int, default=3)
@@ -336,7 +336,7 @@ def main() -> None:
 
 
 def machine() -> Figures:
-    """Where and when this runs."""
+    """The machine and the date."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": processor(),
@@ -356,7 +356,7 @@ def processor() -> str:
 
 
 def differences(found: Figures) -> dict[str, float]:
-    """How far the ways are apart in what they compute."""
+    """Differences between the results of the implementations."""
     apart = {name: found["training"][name]["difference_of_losses"] for name in ("critic", "dpo") if "training" in found}
     return apart | ({"ranking": found["ranking"]["largest_difference_of_scores"]} if "ranking" in found else {})
 

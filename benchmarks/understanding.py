@@ -1,10 +1,10 @@
-"""How well does the scripted human understand questions in people's own words?
+"""How well does the scripted human understand questions that people wrote?
 
     PYTHONPATH=. python benchmarks/understanding.py --half blind [--output benchmarks/results/understanding.json]
 
-The questions (`benchmarks/questions/`) were written by helpers who saw the requests and what each topic means, but neither the phrases nor the code.
-Thresholds and phrases may be fitted to the half ``development``; the half ``blind`` is measured and never read. A question counts as right
-where the reply says the asked topics' facts, or the answer of its kind, and nothing else. Every relevant topic has a wish here.
+The questions (`benchmarks/questions/`) were written by helpers who saw the requests and the meaning of each topic, but neither the phrases nor the
+code. Thresholds and phrases may be tuned on the half ``development``; the half ``blind`` is only measured and never read. A question counts as
+understood if the reply states exactly the facts of its topics, or the answer of its kind. Every relevant topic has a wish here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DIAL = parse_dial("topics=12&relevant=3&wishes=2&turns=6&points=2")
 
 
 def task_of(row: dict[str, Any]) -> Task:
-    """The task that a row's questions are about: its list of topics, the first wish of every relevant one."""
+    """The task of a row's questions, with the first wish of every relevant topic."""
     family = _family(row["domain"], row["function"])
     known = {topic.name: topic for topic in (*decoys(row["domain"]), *family.topics)}
     listed = [known[name] if name in row["relevant"] else known[name].without_wishes() for name in row["topics"]]
@@ -56,7 +56,7 @@ def _family(domain: str, function: str) -> Family:
 
 
 def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[str, Any]:
-    """The reply to a question, whether it is right, and how many wishes it states that nobody asked about."""
+    """The reply to a question, whether it is right, and the number of stated wishes that the question did not ask about."""
     dialogue = Dialogue((Message("user", task.description),)).add("assistant", question["question"])
     start = time.process_time()
     reply = human.reply(task, dialogue, seed=0)
@@ -78,13 +78,13 @@ def asked(human: ScriptedHuman, task: Task, question: dict[str, Any]) -> dict[st
 
 
 def measured(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Every question with what became of it."""
+    """Every question with its result."""
     human = ScriptedHuman()
     for row in rows:
         task = task_of(row)
         human.reply(
             task, Dialogue((Message("user", task.description),)).add("assistant", "Hello?"), seed=0
-        )  # phrases are indexed once a task
+        )  # phrases are indexed once per task
         yield from ({**question, "function": row["function"], **asked(human, task, question)} for question in row["questions"])
 
 

@@ -1,12 +1,12 @@
-"""Do all backends give the same verdicts, and under `semantics="released"` those of ColBench's released grader?
+"""Do all backends give the same verdicts, and with `semantics="released"` the verdicts of ColBench's released grader?
 
     python benchmarks/verdicts.py --tasks backend_test.jsonl [--backends embedded docker] [--answers 11] [--save V.json] [--compare V.json]
 
-Every task gets answers that are right, in several dresses, wrong (one place of the reference changed) and malformed. The released
-grader is put down here in words of our own, with its quirks (local scope, one-second alarm, list of forbidden words), and runs in a
-process of its own: only for programs made from references one trusts. `--save` and `--compare` compare with another machine's or
-another Python's verdicts. Tasks whose own reference cannot be graded are left out and named. Ends with status 1 where verdicts
-differ; the first twenty differences of each comparison are listed.
+Every task gets answers that are right (in several formats), wrong (one place of the reference changed) and malformed. The released
+grader is reimplemented here with its quirks (local scope, one-second alarm, list of forbidden words), and runs in a separate process:
+use it only for programs made from trusted references. `--save` and `--compare` compare with the verdicts of another machine or another
+Python. Tasks with a reference that cannot be graded are excluded and listed. Exits with status 1 if verdicts differ; the first twenty
+differences of each comparison are listed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from colbench_gym.tasks import Task, load_tasks
 
 Answers = Sequence[tuple[Task, str]]
 Verdicts = list[list[str]]
-#: Not the grader's own list: what checks it must not share it.
+#: A separate copy of the grader's list, so that the check does not share its errors.
 FORBIDDEN = ("import os", "from os", "import sys", "from sys", "sudo", "transformers", "exit(", "quit(", "argparse")
 
 
 def dressed(task: Task) -> list[tuple[Task, str]]:
-    """The reference in the dresses that language models give to code."""
+    """The reference in the formats in which language models present code."""
     source = task.hidden.reference
     lines = source.split("\n")
     imports = [line.strip() for line in lines if re.match(r"\s+(import|from)\s", line)]
@@ -59,7 +59,7 @@ def dressed(task: Task) -> list[tuple[Task, str]]:
     ]
 
 
-#: In a namespace of its own, with no names but those that leak into it in the released grader.
+#: Executed in a separate namespace, which only has the names that leak into it in the released grader.
 _RELEASED = "def value(definition, call):\n    exec(definition)\n    return eval(call)"
 _released: dict[str, Any] = {"multiprocessing": multiprocessing, "signal": signal, "Empty": queue.Empty}
 exec(_RELEASED, _released)
@@ -101,19 +101,19 @@ def _released_verdicts(answers: Answers) -> Verdicts:
 
 
 def released_verdicts(answers: Answers) -> Verdicts:
-    """What the released grader says, each call "passed" or "wrong"."""
+    """Verdicts of the released grader, each call "passed" or "wrong"."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(_released_verdicts, (answers,))
 
 
 def sandbox_verdicts(backend: str, semantics: str, answers: Answers) -> Verdicts:
-    """What a sandbox says, call by call."""
+    """Verdicts in a sandbox, call by call."""
     with sandboxes.make(backend) as sandbox:
         return [list(score.calls) for score in UnitTests(sandbox, semantics).score_many(answers)]
 
 
 def differences(name: str, answers: Answers, first: Verdicts, second: Verdicts, left_out: Collection[str]) -> int:
-    """Print where two sets of verdicts differ; on how many answers."""
+    """Print the differences of two sets of verdicts, and return the number of different answers."""
     kept = [i for i, (task, _) in enumerate(answers) if task.id not in left_out]
     different = [i for i in kept if first[i] != second[i]]
     print(f"{name}: {len(kept) - len(different)} of {len(kept)} answers alike", flush=True)
@@ -123,16 +123,18 @@ def differences(name: str, answers: Answers, first: Verdicts, second: Verdicts, 
 
 
 def only_passed(verdicts: Verdicts) -> Verdicts:
-    """Every call "passed" or "wrong", as the released grader tells them."""
+    """Every call as "passed" or "wrong", as in the released grader."""
     return [[PASSED if call == PASSED else "wrong" for call in calls] for calls in verdicts]
 
 
 def main() -> int:
-    """Grade in all ways and compare."""
+    """Grade with all backends and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", required=True)
     parser.add_argument("--backends", nargs="+", default=["embedded"])
-    parser.add_argument("--answers", type=int, default=11, help="answers for each task, beside five dresses of the reference")
+    parser.add_argument(
+        "--answers", type=int, default=11, help="answers for each task, in addition to five formats of the reference"
+    )
     parser.add_argument("--save", type=Path)
     parser.add_argument("--compare", type=Path)
     given = parser.parse_args()

