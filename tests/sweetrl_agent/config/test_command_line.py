@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.train import main, parse
 
 
@@ -48,6 +49,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
     ],
 )
 def test_wrong_settings_are_refused_before_anything_runs(changes, text, tmp_path, capsys):
-    assert main(_arguments(tmp_path / "run", **changes)) == 2
+    given = {"critic_batch": 2, "critic_micro_batch": 2, "output": tmp_path / "run", **changes}
+    assert main(as_words(given)) == 2
     assert capsys.readouterr().err.startswith(f"error: {text}")
     assert not (tmp_path / "run").exists()
