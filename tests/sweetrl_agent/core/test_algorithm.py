@@ -132,7 +132,7 @@ def test_the_package_loads_no_torch():
 @pytest.mark.parametrize(
     ("named", "error"),
     [
-        ("nobody", r"`algorithm` must be of \('single_turn', .*, or 'package.module:Class', got 'nobody'"),
+        ("nobody", r"`algorithm` must be one of \('single_turn', .*, or 'package.module:Class', got 'nobody'"),
         (f"{__name__}:NothingConfig", "`algorithm` must name an `Algorithm`"),
         (f"{__name__}:Impostor", "The `name` of .* must be an identifier that no other algorithm has, got 'grpo'"),
         ("nowhere.at_all:Mine", "`algorithm` names a module that does not exist: 'nowhere.at_all'"),
@@ -192,7 +192,7 @@ def test_a_module_that_fails_is_named_with_the_setting_and_the_line(capsys, tmp_
 
 
 def test_from_python_the_error_says_what_is_wrong(tmp_path):
-    with pytest.raises(ValueError, match="^`algorithm` must be of "):
+    with pytest.raises(ValueError, match="^`algorithm` must be one of "):
         run_train(algorithm="gropo", output=tmp_path / "run")
 
 

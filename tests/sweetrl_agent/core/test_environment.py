@@ -204,7 +204,7 @@ def test_an_episode_is_played_before_a_run_begins(capsys, tmp_path):
     said = capsys.readouterr().err
     assert said.startswith(f"error: `env` 'Breaks-v0' fails in an episode of random actions ({__file__}, line ")
     assert said.endswith("IndexError: no such room).\n")
-    with pytest.raises(ValueError, match="must hold the metric 'grade'"):
+    with pytest.raises(ValueError, match="must contain the metric 'grade'"):
         Graded().check(config(max_turns=2))
     EnvironmentRecord().check(config())
     assert not (tmp_path / "run").exists()
@@ -241,7 +241,7 @@ def test_demonstrations_come_from_a_file_or_the_record_and_are_checked(tmp_path)
         with pytest.raises(ColBenchError, match=r"talks\.jsonl, row 2: expected "):
             demonstrations(run)
     write_rows(file, [])
-    with pytest.raises(ColBenchError, match="holds no dialogue"):
+    with pytest.raises(ColBenchError, match="contains no dialogue"):
         demonstrations(run)
     own = Run(config(model="tiny", env_record=f"{__name__}:RECORD", output=str(tmp_path / "own"), sft_dialogues=2))
     assert [talk[0]["content"] for talk in demonstrations(own)] == ["0", "1"]
