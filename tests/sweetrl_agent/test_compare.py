@@ -200,7 +200,7 @@ def test_what_is_done_is_not_done_again(finished, capsys):
         (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),
         (["--scaling", "9"], "`scaling` takes counts from 2 to 8 trajectories, got [9]."),
         (["--credit_tasks", "-1"], "`credit_tasks` must be at least 0, got -1."),
-        (["--stage", "actor"], "`stage` is the main job's"),
+        (["--stage", "actor"], "`stage` is a setting of `train`"),
         (["--rft_epochs", "-1"], "`rft_epochs` must be at least 0, got -1.0."),
         (["--against", "US"], "`against` must be 'PAPER' or empty, got 'US'."),
         (["--seed_count", "3"], "Unknown settings: seed_count."),
