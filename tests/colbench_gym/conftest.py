@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,6 +40,17 @@ class SlowHuman(Simulator):
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class TogetherHuman(Simulator):
+    """Humans who reply as soon as so many have been asked, and none before."""
+
+    def __init__(self, count: int) -> None:
+        self.barrier = threading.Barrier(count)
+
+    def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
+        self.barrier.wait()
+        return "It is so."
 
 
 class MuteHuman(Simulator):
@@ -115,7 +127,15 @@ def make_env(sandbox: Sandbox) -> Iterator[Callable[..., gym.Env[str, str]]]:
 def humans() -> Any:
     """The misbehaving humans and sandboxes, by name."""
     return type(
-        "Humans", (), {"Slow": SlowHuman, "Mute": MuteHuman, "BrokenSandbox": BrokenSandbox, "Counting": CountingSandbox}
+        "Humans",
+        (),
+        {
+            "Slow": SlowHuman,
+            "Together": TogetherHuman,
+            "Mute": MuteHuman,
+            "BrokenSandbox": BrokenSandbox,
+            "Counting": CountingSandbox,
+        },
     )
 
 

@@ -372,7 +372,7 @@ def test_attack(name, attack, is_open, sandbox, canary):
     if not is_open:
         source = f"exec(bytes.fromhex({source.encode().hex()!r}).decode(), globals())"
     program = Program(source, ("run()",), LIMITS)
-    started = time.monotonic()
+    started = time.process_time()
     _, result, after = sandbox.run([EARLIER[is_open], program, HEALTHY[is_open]])
     (call,) = result.calls
     denied_by_absence = DENIED in attack.expected and call.error in ("FileNotFoundError", "NotADirectoryError")
@@ -381,7 +381,7 @@ def test_attack(name, attack, is_open, sandbox, canary):
         assert sorted_pairs(call.value) == attack.value
     assert len(call.error) <= 80 and len(result.stdout) <= LIMITS.output_chars and len(result.stderr) <= LIMITS.output_chars
     assert after.calls[0].value == 42, "the runner no longer works"
-    assert time.monotonic() - started < 5.0
+    assert time.process_time() - started < 5.0, "the host is kept busy"
     assert fingerprint(canary) == before
 
 

