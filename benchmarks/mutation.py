@@ -232,7 +232,7 @@ class Replaced(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
         return self.source.encode()
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in a set
 class Timed:
     """Plugin of pytest: no slow tests, and the fastest first where it is known how long each takes."""
 
