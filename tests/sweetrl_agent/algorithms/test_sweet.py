@@ -130,6 +130,8 @@ def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, is_told, ma
     assert _addresses(pairs) == [state for state in STATES for _ in range(5)]
     assert {(row["chosen"], row["rejected"]) for row in pairs} == {(a, b) for a in ("xxxx", "xxx") for b in ("x", "xx")}
     assert pairs[0]["prompt"] == by_key["a", 0].prefix(1) and pairs[-1]["prompt"] == by_key["b", 1].prefix(2)
+    sweet.rank(run, critic)
+    assert len(judge.asked) == len(STATES) and read_rows(run.path(f"{folder}scores.jsonl")) == scores  # nothing is ranked twice
 
 
 def test_pairs_of_a_turn_are_drawn_by_its_address(make):
