@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from colbench_gym.scoring.answer import AgentMessage, extract_program, extract_program_released, parse_message
+from colbench_gym.scoring.answer import AgentMessage, _Parser, extract_program, extract_program_released, parse_message
 
 CODE = "def total(p):\n\n    return sum(p)"
 
@@ -77,6 +77,33 @@ def test_hostile_text_takes_no_time(text):
     start = time.process_time()
     extract_program(text, "f")
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("program", ["X = 1\nY = X", "XX", "nr = 1\nr", "  f(1)"])
+def test_only_line_ends_are_cut_off_a_program(program):
+    assert extract_program(f"```\n\n{program}\r\n\n```") == program
+    assert extract_program(f"\r\n{program}\n").strip(" ") == program.strip(" ")
+
+
+def test_a_parser_reads_fifty_parts_of_one_answer():
+    parser = _Parser()
+    assert all(parser.parse("x = 1") is not None for _ in range(50))
+    assert parser.has_finished and parser.parse("x = 1") is None
+
+
+def test_a_parser_reads_no_part_over_its_bound_and_forty_thousand_characters_in_all():
+    parser, part = _Parser(), "x = 1\n" + "#" * 19_994
+    assert len(part) == 20_000
+    assert parser.parse(part + "#") is None and not parser.has_finished
+    assert parser.parse(part) is not None and not parser.has_finished and parser.parse(part) is not None
+    assert parser.has_finished and parser.parse("x = 1") is None
+
+
+def test_a_parser_says_how_many_lines_are_good():
+    parser = _Parser()
+    assert parser.parse("a = 1\nb = 2\nc c\nd = 4") is None and parser.good_lines == 2
+    assert parser.parse("a = 1\nb = 2\nc = 3") is not None and parser.good_lines == 2
+    assert parser.parse("a = 1\0\nb\n") is None and parser.good_lines in (0, 2)
 
 
 def test_the_released_grader_cuts_as_released():

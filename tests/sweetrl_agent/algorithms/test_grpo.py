@@ -26,6 +26,10 @@ def test_the_advantage_is_the_standardized_return_of_the_group():
     assert GRPO(CONFIG).advantages(rows) == [[1.0, 1.0], [0.0], [-1.0], [0.0] * 3]
 
 
+def test_the_initial_policy_is_asked_for_the_kl_term_alone():
+    assert [GRPO(replace(CONFIG, beta=beta)).uses_reference for beta in (0.0, 0.001)] == [False, True]
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 def test_the_loss_and_its_gradient_are_those_of_a_slow_loop(beta):
     rng = np.random.default_rng(0)

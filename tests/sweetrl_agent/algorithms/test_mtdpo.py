@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from sweetrl_agent.algorithms import mtdpo
-from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.critics.credit import SUM, bradley_terry_loss
+from sweetrl_agent.data.files import read_rows, write_rows
 
 PAIR = {
     side: [{"role": "user", "content": "I need the total."}, {"role": "assistant", "content": text}]
@@ -31,3 +33,41 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
         mtdpo.MultiTurnDPO().train(run)
     assert seen["form"] == "sum" and (seen["beta"], seen["nll_coef"], seen["learning_rate"]) == (0.7, 0.2, 3e-5)
     assert seen["pairs"] == [{**PAIR, "hidden": ""}] and seen["model"] == str(tiny_model_folder)
+
+
+def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, monkeypatch):
+    """With other weights than the reference's, the loss is that of the slow sums, and of no mean."""
+    seen = {}
+
+    def train_stage(trainer, tokenizer, folder, stage):
+        seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
+        return [{"stage": stage, "loss": 0.5}]
+
+    monkeypatch.setattr(mtdpo, "train_stage", train_stage)
+    run = make_run(
+        model=str(tiny_model_folder), mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_batch=2, mtdpo_epochs=3.0, mtdpo_max_length=99
+    )
+    write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
+    mtdpo.MultiTurnDPO().train(run)
+    trainer = seen["trainer"]
+    args, (row,) = trainer.args, trainer.train_dataset
+    assert (args.form, args.beta, args.nll_coef, args.max_length) == (SUM, 0.7, 0.2, 99)
+    assert (args.per_device_train_batch_size, args.gradient_accumulation_steps, args.num_train_epochs, args.seed) == (
+        2,
+        1,
+        3.0,
+        run.seed,
+    )
+    assert args.output_dir == str(run.path("mtdpo/agent/checkpoints")) and seen["folder"] == run.path("mtdpo/agent")
+    assert seen["tokenizer"] is trainer.processing_class and read_rows(run.path("metrics.jsonl")) == [
+        {"stage": "mtdpo", "loss": 0.5}
+    ]
+    assert tiny_tokenizer.decode(row["chosen_ids"]) == "<|user|>I need the total.<|end|><|assistant|>Round it?<|end|>"
+    batch = trainer.data_collator([row])
+    log_probs = trainer._log_probs(trainer.model, batch).detach()
+    reference = torch.rand(log_probs.shape, generator=torch.Generator().manual_seed(0)) - 5.0
+    loss = trainer._compute_loss(trainer.model, {**batch, "reference_log_probs": reference}, False).item()
+    ratios, turns = (log_probs - reference).tolist(), batch["turn_ids"][:, 1:].tolist()
+    chosen, rejected = (sum(r for r, t in zip(*side, strict=True) if t) for side in zip(ratios, turns, strict=True))
+    nll = -sum(p for p, t in zip(log_probs[0].tolist(), turns[0], strict=True) if t) / sum(t > 0 for t in turns[0])
+    assert loss == pytest.approx(bradley_terry_loss(chosen, rejected, 0.7) + 0.2 * nll, rel=1e-4)

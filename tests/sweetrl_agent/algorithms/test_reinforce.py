@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sweetrl_agent import compare
-from sweetrl_agent.algorithms.reinforce import Reinforce, leave_one_out
+from sweetrl_agent.algorithms.reinforce import Reinforce, ReinforceConfig, leave_one_out
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.core.seeds import derive_seed
@@ -56,6 +56,21 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer, temper
         log_probs, log_probs.detach(), log_probs.detach(), torch.tensor(of_turns), torch.zeros(count, dtype=torch.int64)
     )
     assert Reinforce().policy_loss(tokens).item() == pytest.approx(total / count, rel=1e-4)
+
+
+def test_a_stale_token_counts_by_its_bounded_weight():
+    now, sampled, advantages = np.random.default_rng(0).normal(-1.0, 0.8, (3, 7))
+    weights = [min(np.exp(a - b), 1.5) for a, b in zip(now, sampled, strict=True)]
+    assert 0 < sum(weight == 1.5 for weight in weights) < 7
+    log_probs = torch.tensor(now, requires_grad=True)
+    rest = map(torch.tensor, (sampled, sampled, advantages))
+    loss = Reinforce(ReinforceConfig(truncation=1.5)).policy_loss(
+        ActionTokens(log_probs, *rest, torch.zeros(7, dtype=torch.int64))
+    )
+    loss.backward()
+    slow = [-a * w * p for a, w, p in zip(advantages, weights, now, strict=True)]
+    assert loss.item() == pytest.approx(sum(slow) / 7)
+    assert log_probs.grad.tolist() == pytest.approx([-a * w / 7 for a, w in zip(advantages, weights, strict=True)])
 
 
 @pytest.fixture

@@ -60,6 +60,18 @@ def test_advantages_are_normalized_over_the_batch_and_targets_are_not():
     assert _algorithm().credit([], []).advantages == []
 
 
+def test_the_initial_policy_is_asked_for_the_kl_term_alone():
+    assert [_algorithm(beta=beta).uses_reference for beta in (0.0, 0.001)] == [False, True]
+    assert TurnPPO(TurnPPOConfig(critic_learning_rate=0.02)).critic_learning_rate == 0.02
+
+
+@pytest.mark.parametrize("name", ["gamma", "lam"])
+def test_a_discount_is_at_most_1(name):
+    assert getattr(TurnPPOConfig(**{name: 1.0}), name) == 1.0
+    with pytest.raises(ValueError, match=rf"^`turn_ppo_{name}` must be at most 1, got 1\.01\.$"):
+        TurnPPOConfig(**{name: 1.01})
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 def test_the_loss_and_its_gradients_are_those_of_a_slow_loop(beta):
     rng = np.random.default_rng(2)

@@ -134,3 +134,21 @@ def test_without_normalisation_a_turn_counts_its_tokens(make_tiny_model, tiny_to
     lengths = [len(tiny_tokenizer(text + "<|end|>")["input_ids"]) for text in TEXTS]
     expected = [value * length for value, length in zip(mean.rank(PROMPT, HIDDEN, TEXTS), lengths, strict=True)]
     assert total.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_normalisation_the_turns_of_a_dialogue_count_their_tokens_too(make_tiny_model, tiny_tokenizer):
+    models = make_tiny_model(1), make_tiny_model(2)
+    mean, total = (AdvantageCritic(*models, tiny_tokenizer, is_normalised=is_mean) for is_mean in (True, False))
+    dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[0]}]
+    lengths = [len(tiny_tokenizer(text + "<|end|>")["input_ids"]) for text in (PROMPT[1]["content"], TEXTS[0])]
+    expected = [value * length for value, length in zip(mean.dialogue_advantages(dialogue, HIDDEN), lengths, strict=True)]
+    assert lengths[0] != lengths[1]
+    assert total.dialogue_advantages(dialogue, HIDDEN) == pytest.approx(expected, rel=1e-4)
+    assert total.rank(PROMPT, HIDDEN, TEXTS[:1]) == pytest.approx(expected[1:], rel=1e-4)
+
+
+def test_a_critic_scores_without_dropout(make_tiny_model, tiny_tokenizer):
+    models = make_tiny_model(1).train(), make_tiny_model(2).train()
+    critic = AdvantageCritic(*models, tiny_tokenizer)
+    with critic._reference() as reference:
+        assert reference is models[1] and not reference.training and not critic.model.training

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from sweetrl_agent.critics import judge as judge_module
 from sweetrl_agent.critics.judge import JudgeCritic, question
+from sweetrl_agent.data.chat import encode_prompt
 
 SAID = [{"role": "user", "content": "I need the total."}]
 
@@ -72,3 +76,46 @@ def test_a_real_models_verdicts_do_not_depend_on_the_batch(make_tiny_model, tiny
         assert one == four
         found += one
     assert set(found) == {True, False}
+
+
+def test_a_judge_prefers_the_letter_with_the_larger_logit_behind_the_question(make_tiny_model, tiny_tokenizer):
+    model = make_tiny_model(3)
+    judge = JudgeCritic(model, tiny_tokenizer, 2)
+    letters = [tiny_tokenizer(letter)["input_ids"][0] for letter in "AB"]
+    assert judge.letters == letters
+    texts = ["Round it?", "What should happen for an empty list?", "Why?"]
+    asked = [question(SAID, "sum(x)", a, b) for a in texts for b in texts]
+    for text, prefers_first in zip(asked, judge._prefers_first(asked), strict=True):
+        ids = encode_prompt([{"role": "user", "content": text}], tiny_tokenizer)
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1]
+        assert prefers_first == bool(logits[letters[0]] > logits[letters[1]])
+
+
+def test_a_question_is_asked_in_both_orders_about_the_dialogue_and_what_is_hidden(make_judge):
+    make_judge(lambda a, b: True).rank(SAID, "def total(x): ...", ["a", "b"])
+    assert make_judge.asked == [question(SAID, "def total(x): ...", *pair) for pair in (("a", "b"), ("b", "a"))]
+
+
+def test_four_candidates_are_compared_in_a_circle(make_judge):
+    credit = {"a": 3, "b": 1, "c": 4, "d": 2}
+    judge = make_judge(lambda a, b: credit[a] > credit[b])
+    assert judge.rank(SAID, "", list("abcd")) == [2.0, -2.0, 2.0, -2.0]  # a-b, b-c, c-d and d-a
+    assert len(make_judge.asked) == 8
+
+
+def test_a_judge_has_no_opinion_on_turns_by_themselves(make_judge):
+    dialogue = [*SAID, {"role": "assistant", "content": "Round?"}, *SAID, {"role": "assistant", "content": "Why?"}, *SAID]
+    assert make_judge(lambda a, b: True).dialogue_advantages(dialogue, "h") == [0.0, 0.0]
+
+
+def test_a_tokenizer_that_cannot_tell_the_verdicts_apart_is_refused(make_tiny_model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(judge_module, "encode_dialogue", lambda *_: SimpleNamespace(token_ids=[4, 7], turn_ids=[0, 1]))
+    with pytest.raises(
+        ValueError, match="^The judge's tokenizer begins the replies 'A' and 'B' with the same token; use another model.$"
+    ):
+        JudgeCritic(make_tiny_model(), tiny_tokenizer)
+
+
+def test_a_judge_answers_without_dropout(make_tiny_model, tiny_tokenizer):
+    assert not JudgeCritic(make_tiny_model().train(), tiny_tokenizer).model.training

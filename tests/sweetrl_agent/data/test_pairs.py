@@ -37,6 +37,21 @@ def test_tasks_are_kept_apart_and_unsolved_ones_left_out():
     assert _pairs({"a": [1.0, 0.0], "b": [0.9, 0.0]}, min_best=0.5) == [("a 0", "a 1"), ("b 0", "b 1")]
 
 
+def test_pairs_of_nearly_equal_pages_are_left_out():
+    pages = [_trajectory("a", i, score) for i, score in enumerate([0.75, 0.5, 0.625, 0.25])]
+    rows = outcome_pairs(pages, 0.75, 0.25)
+    assert [(row["chosen_score"], row["rejected_score"]) for row in rows] == [(0.75, 0.5), (0.75, 0.25)]
+    assert outcome_pairs(pages, 0.76) == []
+
+
+def test_another_metric_may_tell_better_from_worse():
+    pages = [
+        Episode("a", i, [], [], {"outcome": "answered", "similarity": score}, 0.0, "") for i, score in enumerate([0.3, 0.9])
+    ]
+    (row,) = outcome_pairs(pages, 0.0, metric="similarity")
+    assert (row["chosen_score"], row["rejected_score"]) == (0.9, 0.3)
+
+
 def test_void_episodes_are_no_evidence():
     assert _pairs({"a": [None, 1.0, None, 0.0], "b": [None, 1.0], "c": [None]}) == [("a 1", "a 3")]
 
@@ -53,6 +68,15 @@ def test_a_turn_pair_is_one_of_the_better_half_and_one_of_the_worse(count):
     ranked = sorted(range(count), key=lambda i: -scores[i])
     assert {better for better, _ in pairs} == set(ranked[: count // 2])
     assert {worse for _, worse in pairs} == set(ranked[count - count // 2 :])
+
+
+@pytest.mark.parametrize(("quantile", "count"), [(0.2, 2), (0.25, 3), (0.01, 1)])
+def test_a_smaller_share_takes_candidates_from_both_ends(quantile, count):
+    scores = list(np.random.default_rng(0).permutation(12).astype(float))
+    pairs = turn_pairs(scores, 300, np.random.default_rng(1), quantile)
+    ranked = sorted(range(12), key=lambda i: -scores[i])
+    assert {better for better, _ in pairs} == {*ranked[:count]} and {worse for _, worse in pairs} == {*ranked[-count:]}
+    assert len(pairs) == 300 and all(type(i) is int for pair in pairs for i in pair)
 
 
 def test_ties_carry_no_preference_for_an_order():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
 
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.critics.credit import FORMS, SUM, bradley_terry_loss, trajectory_score, turn_advantages
-from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer, _pad_id, pair_trainer
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
 
@@ -191,3 +193,86 @@ def test_credit_equals_the_project_reference():
         for form, name in (("paper", "paper"), ("released", "code")):
             scores = [trajectory_score(f, i, form) for f, i in zip(flat, ids, strict=True)]
             assert bradley_terry_loss(*scores, BETA) == pytest.approx(reference.sweet_critic_loss(*sides, BETA, name))
+
+
+def test_what_is_logged_are_means_over_the_pairs_of_a_batch(make_trainer, make_tiny_model):
+    trainer = make_trainer(nll_coef=0.01)
+    model, reference = make_tiny_model(1).double(), make_tiny_model(2).double()
+    scores, nlls = {"chosen": [], "rejected": []}, []
+    for row in trainer.train_dataset:
+        for side, own in scores.items():
+            ids, turns = row[f"{side}_ids"], row[f"{side}_turn_ids"]
+            log_probs = _log_probs(model, ids)
+            ratios = [a - b for a, b in zip(log_probs, _log_probs(reference, ids), strict=True)]
+            own.append(BETA * trajectory_score(ratios, turns, "paper"))
+            nlls += [-x for x, turn in zip(log_probs, turns, strict=True) if turn and side == "chosen"]
+    margins = [a - b for a, b in zip(*scores.values(), strict=True)]
+    expected = {
+        "rewards/chosen": sum(scores["chosen"]) / 2,
+        "rewards/rejected": sum(scores["rejected"]) / 2,
+        "rewards/margins": sum(margins) / 2,
+        "rewards/accuracies": sum(margin > 0 for margin in margins) / 2,
+        "nll": sum(nlls) / len(nlls),
+    }
+    for mode in ("train", "eval"):
+        getattr(trainer.model, mode)()
+        trainer.compute_loss(trainer.model, _batch(trainer))
+        logged = {name: values for name, values in trainer._metrics[mode].items() if name in expected}
+        assert {name: value for name, (value,) in logged.items()} == pytest.approx(expected, abs=1e-5)
+        assert len(logged) == len(expected)
+
+
+def test_references_that_were_asked_ahead_stand_at_the_tokens_they_belong_to(make_trainer):
+    trainer = make_trainer()
+    batch = _batch(trainer)
+    whole = trainer._reference_log_probs(trainer.ref_model, batch)
+    rows = trainer._reference_rows(trainer.ref_model, batch)
+    assert [set(row) for row in rows] == [{"chosen_reference", "rejected_reference"}] * 2 and not whole.requires_grad
+    with_references = [{**encoded, **row} for encoded, row in zip(trainer.train_dataset, rows, strict=True)]
+    again = trainer.data_collator(with_references)
+    assert torch.equal(again["reference_log_probs"], whole)
+    losses = [trainer.compute_loss(trainer.model, one).item() for one in (batch, again)]
+    assert losses[0] == pytest.approx(losses[1])
+    shifted = {**again, "reference_log_probs": again["reference_log_probs"] * 0.5}
+    assert abs(trainer.compute_loss(trainer.model, shifted).item() - losses[0]) > 1e-3
+
+
+def test_a_batch_is_padded_where_no_token_is_scored(make_trainer):
+    trainer = make_trainer(pad_to_multiple_of=64)
+    batch = _batch(trainer)
+    assert batch["input_ids"].shape == batch["turn_ids"].shape == (4, batch["input_ids"].shape[1])
+    assert batch["input_ids"].shape[1] % 64 == 0
+    rows = [(row[f"{side}_ids"], row[f"{side}_turn_ids"]) for side in ("chosen", "rejected") for row in trainer.train_dataset]
+    for (ids, turns), got, got_turns, mask in zip(
+        rows, batch["input_ids"].tolist(), batch["turn_ids"].tolist(), batch["attention_mask"].tolist(), strict=True
+    ):
+        left = len(got) - len(ids)
+        assert got == ids + [trainer.processing_class.pad_token_id] * left
+        assert got_turns == turns + [0] * left and mask == [1] * len(ids) + [0] * left
+    assert torch.equal(batch["completion_mask"], (batch["turn_ids"] > 0).long())
+
+
+def test_the_columns_of_turns_and_references_reach_the_collator(make_trainer):
+    trainer = make_trainer()
+    trainer._set_signature_columns_if_needed()
+    columns = trainer._signature_columns
+    own = [f"{side}_{column}" for side in ("chosen", "rejected") for column in ("turn_ids", "reference")]
+    assert {*own, "chosen_ids", "rejected_ids"} <= {*columns} and len(columns) == len({*columns})
+
+
+def test_a_trainer_of_pairs_starts_from_a_model_which_is_the_reference_too(tiny_model_folder, tmp_path):
+    model = ModelArguments(model=str(tiny_model_folder), system_prompt="Ask first.")
+    given = {"output_dir": str(tmp_path / "out"), "use_cpu": True, "bf16": False, "report_to": [], "learning_rate": 3e-5}
+    folder = tmp_path / "critic"
+    trainer = pair_trainer(str(tiny_model_folder), model, iter(ROWS), folder, given, form="released", beta=0.4, nll_coef=0.3)
+    args = trainer.args
+    assert (args.form, args.beta, args.nll_coef, args.learning_rate) == ("released", 0.4, 0.3, 3e-5)
+    assert args.instructions == "Ask first." and args.precompute_ref_log_probs is True
+    assert len(trainer.train_dataset) == len(ROWS) and "chosen_reference" in trainer.train_dataset.column_names
+
+
+def test_padding_falls_back_on_the_end_token_and_is_missed_where_there_is_none():
+    assert _pad_id(SimpleNamespace(pad_token_id=0, eos_token_id=5)) == 0
+    assert _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=5)) == 5
+    with pytest.raises(ValueError, match="^The tokenizer has neither a padding nor an end token; set `tokenizer.pad_token`.$"):
+        _pad_id(SimpleNamespace(pad_token_id=None, eos_token_id=None))

@@ -1,0 +1,81 @@
+"""Rejection fine-tuning: which trajectories are imitated, and what the trainer is given of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sweetrl_agent.algorithms import rft
+from sweetrl_agent.algorithms.rft import RejectionFineTuning, best_of_each_task
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.data.files import read_rows, write_rows
+from sweetrl_agent.rollouts.collection import NothingToLearnError
+
+
+def _episode(task, index, score, said="Round it?"):
+    metrics = {"outcome": "void"} if score is None else {"outcome": "answered", "tests_passed": score, "success": score == 1}
+    messages = [{"role": "user", "content": f"I need {task}."}, {"role": "assistant", "content": said}]
+    return Episode(task, index, messages, [Turn(said)], metrics, float(score or 0), "?")
+
+
+def _kept(scores, least):
+    episodes = [_episode(task, i, score) for task, own in scores.items() for i, score in enumerate(own)]
+    return [(t.task_id, t.index) for t in best_of_each_task(episodes, "tests_passed", least)]
+
+
+def test_the_best_of_a_task_are_kept_where_they_are_good_enough():
+    scores = {"a": [1.0, 0.5, 1.0], "b": [0.4, 0.6, None], "c": [0.0, 0.2], "d": [None]}
+    assert _kept(scores, 1.0) == [("a", 0), ("a", 2)]
+    assert _kept(scores, 0.6) == [("a", 0), ("a", 2), ("b", 1)]
+    assert _kept(scores, 0.0) == [("a", 0), ("a", 2), ("b", 1), ("c", 1)]
+
+
+def test_a_negative_metric_has_a_best_too():
+    assert _kept({"a": [-2.0, -1.0]}, -5.0) == [("a", 1)]
+
+
+@pytest.fixture
+def run_of(make_run, tiny_model_folder):
+    """Function: scores of one task's trajectories, settings -> a run that collected them."""
+
+    def make(scores, **settings):
+        run = make_run(model=str(tiny_model_folder), rft_learning_rate=3e-5, rft_batch=4, rft_epochs=2.0, **settings)
+        episodes = [_episode("total", i, score, f"Reply {i}") for i, score in enumerate(scores)]
+        write_rows(run.path("trajectories.jsonl"), [t.to_row() for t in episodes])
+        return run
+
+    return make
+
+
+def test_the_agents_turns_of_the_best_are_imitated(run_of, tiny_tokenizer, monkeypatch):
+    seen = {}
+
+    def train_stage(trainer, tokenizer, folder, stage):
+        seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
+        return [{"stage": stage, "loss": 1.5}]
+
+    monkeypatch.setattr(rft, "train_stage", train_stage)
+    run = run_of([1.0, 0.0, 1.0], system_prompt="Be brief.")
+    RejectionFineTuning().train(run)
+    trainer = seen["trainer"]
+    texts = [tiny_tokenizer.decode(row["input_ids"]) for row in trainer.train_dataset]
+    assert texts == [f"<|system|>Be brief.<|end|><|user|>I need total.<|end|><|assistant|>Reply {i}<|end|>" for i in (0, 2)]
+    args = trainer.args
+    assert (args.learning_rate, args.num_train_epochs, args.per_device_train_batch_size) == (3e-5, 2.0, 4)
+    assert args.seed == run.seed and args.max_length is None
+    assert args.output_dir == str(run.path("rft/agent/checkpoints")) and seen["folder"] == run.path("rft/agent")
+    assert seen["tokenizer"].get_vocab() == trainer.processing_class.get_vocab() == tiny_tokenizer.get_vocab()
+    assert read_rows(run.path("metrics.jsonl")) == [{"stage": "rft", "loss": 1.5}]
+    assert not hasattr(trainer.model, "peft_config")
+    RejectionFineTuning().train(run_of([1.0], lora=True))
+    assert hasattr(seen["trainer"].model, "peft_config")
+
+
+def test_without_a_success_there_is_nothing_to_imitate_and_that_is_said(run_of):
+    said = (
+        "No trajectory passes 90% of its tests, so there is nothing to imitate. Lower `--min_best`, or start another run with more "
+        "tasks, more imitation, or a better model."
+    )
+    with pytest.raises(NothingToLearnError, match=f"^{re.escape(said)}$"):
+        RejectionFineTuning().train(run_of([0.5, 0.8], min_best=0.9))

@@ -1,0 +1,235 @@
+"""SWEET-RL's stages on files: which turns are sampled, what a critic is asked, what is resumed, and what the actor is trained on."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.algorithms import sweet
+from sweetrl_agent.algorithms.sweet import STATES_PER_BATCH, Sweet, SweetConfig, candidates_of
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.data.files import append_rows, read_rows, write_rows
+
+
+def _episode(task, index, turns, is_void=False):
+    messages = [{"role": "user", "content": f"I need {task}."}]
+    for number in range(1, turns + 1):
+        messages += [{"role": "assistant", "content": f"{task} {index} asks {number}"}, {"role": "user", "content": "Yes."}]
+    outcome = "void" if is_void else "answered"
+    return Episode(task, index, messages[:-1], [Turn("x")] * turns, {"outcome": outcome}, 0.0, f"hidden {task}")
+
+
+EPISODES = [_episode("a", 0, 2), _episode("a", 1, 3, is_void=True), _episode("b", 0, 1), _episode("b", 1, 2)]
+STATES = [("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("b", 1, 1), ("b", 1, 2)]
+
+
+@pytest.fixture
+def make(make_run, tiny_model_folder):
+    """Function: settings -> a run whose trajectories are `EPISODES`, or others."""
+
+    def run(episodes=EPISODES, **settings):
+        made = make_run(model=str(tiny_model_folder), **{"num_states": 0, "num_candidates": 3, **settings})
+        write_rows(made.path("trajectories.jsonl"), [t.to_row() for t in episodes])
+        return made
+
+    return run
+
+
+class Says:
+    """A policy that says the number of messages and the seed."""
+
+    def generate(self, dialogues, seeds):
+        return [Utterance(f"{len(d)} {seed}", [1] * len(d)) for d, seed in zip(dialogues, seeds, strict=True)]
+
+
+def _addresses(rows):
+    return [(row["task_id"], row["episode"], row["turn"]) for row in rows]
+
+
+@pytest.fixture
+def sampled(make, monkeypatch):
+    """Function: settings -> a run with candidates, and their rows."""
+
+    def sample(**settings):
+        loaded = []
+        monkeypatch.setattr(sweet, "load_policy", lambda *given: loaded.append(given) or Says())
+        run = make(**settings)
+        sweet.sample_candidates(run)
+        assert all(given == (run.initial_model, run.initial_model, run.config.model) for given in loaded)
+        return run, read_rows(run.path("candidates.jsonl"))
+
+    return sample
+
+
+def test_every_turn_has_its_candidates_each_by_a_seed_of_its_own(sampled):
+    run, rows = sampled()
+    assert _addresses(rows) == STATES
+    for row in rows:
+        address = (row["task_id"], row["episode"], row["turn"])
+        seeds = [derive_seed(run.seed, "candidates", *address, i) for i in range(3)]
+        said = 2 * row["turn"] - 1  # messages before the turn
+        assert row["texts"] == [f"{said} {seed}" for seed in seeds] and row["num_tokens"] == [said] * 3
+
+
+def test_some_turns_are_drawn_by_the_runs_seed(make):
+    run = make([_episode("a", i, 3) for i in range(20)], num_states=12)
+    drawn = sweet._sampled_turns(run)
+    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(60)
+    assert sorted(order[:12]) == np.flatnonzero(drawn).tolist() and len(drawn) == 60
+    assert [(t.index, turn) for t, turn in sweet._states(run, drawn)] == [(i // 3, i % 3 + 1) for i in sorted(order[:12])]
+    assert sweet._sampled_turns(make(num_states=3)).sum() == 3 and sweet._sampled_turns(make()).all()
+
+
+def test_sampling_resumes_after_the_last_whole_batch(sampled, monkeypatch):
+    episodes = [_episode("a", i, 1) for i in range(2 * STATES_PER_BATCH + 5)]
+    run, rows = sampled(episodes=episodes)
+    assert len(rows) == len(episodes)
+    write_rows(run.path("candidates.jsonl"), [{**row, "texts": ["kept"]} for row in rows[: STATES_PER_BATCH + 7]])
+    sizes = []
+    monkeypatch.setattr(sweet, "append_rows", lambda path, added: sizes.append(len(added)) or append_rows(path, added))
+    sweet.sample_candidates(run)
+    again = read_rows(run.path("candidates.jsonl"))
+    assert [row["texts"] == ["kept"] for row in again] == [True] * STATES_PER_BATCH + [False] * (STATES_PER_BATCH + 5)
+    assert again[STATES_PER_BATCH:] == rows[STATES_PER_BATCH:] and sizes == [STATES_PER_BATCH, 5]
+
+
+class Length:
+    """A critic that credits the length of a text; keeps what it is asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def rank(self, messages, hidden, texts):
+        self.asked.append((messages, hidden, texts))
+        return [float(len(text)) for text in texts]
+
+
+@pytest.mark.parametrize(("critic", "folder", "is_told"), [("sweet", "", True), ("no_hidden", "no_hidden/", False)])
+def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, is_told, make, monkeypatch):
+    judge, opened = Length(), []
+    monkeypatch.setattr(sweet, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
+    run = make(pairs_per_turn=5, pair_quantile=0.5)
+    texts = ["x", "xxxx", "xx", "xxx"]
+    rows = [{"task_id": t, "episode": e, "turn": n, "texts": texts, "num_tokens": [1] * 4} for t, e, n in STATES]
+    write_rows(run.path("candidates.jsonl"), rows)
+    sweet.rank(run, critic)
+    by_key = {(t.task_id, t.index): t for t in EPISODES}
+    assert opened == [critic]
+    assert judge.asked == [
+        (by_key[task, index].prefix(turn), f"hidden {task}" if is_told else "", texts) for task, index, turn in STATES
+    ]
+    scores = read_rows(run.path(f"{folder}scores.jsonl"))
+    assert _addresses(scores) == STATES and all(row["advantages"] == [1.0, 4.0, 2.0, 3.0] for row in scores)
+    pairs = read_rows(run.path(f"{folder}turn_pairs.jsonl"))
+    assert _addresses(pairs) == [state for state in STATES for _ in range(5)]
+    assert {(row["chosen"], row["rejected"]) for row in pairs} == {(a, b) for a in ("xxxx", "xxx") for b in ("x", "xx")}
+    assert pairs[0]["prompt"] == by_key["a", 0].prefix(1) and pairs[-1]["prompt"] == by_key["b", 1].prefix(2)
+    sweet.rank(run, critic)
+    assert len(judge.asked) == len(STATES) and read_rows(run.path(f"{folder}scores.jsonl")) == scores  # nothing is ranked twice
+
+
+def test_pairs_of_a_turn_are_drawn_by_its_address(make):
+    run = make(pairs_per_turn=6, pair_quantile=0.25)
+    texts, credit = [str(i) for i in range(12)], [float(i) for i in range(12)]
+    write_rows(run.path("candidates.jsonl"), [{"task_id": t, "episode": e, "turn": n, "texts": texts} for t, e, n in STATES])
+    write_rows(run.path("scores.jsonl"), [{"advantages": credit} for _ in STATES])
+    rows = list(sweet._turn_pairs(run, "sweet"))
+    for state in STATES:
+        rng = np.random.default_rng(derive_seed(run.seed, "pairs", *state))
+        drawn = sweet.turn_pairs(credit, 6, rng, 0.25)
+        assert [(int(r["chosen"]), int(r["rejected"])) for r in rows if _addresses([r]) == [state]] == drawn
+    assert {int(row["chosen"]) for row in rows} == {9, 10, 11} and {int(row["rejected"]) for row in rows} == {0, 1, 2}
+
+
+def test_candidates_of_other_trajectories_are_refused(make):
+    run = make()
+    rows = [{"task_id": t, "episode": e, "turn": n, "texts": ["x"], "num_tokens": [1]} for t, e, n in STATES]
+    write_rows(run.path("candidates.jsonl"), rows)
+    assert [(t.task_id, t.index, turn, texts) for t, turn, texts in candidates_of(run)] == [(*state, ["x"]) for state in STATES]
+    write_rows(run.path("candidates.jsonl"), [*rows[:-1], {**rows[-1], "turn": 1}])
+    said = f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
+    with pytest.raises(ColBenchError, match=f"^{re.escape(said)}$"):
+        list(candidates_of(run))
+
+
+@pytest.mark.parametrize(("critic", "folder"), [("sweet", "policy"), ("no_hidden", "no_hidden/policy")])
+def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, tiny_tokenizer, monkeypatch):
+    seen = {}
+
+    def train_stage(trainer, tokenizer, into, stage):
+        seen.update(trainer=trainer, folder=into, tokenizer=tokenizer)
+        return [{"stage": stage, "loss": 0.5}]
+
+    monkeypatch.setattr(sweet, "train_stage", train_stage)
+    run = make(
+        system_prompt="Be brief.", actor_beta=0.3, actor_nll=0.2, actor_loss="sigmoid", actor_learning_rate=3e-5, actor_epochs=3.0,
+        actor_batch=6, actor_micro_batch=2, actor_max_length=99,
+    )  # fmt: skip
+    prompt = [{"role": "user", "content": "I need a."}]
+    write_rows(run.artifact(critic, "turn_pairs.jsonl"), [{"prompt": prompt, "chosen": "Round it?", "rejected": "No."}])
+    sweet.train_actor(run, critic)
+    trainer, args = seen["trainer"], seen["trainer"].args
+    (row,) = trainer.train_dataset
+    assert tiny_tokenizer.decode(row["prompt_ids"]).startswith("<|system|>Be brief.<|end|><|user|>I need a.<|end|>")
+    assert [tiny_tokenizer.decode(row[f"{side}_ids"]).split("<|end|>")[0] for side in ("chosen", "rejected")] == [
+        "Round it?",
+        "No.",
+    ]
+    assert (args.beta, args.loss_type, args.loss_weights) == (0.3, ["sigmoid", "sft"], [1.0, 0.2])
+    assert (args.learning_rate, args.num_train_epochs, args.max_length) == (3e-5, 3.0, 99)
+    assert (args.per_device_train_batch_size, args.gradient_accumulation_steps, args.seed) == (2, 3, run.seed)
+    assert args.precompute_ref_log_probs is True and args.output_dir == str(run.path(folder) / "checkpoints")
+    assert seen["folder"] == run.path(folder) and seen["tokenizer"].get_vocab() == tiny_tokenizer.get_vocab()
+    stage = "actor" if critic == "sweet" else f"actor {critic}"
+    assert read_rows(run.path("metrics.jsonl")) == [{"stage": stage, "loss": 0.5}]
+
+
+def test_the_stages_of_a_critic_have_its_name(monkeypatch):
+    own, other, judge = (Sweet(name) for name in ("sweet", "no_hidden", "judge"))
+    assert list(own.stages) == ["critic", "candidates", "rank", "actor"] and own.policy == "policy"
+    assert list(other.stages) == ["critic no_hidden", "candidates", "rank no_hidden", "actor no_hidden"]
+    assert list(judge.stages) == ["candidates", "rank judge", "actor judge"] and judge.policy == "judge/policy"
+    assert (own.title, own.name, other.name, other.critic) == (sweet.CRITICS["sweet"].title, "sweet", "no_hidden", "no_hidden")
+    assert other.title == f"SWEET-RL, {sweet.CRITICS['no_hidden'].title}"
+    assert "hidden" in own.requires and "hidden" not in other.requires
+    for name, function in (("critic", "train_critic"), ("rank", "rank"), ("actor", "train_actor")):
+        stage = other.stages[f"{name} no_hidden"]
+        assert stage.func is getattr(sweet, function) and stage.keywords == {"critic": "no_hidden"}
+    assert other.stages["candidates"] is sweet.sample_candidates
+
+
+def test_a_critic_is_trained_where_it_can_be(monkeypatch):
+    trained = []
+    kind = sweet.CRITICS["no_hidden"]
+    monkeypatch.setitem(
+        sweet.CRITICS, "no_hidden", type(kind)(**{**vars(kind), "train": lambda run, name: trained.append((run, name))})
+    )
+    sweet.train_critic("run", "no_hidden")
+    assert trained == [("run", "no_hidden")]
+    sweet.train_critic("run", "judge")  # needs none
+
+
+def test_a_plan_says_what_will_be_done(make):
+    assert Sweet().plan(make(num_states=40, critic_epochs=2.0, critic_learning_rate=3e-4)) == [
+        "critic     paper form, 2.0 epochs at 0.0003", "actor      40 turns x 3 candidates, sigmoid_norm",
+    ]  # fmt: skip
+    assert "all turns x 3" in Sweet().plan(make())[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"actor_loss": "hinge"}, "`actor_loss` must be "),
+        ({"actor_batch": 8, "actor_micro_batch": 3}, "`actor_batch` "),
+        ({"form": "other"}, "`form` must be "),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(given, error):
+    with pytest.raises(ValueError, match=f"^{error}"):
+        SweetConfig(**given)

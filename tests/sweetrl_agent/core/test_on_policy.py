@@ -1,0 +1,105 @@
+"""What all on-policy algorithms share: their terms of a loss against slow loops, and what a subclass may leave out."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from sweetrl_agent.core.algorithm import START
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.core.on_policy import ActionTokens, Credit, OnPolicyAlgorithm, OnPolicyConfig, clipped_gain
+
+NOW, SAMPLED, REFERENCE, ADVANTAGES = np.random.default_rng(0).normal(-1.0, 0.5, (4, 6))
+DIALOGUE = [0, 0, 0, 2, 2, 1]
+
+
+@pytest.fixture
+def tokens():
+    """Six action tokens of three dialogues."""
+    log_probs = torch.tensor(NOW, requires_grad=True)
+    return ActionTokens(log_probs, *map(torch.tensor, (SAMPLED, REFERENCE, ADVANTAGES, DIALOGUE)))
+
+
+class Half(OnPolicyAlgorithm):
+    """Every turn is worth half its episode's return."""
+
+    name, title = "half", "Half"
+
+    def advantages(self, episodes):
+        return [[episode.reward / 2] * len(episode.turns) for episode in episodes]
+
+
+def test_the_divergence_is_its_estimate_at_every_token(tokens):
+    slow = [r / p - math.log(r / p) - 1 for r, p in zip(np.exp(REFERENCE), np.exp(NOW), strict=True)]
+    assert tokens.reference_divergence().tolist() == pytest.approx(slow)
+    assert min(slow) >= 0.0
+
+
+def test_a_stale_token_has_a_bounded_weight_without_a_gradient(tokens):
+    ratios = [math.exp(now) / math.exp(then) for now, then in zip(NOW, SAMPLED, strict=True)]
+    assert min(ratios) < 1.1 < max(ratios)
+    weights = tokens.staleness_weights(1.1)
+    assert weights.tolist() == pytest.approx([min(ratio, 1.1) for ratio in ratios])
+    assert not weights.requires_grad
+
+
+def test_a_mean_over_dialogues_does_not_count_long_ones_for_more(tokens):
+    values = torch.tensor([1.0, 2.0, 6.0, 10.0, 20.0, 5.0])
+    assert tokens.mean_over_dialogues(values).item() == pytest.approx((3.0 + 5.0 + 15.0) / 3)
+    assert tokens.mean_over_dialogues(values).dtype == torch.float32
+    assert tokens.mean_over_dialogues(values.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "gain"), [(1.5, 2.0, 2.4), (1.5, -2.0, -3.0), (0.5, 2.0, 1.0), (0.5, -2.0, -1.6), (1.1, 2.0, 2.2)]
+)
+def test_the_gain_is_clipped_where_a_step_would_go_too_far(ratio, advantage, gain):
+    assert clipped_gain(torch.tensor([ratio]), torch.tensor([advantage]), 0.2).tolist() == pytest.approx([gain])
+
+
+def test_by_default_a_loss_is_the_policy_gradient(tokens):
+    slow = -sum(a * p for a, p in zip(ADVANTAGES, NOW, strict=True)) / len(NOW)
+    loss = Half().loss(tokens)
+    loss.backward()
+    assert loss.item() == pytest.approx(slow)
+    assert tokens.log_probs.grad.tolist() == pytest.approx([-a / len(NOW) for a in ADVANTAGES])
+
+
+def test_a_subclass_says_what_turns_are_worth_and_nothing_else():
+    half = Half()
+    episodes = [Episode("a", 0, [], [Turn("x")] * 2, {"outcome": "wrong"}, 1.0)]
+    assert half.credit(episodes, []) == Credit([[0.5, 0.5]], [])
+    assert half.uses_reference is False and half.critic_learning_rate is None and half.shared == START
+    assert half.config == OnPolicyConfig() and Half(OnPolicyConfig(tasks=2)).config.tasks == 2
+    with pytest.raises(NotImplementedError):
+        OnPolicyAlgorithm().advantages(episodes)
+
+
+def test_without_a_critic_tokens_have_no_values(tokens):
+    assert [part.shape for part in (tokens.turn, tokens.values, tokens.returns)] == [(0,)] * 3
+
+
+@pytest.mark.parametrize(("engine", "lora", "is_refused"), [
+    ("server", False, True), ("server", True, False), ("vllm", False, False), ("transformers", False, False),
+])  # fmt: skip
+def test_a_server_is_given_new_weights_as_adapters(engine, lora, is_refused):
+    model = SimpleNamespace(engine=engine, lora=lora)
+    if is_refused:
+        with pytest.raises(ValueError, match="^'half' gives servers its new weights as adapters: add `--lora true`, or sample"):
+            Half().refuse_engine(model)
+    else:
+        Half().refuse_engine(model)
+
+
+def test_training_takes_the_settings_of_the_run(monkeypatch):
+    learnt = []
+    monkeypatch.setattr("sweetrl_agent.trainers.on_policy.learn", lambda run, algorithm: learnt.append((run, algorithm)))
+    settings = {f"half_{name}": value for name, value in vars(OnPolicyConfig(group=7)).items()}
+    run = SimpleNamespace(config=SimpleNamespace(algorithms=SimpleNamespace(**settings)))
+    Half().train(run)
+    ((of, algorithm),) = learnt
+    assert of is run and type(algorithm) is Half and algorithm.config == OnPolicyConfig(group=7)

@@ -1,0 +1,248 @@
+"""The schedule of a shard on an environment of plain numbers: seeds of turns, when replies are taken up, and when the world counts as down."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+
+from colbench_gym.errors import ScoringError, SimulatorError
+from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.core.seeds import derive_seed
+from sweetrl_agent.rollouts.play import episodes_of
+from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Shard, WorldDownError
+
+TURNS = 3
+
+
+class World:
+    """A sub-environment: an episode ends after `TURNS` turns, or at its first where the world fails; a turn is rewarded with its number."""
+
+    def __init__(self, failing):
+        self.failing, self.prepared, self.resets = failing, 0, []
+
+    def prepare(self):
+        self.prepared += 1
+
+    def reset(self, seed, options):
+        self.task_id, self.turns = options["task_id"], 0
+        self.resets.append((self.task_id, seed))
+        self.world_error = self.failing.get(self.task_id)
+        self.messages = [{"role": "user", "content": self.task_id}]
+        self.hidden_information = f"hidden {self.task_id}"
+
+    def step(self, text):
+        self.turns += 1
+        self.messages = [*self.messages, {"role": "assistant", "content": text}]
+        is_over = self.world_error is not None or self.turns == TURNS
+        self.metrics = {"outcome": "void" if self.world_error is not None else "answered", "turns": self.turns}
+        return None, float(self.turns), is_over and self.turns == TURNS, is_over and self.turns < TURNS, {}
+
+
+class Worlds:
+    """Some of them; what is submitted is done at once, and noted."""
+
+    def __init__(self, num_envs, failing=None):
+        self.num_envs, self.envs = num_envs, [World(failing or {}) for _ in range(num_envs)]
+
+    def submit(self, place, text):
+        reply = Future()
+        reply.set_result(self.envs[place].step(text))
+        return reply
+
+
+class Speaker:
+    """Says the seed that it is given, in all dialogues at once; notes who speaks in each step."""
+
+    def __init__(self):
+        self.seeds, self.steps, self.ended, self.asked = {}, [], [], {}
+
+    def ask(self, number, env, seed):
+        self.seeds.setdefault(number, []).append(seed)
+        self.asked[number] = seed
+
+    def step(self):
+        asked, self.asked = self.asked, {}
+        self.steps.append(sorted(asked))
+        return [(number, Utterance(str(seed), [seed % 7], [-0.5])) for number, seed in asked.items()]
+
+    def end(self, number):
+        self.ended.append(number)
+
+
+def _shard(keys, num_envs=2, failing=None, speaker=None, reply_steps=1, on_end=None, known=None):
+    env = Worlds(num_envs, failing)
+    return Shard(speaker or Speaker(), env, keys, 5, "collect", reply_steps, on_end, known or {})
+
+
+def test_every_turn_is_sampled_with_a_seed_of_its_own_address():
+    keys = episodes_of(["a", "b"], 2)
+    shard = _shard(keys)
+    played = shard.play()
+    for number, key in enumerate(keys):
+        of_episode = derive_seed(5, "collect", key.task_id, key.index)
+        expected = [derive_seed(of_episode, "turn", turn) for turn in range(1, TURNS + 1)]
+        assert shard.speaker.seeds[number] == expected
+        assert [turn.text for turn in played[number].turns] == list(map(str, expected))
+        assert (key.task_id, of_episode) in shard.env.envs[0].resets + shard.env.envs[1].resets
+    assert len({seed for own in shard.speaker.seeds.values() for seed in own}) == len(keys) * TURNS
+
+
+def test_an_episode_holds_its_turns_rewards_and_what_was_hidden():
+    ended = []
+    shard = _shard([EpisodeKey("a", 4)], on_end=lambda: ended.append(1))
+    (episode,) = shard.play()
+    assert (episode.key, episode.hidden, episode.error) == (EpisodeKey("a", 4), "hidden a", "")
+    assert [turn.reward for turn in episode.turns] == [1.0, 2.0, 3.0] and episode.reward == 6.0
+    assert [turn.token_ids for turn in episode.turns] == [[seed % 7] for seed in shard.speaker.seeds[0]]
+    assert [turn.log_probs for turn in episode.turns] == [[-0.5]] * TURNS
+    assert episode.metrics == {"outcome": "answered", "turns": 3} and len(episode.messages) == 1 + TURNS
+    assert ended == [1] and shard.speaker.ended == [0] and shard.env.envs[0].prepared == 1
+
+
+def test_what_is_known_is_not_played_again_and_stands_in_its_place():
+    keys = episodes_of(["a", "b", "c"], 1)
+    known = Episode("b", 0, [], [], {"outcome": "answered"}, 0.0)
+    shard = _shard(keys, known={keys[1]: known})
+    played = shard.play()
+    assert [t.task_id for t in played] == ["a", "b", "c"] and played[1] is known
+    assert sorted(shard.speaker.seeds) == [0, 2]
+
+
+def test_replies_are_taken_up_together():
+    """The second dialogue speaks a step later than it could, so that both read the human's replies in one batch."""
+    steps = {}
+    for reply_steps in (1, 2):
+        shard = _shard(episodes_of(["a", "b"], 1), reply_steps=reply_steps)
+        shard.play()
+        steps[reply_steps] = shard.speaker.steps
+    assert steps[1] == steps[2] == [[0, 1]] * TURNS
+
+
+class OneByOne(Speaker):
+    """Speaks in one dialogue in each step: that which was asked for first."""
+
+    def step(self):
+        number = next(iter(self.asked))
+        self.steps.append(number)
+        return [(number, Utterance(str(self.asked.pop(number)), [1], [-0.5]))]
+
+
+@pytest.mark.parametrize(
+    ("reply_steps", "order"),
+    [(1, [0, 1, 2, 0, 1, 2, 0, 1, 2]), (2, [0, 1, 2, 0, 1, 2, 0, 1, 2]), (4, [0, 1, 2, 0, 1, 2, 0, 1, 2])],
+)
+def test_a_reply_waits_for_the_next_multiple_of_the_reply_steps(reply_steps, order):
+    taken = []
+
+    class Watched(Shard):
+        def _take_up_replies(self, step):
+            before = len(self.waiting)
+            super()._take_up_replies(step)
+            if before > len(self.waiting):
+                taken.append(step)
+
+    shard = Watched(OneByOne(), Worlds(3), episodes_of(["a", "b", "c"], 1), 5, "collect", reply_steps, None, {})
+    shard.play()
+    assert shard.speaker.steps == order
+    assert all(step % reply_steps == 0 for step in taken) and taken[0] == reply_steps
+    assert reply_steps > 1 or taken == list(range(1, 10))  # each is taken up while the others speak
+
+
+def test_a_void_episode_says_why():
+    down = SimulatorError("no words for it")
+    played = _shard(episodes_of(["a", "b"], 1), failing={"a": down}).play()
+    assert [(t.is_void, t.error) for t in played] == [(True, "no words for it"), (False, "")]
+    assert len(played[0].turns) == 1 and played[0].reward == 1.0
+
+
+def _failing(tasks, error=None):
+    return {task: error or SimulatorError("the human is away.") for task in tasks}
+
+
+def test_ten_void_episodes_in_a_row_of_three_tasks_end_the_stage():
+    keys = episodes_of(["well", "a", "b", "c"], 4)
+    shard = _shard(keys, num_envs=1, failing=_failing("abc"))
+    with pytest.raises(WorldDownError, match=(
+        r"^10 episodes in a row are void, the last for this: the human is away\. The stage stops here, .*; the 4 that ended well since"
+    )) as raised:  # fmt: skip
+        shard.play()
+    assert [key.task_id for key in raised.value.played] == ["well"] * 4
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert str(again) == str(raised.value) and list(again.played) == list(raised.value.played)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "count", "failing", "is_down"),
+    [
+        ("abc", 3, "abc", False),  # nine are too few
+        ("abcd", 5, "ab", False),  # ten of two tasks are of those tasks
+        ("ab", 5, "ab", True),  # unless there are no others
+        ("a", 10, "a", True),
+    ],
+)
+def test_few_failures_or_those_of_few_tasks_are_no_world_that_is_down(tasks, count, failing, is_down):
+    shard = _shard(episodes_of(list(tasks), count), num_envs=1, failing=_failing(failing))
+    if is_down:
+        with pytest.raises(WorldDownError):
+            shard.play()
+    else:
+        assert sum(t.is_void for t in shard.play()) == len(failing) * count
+
+
+def test_an_episode_that_ends_well_begins_the_count_anew():
+    keys = [EpisodeKey(task, i) for i in range(6) for task in ("a", "b", "c", "well")]
+    assert sum(t.is_void for t in _shard(keys, num_envs=1, failing=_failing("abc")).play()) == 18
+
+
+def test_a_grade_that_fails_is_the_tasks_fault_and_not_the_worlds():
+    keys = episodes_of(["a", "b", "c"], 5)
+    played = _shard(keys, failing=_failing("abc", ScoringError("no reference"))).play()
+    assert len(played) == 15 and all(t.is_void for t in played)
+
+
+class Recorded:
+    """A policy that notes what it is asked, and says the dialogue's number and the seed."""
+
+    def __init__(self):
+        self.added, self.forgotten = [], []
+
+    def add(self, name, dialogue, seed):
+        self.added.append((name, dialogue, seed))
+
+    def step(self):
+        return [(name, Utterance(str(seed))) for name, _, seed in self.added]
+
+    def forget(self, name):
+        self.forgotten.append(name)
+
+
+def test_alone_the_agent_speaks_by_the_seed_of_the_turn():
+    policy = Recorded()
+    speaker = Alone(policy)
+    speaker.ask(3, SimpleNamespace(messages=["m"]), 11)
+    assert policy.added == [(3, ["m"], 11)] and speaker.step() == [(3, Utterance("11"))]
+    speaker.end(3)
+    assert policy.forgotten == [3]
+
+
+def test_the_best_of_several_candidates_is_said_when_all_are_there():
+    policy, seen = Recorded(), []
+
+    def credit(messages, hidden, texts):
+        seen.append((messages, hidden, list(texts)))
+        return [float(text == texts[1]) for text in texts]
+
+    speaker = Best(policy, BestOf(3, credit))
+    speaker.ask(8, SimpleNamespace(messages=["m"], hidden_information="h"), 11)
+    seeds = [derive_seed(11, "candidate", i) for i in range(3)]
+    assert policy.added == [((8, i), ["m"], seeds[i]) for i in range(3)]
+    asked, policy.added = policy.added, policy.added[2:]
+    assert speaker.step() == []  # the third is said first
+    policy.added = asked[:2]
+    assert speaker.step() == [(8, Utterance(str(seeds[1])))]
+    assert seen == [(["m"], "h", list(map(str, seeds)))]
+    assert sorted(policy.forgotten) == [(8, 0), (8, 1), (8, 2)]
