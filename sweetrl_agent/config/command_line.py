@@ -62,6 +62,9 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
     )
+    for action in parser._actions:
+        if any(option.startswith("--no_") for option in action.option_strings):
+            action.help = f"Switches `--{action.dest}` off."
     words = list(sys.argv[1:] if arguments is None else arguments)
     # The file is not read by TrlParser: it takes the key `env`, which is a setting here, for environment variables.
     asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults

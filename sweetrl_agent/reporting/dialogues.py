@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sweetrl_agent.reporting.figures import number
+from sweetrl_agent.reporting.figures import measure, number
 from sweetrl_agent.reporting.markup import embedded_json
 from sweetrl_agent.reporting.run_folder import Record, RunFolder
+from sweetrl_agent.reporting.scores import metric_of
 
 MAX_DIALOGUES = 120
 MAX_BYTES = 1_000_000
@@ -29,7 +30,7 @@ def dialogues_data(run: RunFolder) -> dict[str, Any]:
     dialogues: list[dict[str, Any]] = []
     size = 0
     for record in _in_order_of_interest(run.evaluation, set(advantages)):
-        dialogue = _dialogue(record, advantages.get(_key(record)))
+        dialogue = _dialogue(record, metric_of(run.results), advantages.get(_key(record)))
         num_bytes = len(embedded_json(dialogue).encode("utf-8", "replace"))
         if len(dialogues) == MAX_DIALOGUES:
             break
@@ -80,10 +81,11 @@ def _numbers(values: object) -> list[float | None]:
     return [None if (value := number(raw)) is None else float(f"{value:.4g}") for raw in values]
 
 
-def _dialogue(record: Record, advantages: list[float | None] | None) -> dict[str, Any]:
+def _dialogue(record: Record, metric: str, advantages: list[float | None] | None) -> dict[str, Any]:
     agent, split, task_id, episode = (_clipped(name, MAX_NAME_CHARS) for name in _key(record))
     history = record.get("dialogue_history")
     messages = [_message(message) for message in history] if isinstance(history, list) else []
+    value = number(record.get(metric))
     return {
         "agent": agent,
         "split": split,
@@ -91,8 +93,7 @@ def _dialogue(record: Record, advantages: list[float | None] | None) -> dict[str
         "episode": episode,
         "outcome": _clipped(str(record.get("outcome") or "unknown"), MAX_NAME_CHARS),
         "success": number(record.get("success")),
-        "graded": number(record.get("tests_passed", record.get("similarity"))),
-        "unit": "of tests" if "tests_passed" in record else "similar",
+        "metric": None if value is None else f"{metric.replace('_', ' ')} {measure(metric, value)}",
         "turns": number(record.get("turns")),
         "messages": messages,
         "advantages": advantages,

@@ -157,7 +157,7 @@ function turnsOf(dialogue) {
 function dialogueElement(dialogue, largest) {
   const made = element("article", `dialogue ${data.colours[dialogue.agent] || ""}`);
   const head = element("div", "head", element("strong", "", dialogue.agent), badge(dialogue));
-  if (dialogue.graded !== null) head.append(element("span", "", `${short(100 * dialogue.graded)}% ${dialogue.unit}`));
+  if (dialogue.metric !== null) head.append(element("span", "", dialogue.metric));
   head.append(element("span", "", turnsOf(dialogue)));
   made.append(head);
   let turn = 0;

@@ -43,8 +43,8 @@ class Score:
         void: Number of void episodes, excluded from the scores.
         success: Fraction of episodes with every hidden test passed.
         success_bounds: Its 95% interval.
-        graded: Mean of the metric: fraction of hidden tests passed, or similarity of pages.
-        graded_bounds: Its 95% interval.
+        metric: Mean of the metric: fraction of hidden tests passed, similarity of pages, or return.
+        metric_bounds: Its 95% interval.
         headline: The main score: success for functions, similarity for pages.
         headline_bounds: Its 95% interval.
         turns: Mean number of agent turns in a dialogue.
@@ -57,8 +57,8 @@ class Score:
     void: float | None
     success: float | None
     success_bounds: Interval | None
-    graded: float | None
-    graded_bounds: Interval | None
+    metric: float | None
+    metric_bounds: Interval | None
     headline: float | None
     headline_bounds: Interval | None
     turns: float | None
@@ -77,8 +77,8 @@ class Score:
             void=number(values.get("void")),
             success=number(values.get("success")),
             success_bounds=interval(bounds.get("success")),
-            graded=number(values.get(metric)),
-            graded_bounds=interval(bounds.get(metric)),
+            metric=number(values.get(metric)),
+            metric_bounds=interval(bounds.get(metric)),
             headline=number(values.get(headline)),
             headline_bounds=interval(bounds.get(headline)),
             turns=number(values.get("turns")),
@@ -150,8 +150,8 @@ def scores_section(run: RunFolder) -> Html:
             plain(score.void),
             percent(score.success),
             percent_interval(score.success_bounds),
-            measure(metric_of(run.results), score.graded),
-            measure_interval(metric_of(run.results), score.graded_bounds),
+            measure(metric_of(run.results), score.metric),
+            measure_interval(metric_of(run.results), score.metric_bounds),
             NOTHING if score.turns is None else f"{score.turns:.2f}",
             percent(score.answered),
         )

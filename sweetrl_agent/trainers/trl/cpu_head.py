@@ -27,7 +27,7 @@ _BEYOND_THE_HEAD = ("final_logit_softcapping", "logit_scale", "output_multiplier
 #: Arguments of a text-only forward pass.
 _PLAIN = {"input_ids", "attention_mask", "use_cache"}
 #: Maximum number of logits held at once (128 MiB). Larger batches are processed in chunks, since a large vocabulary uses most memory here.
-TOGETHER, AT_A_TIME = 2**25, 2**23
+ALL_AT_ONCE, AT_A_TIME = 2**25, 2**23
 
 
 def score_labelled_tokens_only(trainer: Any) -> None:
@@ -77,7 +77,7 @@ def labelled_output(hidden: Tensor, labels: Tensor, head: Any, num_items: Any = 
     """
     mask = labels != -100
     found, vocab_size = hidden[mask], getattr(head, "out_features", 1)
-    rows = max(len(found) if len(found) * vocab_size <= TOGETHER else AT_A_TIME // vocab_size, 1)
+    rows = max(len(found) if len(found) * vocab_size <= ALL_AT_ONCE else AT_A_TIME // vocab_size, 1)
     chunks = list(zip(found.split(rows), labels[mask][:, None].split(rows), strict=True))
     score = functools.partial(_scores, head)
     if len(chunks) > 1:  # logits are recomputed in the backward pass, so that only those of one chunk are held at a time

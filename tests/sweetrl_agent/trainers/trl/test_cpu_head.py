@@ -53,7 +53,7 @@ def test_outputs_and_gradients_are_those_of_trls_head(tokens_together, chunks, m
     monkeypatch.setattr(cpu_head, "checkpoint", lambda *args, **kwargs: made.append(1) or checkpoint(*args, **kwargs))
     trainer = make_trainer()
     expected, gradients = _outputs_and_gradients(trainer.model)
-    monkeypatch.setattr(cpu_head, "TOGETHER", tokens_together * trainer.model.config.vocab_size)
+    monkeypatch.setattr(cpu_head, "ALL_AT_ONCE", tokens_together * trainer.model.config.vocab_size)
     monkeypatch.setattr(cpu_head, "AT_A_TIME", 2 * trainer.model.config.vocab_size)
     score_labelled_tokens_only(trainer)
     found, own_gradients = _outputs_and_gradients(trainer.model)
