@@ -89,7 +89,9 @@ def test_without_a_critic_tokens_have_no_values(tokens):
 def test_a_server_is_given_new_weights_as_adapters(engine, lora, is_refused):
     model = SimpleNamespace(engine=engine, lora=lora)
     if is_refused:
-        with pytest.raises(ValueError, match="^'half' sends its new weights to servers as LoRA adapters: add `--lora true`, or sample"):
+        with pytest.raises(
+            ValueError, match="^'half' sends its new weights to servers as LoRA adapters: add `--lora true`, or sample"
+        ):
             Half().refuse_engine(model)
     else:
         Half().refuse_engine(model)
