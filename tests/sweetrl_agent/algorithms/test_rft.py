@@ -1,4 +1,4 @@
-"""Rejection fine-tuning: which trajectories are imitated, and what the trainer is given of them."""
+"""Rejection fine-tuning: which trajectories are trained on, and what the trainer is given of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_of(make_run, tiny_model_folder):
     return make
 
 
-def test_the_agents_turns_of_the_best_are_imitated(run_of, tiny_tokenizer, monkeypatch):
+def test_the_agents_turns_of_the_best_are_labelled(run_of, tiny_tokenizer, monkeypatch):
     seen = {}
 
     def train_stage(trainer, tokenizer, folder, stage):
@@ -72,10 +72,10 @@ def test_the_agents_turns_of_the_best_are_imitated(run_of, tiny_tokenizer, monke
     assert hasattr(seen["trainer"].model, "peft_config")
 
 
-def test_without_a_success_there_is_nothing_to_imitate_and_that_is_said(run_of):
+def test_without_a_success_there_is_nothing_to_train_on_and_that_is_said(run_of):
     said = (
-        "No trajectory passes 90% of its tests, so there is nothing to imitate. Lower `--min_best`, or start another run with more "
-        "tasks, more imitation, or a better model."
+        "No trajectory passes 90% of its tests, so there is nothing to train on. Lower `--min_best`, or start another run with more "
+        "tasks, more SFT, or a better model."
     )
     with pytest.raises(NothingToLearnError, match=f"^{re.escape(said)}$"):
         RejectionFineTuning().train(run_of([0.5, 0.8], min_best=0.9))

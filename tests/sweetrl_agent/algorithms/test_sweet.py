@@ -153,7 +153,7 @@ def test_candidates_of_other_trajectories_are_refused(make):
     write_rows(run.path("candidates.jsonl"), rows)
     assert [(t.task_id, t.index, turn, texts) for t, turn, texts in candidates_of(run)] == [(*state, ["x"]) for state in STATES]
     write_rows(run.path("candidates.jsonl"), [*rows[:-1], {**rows[-1], "turn": 1}])
-    said = f"{run.path('candidates.jsonl')} belongs to other trajectories than are there; remove it, and sample anew."
+    said = f"{run.path('candidates.jsonl')} belongs to other trajectories; remove it to sample again."
     with pytest.raises(ColBenchError, match=f"^{re.escape(said)}$"):
         list(candidates_of(run))
 

@@ -112,7 +112,7 @@ def test_a_judge_has_no_opinion_on_turns_by_themselves(make_judge):
 def test_a_tokenizer_that_cannot_tell_the_verdicts_apart_is_refused(make_tiny_model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(judge_module, "encode_dialogue", lambda *_: SimpleNamespace(token_ids=[4, 7], turn_ids=[0, 1]))
     with pytest.raises(
-        ValueError, match="^The judge's tokenizer begins the replies 'A' and 'B' with the same token; use another model.$"
+        ValueError, match="^The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.$"
     ):
         JudgeCritic(make_tiny_model(), tiny_tokenizer)
 

@@ -154,7 +154,7 @@ def test_ten_void_episodes_in_a_row_of_three_tasks_end_the_stage():
     keys = episodes_of(["well", "a", "b", "c"], 4)
     shard = _shard(keys, num_envs=1, failing=_failing("abc"))
     with pytest.raises(WorldDownError, match=(
-        r"^10 episodes in a row are void, the last for this: the human is away\. The stage stops here, .*; the 4 that ended well since"
+        r"^10 episodes in a row are void\. The last error: the human is away\. The stage stops, .*; the 4 valid ones since the last save are kept\."
     )) as raised:  # fmt: skip
         shard.play()
     assert [key.task_id for key in raised.value.played] == ["well"] * 4
