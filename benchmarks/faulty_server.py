@@ -281,7 +281,7 @@ def main() -> int:
         disturbed_s = time.monotonic() - began
         rows, why = read_rows(path), read_rows(path.with_suffix(".void.jsonl"))
         expected = [
-            (episode.task_id, episode.number) for episode in episodes_of([t.id for t in tasks], arguments.episodes // NUM_TASKS)
+            (episode.task_id, episode.index) for episode in episodes_of([t.id for t in tasks], arguments.episodes // NUM_TASKS)
         ]
         void = [(row["task_id"], row["episode"]) for row in rows if outcome_of(row) == "void"]
         explained = {(row["task_id"], row["episode"]) for row in why if row["why"]}
