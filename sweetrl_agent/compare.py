@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.command_line import (
-    CommandError,
     conclude,
     config_parts,
+    ending_with,
     exit_status,
     parse_parts,
     prepare_process,
@@ -54,19 +54,15 @@ def run(arguments: Sequence[str] | None) -> int:
     from sweetrl_agent.trainers.preflight import check_packages
 
     with contextlib.ExitStack() as held:
-        try:
+        with ending_with(ColBenchError, ValueError, ImportError, OSError):
             given, config = parse(arguments)
             check(given, config)
             if config.run.dry_run:
                 return plan(given, config)
             held.enter_context(locked(Path(config.run.output)))
             check_packages(config, STAGES, packages(given))
-        except (ColBenchError, ValueError, ImportError, OSError) as error:
-            raise CommandError(str(error)) from error
-        try:
+        with ending_with(ColBenchError, ValueError):
             results = run_all(given, config)
-        except (ColBenchError, ValueError) as error:
-            raise CommandError(str(error)) from error
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import titles
     from sweetrl_agent.evaluation.comparison import table

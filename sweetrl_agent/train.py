@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.config.command_line import (
-    CommandError,
     conclude,
     config_parts,
+    ending_with,
     exit_status,
     parse_parts,
     prepare_process,
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str] | None) -> int:
     from colbench_gym.errors import ColBenchError
 
     with contextlib.ExitStack() as held:
-        try:
+        with ending_with(ColBenchError, ValueError, ImportError, OSError):
             config = parse(arguments)
             from sweetrl_agent.algorithms.registry import refuse_missing, register
             from sweetrl_agent.data.distributed import is_first
@@ -56,12 +56,8 @@ def run(arguments: Sequence[str] | None) -> int:
             opened = Run(config)
             check_order(opened, config.run.stage)
             check_packages(config, left(opened))
-        except (ColBenchError, ValueError, ImportError, OSError) as error:
-            raise CommandError(str(error)) from error
-        try:
+        with ending_with(ColBenchError):
             run_stages(opened, config.run.stage)
-        except ColBenchError as error:
-            raise CommandError(str(error)) from error
     return 0
 
 

@@ -8,7 +8,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -129,6 +130,15 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
 
 class CommandError(ValueError):
     """Error of a command: an invalid setting, or a failure of a service or of the machine."""
+
+
+@contextmanager
+def ending_with(*errors: type[Exception]) -> Iterator[None]:
+    """Raise these errors as `CommandError`."""
+    try:
+        yield
+    except errors as error:
+        raise CommandError(str(error)) from error
 
 
 def run_command(command: Callable[[Sequence[str]], int], settings: Mapping[str, Any], output: str) -> dict[str, Any]:

@@ -153,7 +153,8 @@ class Learner:
             loss.backward()
             loss_sum += float(loss.detach())
             policy_kl += share * float(_divergence(tokens.log_probs.detach() - tokens.sampled))
-            reference_kl += share * float(tokens.reference_divergence().detach().mean())
+            if self.reference is not None:
+                reference_kl += share * float(tokens.reference_divergence().detach().mean())
         norms = [torch.nn.utils.clip_grad_norm_(group["params"], 1.0) for group in self.optimizer.param_groups]
         self.optimizer.step()
         self.optimizer.zero_grad()

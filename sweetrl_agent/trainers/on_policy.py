@@ -89,8 +89,10 @@ def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterat
             nonlocal renewed
             if run.config.model.engine != "transformers":
                 learner.save(run.path(folder))
-                renewed = cast(RenewablePolicy, run.load_policy(folder)) if renewed is None else renewed
-                renewed.load_weights(str(run.path(folder)))
+                if renewed is None:
+                    renewed = cast(RenewablePolicy, run.load_policy(folder))
+                else:
+                    renewed.load_weights(str(run.path(folder)))
             return [episode for shard in play(renewed or learner.policy, env, keys, run.seed, stage) for episode in shard]
 
         yield here

@@ -176,7 +176,7 @@ def test_a_request_holds_the_program_and_its_limits():
     assert frames.unpack_texts(body, 3) == ["x = 'é'", "f(1)", "g()"]
 
 
-def test_a_runner_is_told_its_modules_and_settings_and_says_what_it_is():
+def test_a_runner_receives_its_modules_and_settings_and_says_what_it_is():
     runner = client()
     (sent,) = runner.channel.sent
     (length,) = struct.unpack("!I", sent[:4])

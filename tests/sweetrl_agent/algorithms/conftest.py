@@ -45,3 +45,20 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
         return Run(compare.parse([text for name, value in given.items() for text in (f"--{name}", str(value))])[1])
 
     return make
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Function: a module, a loss -> what its `train_stage` is given: trainer, tokenizer and folder. Nothing is trained; the loss is logged."""
+
+    def catch(module, loss):
+        seen = {}
+
+        def train_stage(trainer, tokenizer, folder, stage):
+            seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
+            return [{"stage": stage, "loss": loss}]
+
+        monkeypatch.setattr(module, "train_stage", train_stage)
+        return seen
+
+    return catch

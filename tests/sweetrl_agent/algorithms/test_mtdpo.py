@@ -35,15 +35,9 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
     assert seen["pairs"] == [{**PAIR, "hidden": ""}] and seen["model"] == str(tiny_model_folder)
 
 
-def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, monkeypatch):
+def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, untrained):
     """With other weights than the reference's, the loss is that of the slow sums, and of no mean."""
-    seen = {}
-
-    def train_stage(trainer, tokenizer, folder, stage):
-        seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
-        return [{"stage": stage, "loss": 0.5}]
-
-    monkeypatch.setattr(mtdpo, "train_stage", train_stage)
+    seen = untrained(mtdpo, 0.5)
     run = make_run(
         model=str(tiny_model_folder), mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_batch=2, mtdpo_epochs=3.0, mtdpo_max_length=99
     )

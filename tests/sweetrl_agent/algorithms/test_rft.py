@@ -48,14 +48,8 @@ def run_of(make_run, tiny_model_folder):
     return make
 
 
-def test_the_agents_turns_of_the_best_are_labelled(run_of, tiny_tokenizer, monkeypatch):
-    seen = {}
-
-    def train_stage(trainer, tokenizer, folder, stage):
-        seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
-        return [{"stage": stage, "loss": 1.5}]
-
-    monkeypatch.setattr(rft, "train_stage", train_stage)
+def test_the_agents_turns_of_the_best_are_labelled(run_of, tiny_tokenizer, untrained):
+    seen = untrained(rft, 1.5)
     run = run_of([1.0, 0.0, 1.0], system_prompt="Be brief.")
     RejectionFineTuning().train(run)
     trainer = seen["trainer"]

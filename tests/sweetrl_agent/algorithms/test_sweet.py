@@ -110,8 +110,8 @@ class Length:
         return [float(len(text)) for text in texts]
 
 
-@pytest.mark.parametrize(("critic", "folder", "is_told"), [("sweet", "", True), ("no_hidden", "no_hidden/", False)])
-def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, is_told, make, monkeypatch):
+@pytest.mark.parametrize(("critic", "folder", "uses_hidden"), [("sweet", "", True), ("no_hidden", "no_hidden/", False)])
+def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, uses_hidden, make, monkeypatch):
     judge, opened = Length(), []
     monkeypatch.setattr(sweet, "open_critic", lambda run, name: opened.append(name) or nullcontext(judge))
     run = make(pairs_per_turn=5, pair_quantile=0.5)
@@ -122,7 +122,7 @@ def test_a_critic_ranks_the_candidates_of_every_turn(critic, folder, is_told, ma
     by_key = {(t.task_id, t.index): t for t in EPISODES}
     assert opened == [critic]
     assert judge.asked == [
-        (by_key[task, index].prefix(turn), f"hidden {task}" if is_told else "", texts) for task, index, turn in STATES
+        (by_key[task, index].prefix(turn), f"hidden {task}" if uses_hidden else "", texts) for task, index, turn in STATES
     ]
     scores = read_rows(run.path(f"{folder}scores.jsonl"))
     assert _addresses(scores) == STATES and all(row["advantages"] == [1.0, 4.0, 2.0, 3.0] for row in scores)
@@ -159,14 +159,8 @@ def test_candidates_of_other_trajectories_are_refused(make):
 
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", "policy"), ("no_hidden", "no_hidden/policy")])
-def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, tiny_tokenizer, monkeypatch):
-    seen = {}
-
-    def train_stage(trainer, tokenizer, into, stage):
-        seen.update(trainer=trainer, folder=into, tokenizer=tokenizer)
-        return [{"stage": stage, "loss": 0.5}]
-
-    monkeypatch.setattr(sweet, "train_stage", train_stage)
+def test_the_actor_is_trained_on_the_pairs_of_its_critic(critic, folder, make, tiny_tokenizer, untrained):
+    seen = untrained(sweet, 0.5)
     run = make(
         system_prompt="Be brief.", actor_beta=0.3, actor_nll=0.2, actor_loss="sigmoid", actor_learning_rate=3e-5, actor_epochs=3.0,
         actor_batch=6, actor_micro_batch=2, actor_max_length=99,

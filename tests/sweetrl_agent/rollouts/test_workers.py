@@ -11,7 +11,7 @@ import pytest
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.run import RunArguments
-from sweetrl_agent.rollouts.workers import ordered_map, prepare_local_ray
+from sweetrl_agent.rollouts.workers import ordered_map
 
 
 @contextmanager
@@ -25,15 +25,6 @@ def _squares(folder, kills, weights=None):
         return number**2
 
     yield work
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Ray of this machine, which is left when the tests are over."""
-    prepare_local_ray()
-    ray = pytest.importorskip("ray")
-    yield ray
-    ray.shutdown()
 
 
 def test_shards_are_worked_off_here_in_their_order(tmp_path):

@@ -22,7 +22,6 @@ from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.evaluate import evaluate_agent
 from sweetrl_agent.rollouts.collection import collect
-from sweetrl_agent.rollouts.workers import prepare_local_ray
 from sweetrl_agent.train import main
 from sweetrl_agent.trainers.on_policy import SAMPLING
 
@@ -32,15 +31,6 @@ TINY = [
     "--num_states", "70", "--num_candidates", "4", "--max_new_tokens", "12", "--min_best", "0", "--threads", "1", "--shown_dialogues", "0",
     "--max_turns", "3",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Ray of this machine, which is left when the tests are over."""
-    prepare_local_ray()
-    ray = pytest.importorskip("ray")
-    yield ray
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
