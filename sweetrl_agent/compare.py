@@ -92,7 +92,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     )
     if parts[0].output == RunArguments.output:
         parts[0].output = "runs/compare"
-    return given, Config(*parts)
+    return given, Config(*parts).with_settings({"initial_policy": "sft"})  # intervals over seeds include the variance of SFT
 
 
 def packages(given: CompareArguments) -> list[tuple[str, str]]:

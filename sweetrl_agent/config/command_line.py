@@ -172,12 +172,15 @@ def conclude(troubles: Sequence[str]) -> int:
 
 
 def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
-    """Run a command; an error is printed in one line. Returns the exit status."""
+    """Run a command; an error or an interrupt is printed in one line. Returns the exit status."""
     try:
         return command(arguments)
     except CommandError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted. What has ended is kept, and the same command resumes the run.", file=sys.stderr)
+        return 130
 
 
 def _quieten() -> None:

@@ -76,6 +76,7 @@ class Config:
         if is_for != self.task.env:
             raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
+        require("initial_policy", self.sft.initial_policy, ("packaged", "sft"))
         _registry().check_settings(self.algorithms)
         require_folder("model", self.model.model)
         if self.task.demonstrations:

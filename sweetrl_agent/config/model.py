@@ -35,6 +35,11 @@ class ModelArguments:
 class SFTArguments:
     """SFT of the tiny model. Used only with `model: tiny`."""
 
+    initial_policy: str = setting(
+        "packaged",
+        "'packaged': the initial policy that comes with the package, where all settings of SFT and the seed are those it was made with, SFT elsewhere; "
+        "'sft': always SFT. `compare` always makes it, for every seed.",
+    )
     sft_dialogues: int = setting(6000, "Demonstrated dialogues for SFT.", least=1)
     sft_epochs: int = setting(2, "Epochs of SFT.", least=1)
     sft_batch: int = setting(16, "Dialogues per optimizer step.", least=1)

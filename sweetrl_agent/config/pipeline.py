@@ -13,7 +13,7 @@ _TRAINS: frozenset[Need] = frozenset({"training"})
 
 MAIN_JOB = (
     Stage(
-        "sft", "behaviour cloning of a tiny Llama; left out with a pretrained `--model`", (), ("initial/",),
+        "sft", "behaviour cloning of a tiny Llama, or the copy of it that comes with the package; left out with a pretrained `--model`", (), ("initial/",),
         "sweetrl_agent.trainers.sft_stage:train_initial",
     ),
     Stage(

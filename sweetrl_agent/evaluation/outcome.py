@@ -10,6 +10,7 @@ from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, w
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
+from sweetrl_agent.evaluation.gains import example, gain_lines, paired_gain
 from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_report import write_report
@@ -32,11 +33,19 @@ def report(run: Run) -> None:
     """Write results.json and report.html from evaluation.jsonl, and print a table."""
     rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
     results: dict[str, Any] = {}
+    played: dict[str, dict[str, list[Row]]] = {}
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
         if any(own.values()):
+            played[agent] = own
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
+    gains = {
+        split: paired_gain(played["initial"][split], played["trained"][split])
+        for split in run.held_out
+        if {*AGENTS} <= {*played}
+    }
     results |= {
+        "difference": {split: gain for split, gain in gains.items() if gain},
         "metric": run.record.metric,
         "success_means": run.record.success_means,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
@@ -51,6 +60,8 @@ def report(run: Run) -> None:
         keep_pictures(run)
     page = write_report(run.folder)
     print(table(results))
+    if shown := example(rows):
+        print(f"\n{shown}")
     print(f"\nresults: {run.path('results.json')}\nreport:  {page}")
 
 
@@ -79,6 +90,7 @@ def table(results: dict[str, Any]) -> str:
             "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
             f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
         )
+    lines += ["", *gain_lines(results.get("difference", {}))]
     seconds = results["seconds"]
     lines.append(
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"

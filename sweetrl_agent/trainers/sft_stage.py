@@ -13,6 +13,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.models.packaged import copy_to, differences
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
@@ -50,9 +51,20 @@ def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
 
 
 def train_initial(run: Run) -> None:
-    """SFT on demonstrations of the training tasks; writes initial/, a folder in the format of pretrained models."""
+    """Make the initial policy in initial/, a folder in the format of pretrained models: by SFT, or the package's where it fits."""
     if not run.config.is_tiny:
         return
+    if run.config.sft.initial_policy == "packaged":
+        if not (other := differences(run.config)):
+            copy_to(run.path("initial"))
+            return
+        print(f"The initial policy of the package is for other settings, so SFT trains one: {', '.join(other[:3])}.")
+    trainer, tokenizer = sft_trainer(run)
+    run.add_metrics("sft", train_stage(trainer, tokenizer, run.path("initial"), "sft"))
+
+
+def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
+    """The trainer of SFT on demonstrations of the training tasks, and its tokenizer."""
     config, folder = run.config.sft, run.path("initial")
     set_seed(run.seed)
     dialogues = demonstrations(run)
@@ -74,4 +86,4 @@ def train_initial(run: Run) -> None:
         train_dataset=dataset.select(order),
         processing_class=tokenizer,
     )
-    run.add_metrics("sft", train_stage(trainer, tokenizer, folder, "sft"))
+    return trainer, tokenizer

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import sandboxes
 from sandboxes.cpus import usable_cpus
+from sweetrl_agent.trainers.forecast import as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
 
 if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
@@ -35,6 +36,8 @@ def run_stages(run: Run, wanted: str) -> None:
     import torch
 
     from sweetrl_agent.data.distributed import is_first, num_processes
+    from sweetrl_agent.data.files import write_text
+    from sweetrl_agent.data.folder_guide import folder_guide
 
     say = print if is_first() else (lambda _: None)
     if run.record.has_sandbox:
@@ -42,16 +45,32 @@ def run_stages(run: Run, wanted: str) -> None:
     if run.note:
         say(run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
+    todo = [name for name in run.stages if wanted in ("all", name) and (name == "report" or not run.is_done(name))]
+    for line in as_lines(forecast(run, run.stages, run.seconds), todo):
+        say(line)
+    if is_first():
+        write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.policy))
     for name, stage in run.stages.items():
         if wanted not in ("all", name):
             continue
-        if run.is_done(name) and name != "report":
+        if name not in todo:
             say(f"{name}: done before, {run.seconds[name]:.0f} s")
         elif is_first() or stage.is_distributed:
+            if name != "report":
+                say(_heading(run, name, todo[todo.index(name) :]))
             with run.stage(name):
                 stage.run(run)
         if not is_first() and name != "report":  # the report is the last stage, no process waits for it
             run.wait_for(name)
+
+
+def _heading(run: Run, name: str, todo: list[str]) -> str:
+    """What a stage does, how long it takes, and how long the rest of the run takes."""
+    works = forecast(run, run.stages, run.seconds)
+    number, text = list(run.stages).index(name) + 1, works[name].text or run.stages[name].purpose
+    left = time_left(works, todo)
+    rest = f"; {in_words(left)} left in all" if left is not None and len(todo) > 1 else ""
+    return f"[{number}/{len(run.stages)}] {name}: {text}, {in_words(works[name].seconds)}{rest}"
 
 
 def print_plan(run: Run) -> None:
@@ -72,3 +91,9 @@ def print_plan(run: Run) -> None:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     for line in run.algorithm.plan(run):
         print(line)
+    for work in as_lines(forecast(run, run.stages, run.seconds), left(run)):
+        print(work)
+    weights = model_bytes(run)
+    print(
+        f"disk       about {disk_bytes(run, weights or 0) / 2**20:,.0f} MiB{'' if weights else ', and six times the weights of the model'}"
+    )

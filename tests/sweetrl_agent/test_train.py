@@ -106,7 +106,7 @@ def copied(finished, tmp_path):
 
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
-        "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
+        "README.md", "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
         "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json",
         "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip

@@ -1,0 +1,66 @@
+"""The README of a run folder: which file holds what, generated from the declarations of the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sweetrl_agent.core.stage import Stage
+
+_ALWAYS = (
+    ("config.yaml", "all settings; `--config` reads it"),
+    (
+        "seconds.json, peak_mib.json",
+        "wall time and most memory of each finished stage; a stage is done when it is in `seconds.json`",
+    ),
+    ("versions.json", "versions of Python and packages, commit and machine"),
+    ("metrics.jsonl", "what training logged, by stage and step"),
+)
+_FILES = {
+    "initial/": "the initial policy, in the format of pretrained models (`AutoModelForCausalLM.from_pretrained`)",
+    "policy/": "the trained policy, in the same format",
+    "critic/": "the critic, in the same format",
+    "trajectories.jsonl": "collected episodes: ColBench's fields, and tokens and log-probabilities as sampled",
+    "outcome_pairs.jsonl": "pairs of episodes of a task, a better and a worse one",
+    "pairs_summary.json": "how many pairs there are, and of how many tasks",
+    "candidates.jsonl": "utterances sampled at some turns",
+    "scores.jsonl": "the critic's advantage of each candidate",
+    "turn_pairs.jsonl": "pairs of candidates of a turn, which the actor is trained on",
+    "evaluation.jsonl": "every evaluated episode: outcome, metrics, dialogue",
+    "turn_advantages.jsonl": "the critic's advantage of each turn of some evaluated episodes",
+    "hint_reading.json": "whether the untrained critic prefers useful questions",
+    "results.json": "the results: means, 95% intervals, differences",
+    "report.html": "the same in the browser, with dialogues",
+}
+
+
+def folder_guide(title: str, stages: Mapping[str, Stage], policy: str) -> str:
+    """Markdown text of the README.
+
+    Args:
+        title: What the run is, such as "SWEET-RL".
+        stages: The stages of the run.
+        policy: Folder of the trained policy.
+    """
+    rows = [f"| `{file}` | {text} | - |" for file, text in _ALWAYS]
+    rows += [
+        f"| `{file}` | {_FILES.get(file) or (_FILES['policy/'] if file == f'{policy}/' else stage.purpose)} | {name} |"
+        for name, stage in stages.items()
+        for file in stage.writes
+    ]
+    return "\n".join(
+        [
+            f"# Run folder: {title}",
+            "",
+            "| file | what it holds | stage |",
+            "|---|---|---|",
+            *dict.fromkeys(rows),
+            "",
+            "Resume the run, or repeat its report, from within this folder:",
+            "",
+            "    python -m sweetrl_agent.train --config config.yaml --output .",
+            "",
+            f"The trained policy is in `{policy}/`. Every file of rows has one JSON object a line. A finished stage is not run again; remove its name from",
+            "`seconds.json` and its files to repeat it.",
+            "",
+        ]
+    )

@@ -1,0 +1,26 @@
+"""The README of a run folder names every file that a run leaves."""
+
+from __future__ import annotations
+
+from sweetrl_agent.algorithms.registry import find_algorithm
+from sweetrl_agent.config.pipeline import MAIN_JOB, stages_of
+from sweetrl_agent.data.folder_guide import folder_guide
+
+
+def test_it_names_every_file_and_its_stage():
+    text = folder_guide("SWEET-RL", {stage.name: stage for stage in MAIN_JOB}, "policy")
+    for stage in MAIN_JOB:
+        for file in stage.writes:
+            assert any(line.startswith(f"| `{file}` | ") and line.endswith(f"| {stage.name} |") for line in text.split("\n")), (
+                file
+            )
+    for file in ("config.yaml", "versions.json", "metrics.jsonl"):
+        assert f"`{file}`" in text
+    assert "    python -m sweetrl_agent.train --config config.yaml --output ." in text.split("\n")
+
+
+def test_the_policy_of_another_algorithm_stands_in_its_folder():
+    algorithm = find_algorithm("grpo")
+    text = folder_guide(algorithm.title, stages_of(algorithm), algorithm.policy)
+    assert f"The trained policy is in `{algorithm.policy}/`." in text
+    assert "critic" not in text
