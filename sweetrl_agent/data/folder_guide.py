@@ -26,8 +26,8 @@ _FILES = {
     "scores.jsonl": "the critic's advantage of each candidate",
     "turn_pairs.jsonl": "pairs of candidates of a turn, which the actor is trained on",
     "evaluation.jsonl": "every evaluated episode: outcome, metrics, dialogue",
-    "turn_advantages.jsonl": "the critic's advantage of each turn of some evaluated episodes",
-    "hint_reading.json": "whether the untrained critic prefers useful questions",
+    "turn_advantages.jsonl": "the critic's advantage of each turn of some evaluated episodes, of SWEET-RL only",
+    "hint_reading.json": "whether the untrained critic prefers useful questions, of SWEET-RL only",
     "results.json": "the results: means, 95% intervals, differences",
     "report.html": "the same in the browser, with dialogues",
 }

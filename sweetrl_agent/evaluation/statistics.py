@@ -117,7 +117,7 @@ def permutation_p(differences: Scores, seed: int = 0) -> float:
         seed: Seed of the permutations.
     """
     by_task = differences.mean(axis=0)
-    if not by_task.any():
+    if len(by_task) < 2 or not by_task.any():  # of one task, the other sign is as extreme
         return 1.0
     found = stats.permutation_test(
         (by_task,), np.mean, permutation_type="samples", n_resamples=9_999, alternative="two-sided", random_state=seed

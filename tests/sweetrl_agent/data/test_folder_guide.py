@@ -23,4 +23,4 @@ def test_the_policy_of_another_algorithm_stands_in_its_folder():
     algorithm = find_algorithm("grpo")
     text = folder_guide(algorithm.title, stages_of(algorithm), algorithm.policy)
     assert f"The trained policy is in `{algorithm.policy}/`." in text
-    assert "critic" not in text
+    assert "candidates.jsonl" not in text

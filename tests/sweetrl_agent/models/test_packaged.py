@@ -66,9 +66,9 @@ def test_it_converses_and_answers():
         {"role": "assistant", "content": "In which unit are the numbers?"},
         {"role": "user", "content": "The numbers count halves: divide each of them by 2 before you use them."},
     ]
-    said = [policy.sample([dialogue], [derive_seed(0, "say", i)])[0].text for dialogue in ([told[0]], told) for i in range(4)]
+    dialogues = [told[:1]] * 4 + [told] * 4
+    said = [utterance.text for utterance in policy.generate(dialogues, [derive_seed(0, "say", i) for i in range(8)])]
     assert any("?" in text for text in said)
-    assert all(text.strip() for text in said)
 
 
 def test_a_run_with_its_settings_takes_it(default_run, capsys):
