@@ -67,7 +67,7 @@ class SweetConfig(CriticConfig):
     num_states: int = setting(
         800, "Turns with sampled candidates; 0 for all. The turns of a tenth of the trajectories in the paper."
     )
-    num_candidates: int = setting(16, "Candidates per turn; 16 in the paper.", least=2)
+    num_candidates: int = setting(8, "Candidates per turn; 16 in the paper.", least=2)
     pairs_per_turn: int = setting(2, "Pairs drawn per turn; 4 in the released code.", least=1)
     pair_quantile: float = setting(
         0.2,
