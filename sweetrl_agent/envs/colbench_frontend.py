@@ -29,7 +29,7 @@ class FrontendRecord(ColBenchRecord):
     defaults: ClassVar[Mapping[str, Any]] = {
         "max_turns": 6, "test_tasks": "embedded:test[:150]", "unseen_tasks": "embedded:unseen[:30]", "max_new_tokens": 120,
         "sft_dialogues": 4000, "sft_batch": 8, "sft_learning_rate": 2e-3, "sft_muon_learning_rate": 2e-2, "tiny_vocab_size": 2048, "num_tasks": 250, "min_best": 0.0, "min_difference": 0.1, "credit_tasks": 0,
-        "temperature": 1.0, "num_states": 400, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
+        "temperature": 1.0, "num_states": 400, "num_candidates": 16, "actor_learning_rate": 1e-4, "actor_beta": 0.1, "actor_nll": 0.3, "actor_epochs": 1.0, "pairs_per_turn": 4, "reference_hidden": True,
         "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
     }  # fmt: skip
 
