@@ -151,6 +151,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     assert list(results) == [
         "initial",
         "trained",
+        "difference",
         "metric",
         "success_means",
         "seconds",
