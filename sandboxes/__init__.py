@@ -17,6 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
 
 
 def make(name: str = "auto", workers: int = 2) -> Sandbox:

@@ -232,7 +232,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,
     )
-    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage))
+    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
 
 
 def _dpo(run: Run, folder: Path) -> DPOConfig:

@@ -16,15 +16,15 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import Row
+from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
 CHECKPOINTS = "checkpoints"
 #: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
-#: Logged values that depend on the machine and not on the seed.
-_TIMINGS = ("runtime", "per_second", "flos", "train_loss")
 
 
 class StageProgress(TrainerCallback):
@@ -82,7 +82,7 @@ def trainer_arguments(
         "save_strategy": "steps",
         "save_steps": 100,
         "save_total_limit": 1,
-        "report_to": [],
+        "report_to": [],  # `trainers.trackers` instead
         "disable_tqdm": True,
         # With `use_cpu`, accelerate would silently train without DeepSpeed.
         "use_cpu": not on_gpu and not sharding(),
@@ -94,8 +94,10 @@ def trainer_arguments(
     }
 
 
-def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[Row]:
+def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str, callbacks: Callbacks | None = None) -> list[Row]:
     """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
+
+    `callbacks` are those of the run, which may stop the training; the model is then saved as it is.
 
     Returns:
         The stage's training metrics, one row per logged step.
@@ -108,6 +110,9 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
+    callbacks = callbacks or Callbacks()
+    for callback in (CallbackBridge(callbacks, stage), *callbacks.trainer_callbacks):
+        trainer.add_callback(callback)
     checkpoints = folder / CHECKPOINTS
     if is_first():
         _drop_torn_checkpoints(checkpoints)
@@ -120,11 +125,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
         if is_first():
             tokenizer.save_pretrained(str(beside))
             (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine
-    rows = [
-        {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
-        for entry in trainer.state.log_history
-        if "loss" in entry
-    ]
+    rows = logged_rows(trainer.state, stage)
     rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
     return rows
 
@@ -191,7 +192,3 @@ def _drop_torn_checkpoints(checkpoints: Path) -> None:
             json.loads((checkpoint / "trainer_state.json").read_text())
         except (FileNotFoundError, ValueError):
             shutil.rmtree(checkpoint)
-
-
-def _is_timing(name: str) -> bool:
-    return any(part in name for part in _TIMINGS)

@@ -74,4 +74,4 @@ def train_initial(run: Run) -> None:
         train_dataset=dataset.select(order),
         processing_class=tokenizer,
     )
-    run.add_metrics("sft", train_stage(trainer, tokenizer, folder, "sft"))
+    run.add_metrics("sft", train_stage(trainer, tokenizer, folder, "sft", run.callbacks))

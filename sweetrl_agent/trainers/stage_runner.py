@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import sandboxes
@@ -9,6 +10,8 @@ from sandboxes.cpus import usable_cpus
 
 if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
+
+_log = logging.getLogger(__name__)
 
 
 def check_order(run: Run, wanted: str) -> None:
@@ -36,17 +39,17 @@ def run_stages(run: Run, wanted: str) -> None:
 
     from sweetrl_agent.data.distributed import is_first, num_processes
 
-    say = print if is_first() else (lambda _: None)
+    level = logging.INFO if is_first() else logging.DEBUG
     if run.record.has_sandbox:
-        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+        _log.log(level, "sandbox: %s (%s)", *sandboxes.resolve(run.config.task.sandbox))
     if run.note:
-        say(run.note)
+        _log.log(level, run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     for name, stage in run.stages.items():
         if wanted not in ("all", name):
             continue
         if run.is_done(name) and name != "report":
-            say(f"{name}: done before, {run.seconds[name]:.0f} s")
+            _log.log(level, "%s: done before, %.0f s", name, run.seconds[name])
         elif is_first() or stage.is_distributed:
             with run.stage(name):
                 stage.run(run)
