@@ -6,6 +6,7 @@ the messages of its packages for as long as it runs.
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import stat
@@ -19,6 +20,13 @@ from typing import TextIO
 LEVELS = ("debug", "info", "warning", "error")
 #: The loggers of the three packages.
 PACKAGES = ("sandboxes", "colbench_gym", "sweetrl_agent")
+
+
+def add_log_level(parser: argparse.ArgumentParser) -> None:
+    """Add `--log_level` to a command."""
+    parser.add_argument(
+        "--log_level", "--log-level", choices=LEVELS, default="info", help="least level of the messages (default: %(default)s)"
+    )
 
 
 class ScreenHandler(logging.Handler):

@@ -6,6 +6,7 @@ messages in between.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, cast
 
-from tqdm import tqdm
-
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
 from sweetrl_agent.rollouts.workers import ordered_map
@@ -27,6 +27,7 @@ from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.periodic_evaluation import Sample, evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
 
+_log = logging.getLogger(__name__)
 #: Costs of an algorithm, accumulated in its metrics from the first iteration on.
 SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
 #: Folder of the weights that other engines or Ray workers sample from.
@@ -40,10 +41,12 @@ def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
     config, name = algorithm.config, algorithm.name
     loop = _Loop(run, algorithm)
     done = len(loop.metrics)
+    if done:
+        _log.info("%s: resumes from iteration %d", name, done)
     continues = repeat(run, name, loop.metrics)
     with (
         _sampler(run, algorithm, loop.learner) as sample,
-        tqdm(total=config.iterations, initial=done, desc=name, unit="step") as bar,
+        progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar,
     ):
         continues = continues and loop.evaluate(sample)
         for iteration in range(done, config.iterations):

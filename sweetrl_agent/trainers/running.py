@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callbacks
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
+_log = logging.getLogger(__name__)
 CHECKPOINTS = "checkpoints"
 #: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
@@ -33,12 +35,12 @@ class StageProgress(TrainerCallback):
     def __init__(self, stage: str) -> None:
         """Name the bar after the stage."""
         self.stage = stage
-        self.bar: tqdm[Any] | None = None
+        self.bar: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar at the step that training starts or resumes from."""
         if is_first():
-            self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
+            self.bar = progress_bar(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Advance the bar."""
@@ -118,6 +120,8 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str, callback
         _drop_torn_checkpoints(checkpoints)
     trainer.accelerator.wait_for_everyone()
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    if last and is_first():
+        _log.info("%s: resumes from step %s", stage, last.rpartition("-")[2])
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
     with _arriving(folder, everyone) as beside:

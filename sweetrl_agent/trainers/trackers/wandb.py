@@ -1,4 +1,8 @@
-"""Weights & Biases, also offline (`WANDB_MODE=offline`, then `wandb sync RUN_FOLDER/wandb/offline-run-*`)."""
+"""Weights & Biases, also offline (`WANDB_MODE=offline`, then `wandb sync wandb/offline-run-*`).
+
+Its files lie where W&B puts them, in `wandb` of the current folder or of WANDB_DIR, and not in the run folder: they have links that lead out of
+their folder, which a run folder must not have.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,6 @@ class WeightsAndBiases(Tracker):
             group=self.group or None,
             id=str(self.kept["id"]),
             resume="allow",
-            dir=str(run.folder),
             config=run.config.settings(),
             settings=wandb.Settings(console="off"),  # it would replace the terminal's streams
         )
