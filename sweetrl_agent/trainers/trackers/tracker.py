@@ -2,14 +2,18 @@
 
 A metric is called `stage/name`, and its step counts within the stage. The highest step that was written of every metric is in `trackers.json` of
 the run folder. A resumed run repeats points that the tracker has; they are skipped, since the same settings and seed give the same
-numbers. A point is written before its step is noted, so a kill can at most repeat the last one. TensorBoard's `purge_step` is not used: it
-deletes the later steps of all stages, and every stage starts at step 1.
+numbers. A step is noted once its point is safe, so a kill loses no point, and can at most repeat those of the last moment (of the last
+half minute for W&B, which buffers that long). TensorBoard's `purge_step` is not used: it deletes the later steps of all stages, and every
+stage starts at step 1.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,17 +32,21 @@ class Tracker(Callback):
 
     Attributes:
         name: Its name in `--report_to`.
+        buffered_s: Seconds for which its library may keep a point in memory, where a kill loses it.
         root: Folder of the run, or of the comparison that the run belongs to.
         kept: What it remembers in the run folder between processes, such as the id of its run.
     """
 
     name: ClassVar[str]
+    buffered_s: ClassVar[float] = 0.0
 
     def __init__(self, root: Path) -> None:
         """Store the folder; nothing is opened."""
         self.root = root
         self.kept: dict[str, Any] = {}
-        self._steps: dict[str, int] = {}
+        self._steps: dict[str, int] = {}  # of every metric, the last one that was written ...
+        self._safe: dict[str, int] = {}  # ... and the last one that a kill cannot lose
+        self._buffered: deque[tuple[float, dict[str, int]]] = deque()
 
     @abstractmethod
     def open(self, run: Run) -> None:
@@ -46,7 +54,7 @@ class Tracker(Callback):
 
     @abstractmethod
     def write(self, stage: str, step: int, values: Values) -> None:
-        """Write numbers, named `stage/name`, at a step, so that they survive a kill of this process."""
+        """Write numbers, named `stage/name`, at a step; after `buffered_s` they survive a kill of this process."""
 
     @abstractmethod
     def close(self, error: BaseException | None) -> None:
@@ -69,7 +77,8 @@ class Tracker(Callback):
         kept = read_object(run.path(FILE)).get(self.name)
         kept = dict(kept) if isinstance(kept, Mapping) else {}
         steps = kept.pop("steps", {})
-        self.kept, self._steps = kept, {name: int(step) for name, step in steps.items()} if isinstance(steps, Mapping) else {}
+        self.kept, self._safe = kept, {name: int(step) for name, step in steps.items()} if isinstance(steps, Mapping) else {}
+        self._steps = dict(self._safe)
         with untouched_generators():
             self.open(run)
         self._keep(run)
@@ -81,6 +90,7 @@ class Tracker(Callback):
         """Close the tracker."""
         with untouched_generators():
             self.close(error)
+        self._keep(run, is_closed=True)
 
     def on_stage_end(self, run: Run, stage: str, values: Values) -> None:
         """Write the stage's time and memory."""
@@ -100,12 +110,17 @@ class Tracker(Callback):
         if new:
             with untouched_generators():
                 self.write(stage, step, new)
-            self._steps |= {f"{stage}/{name}": step for name in new}
+            written = {f"{stage}/{name}": step for name in new}
+            self._steps |= written
+            self._buffered.append((time.monotonic(), written))
             self._keep(run)
 
-    def _keep(self, run: Run) -> None:
-        """Note ids and steps in the run folder."""
-        write_json(run.path(FILE), {**read_object(run.path(FILE)), self.name: {**self.kept, "steps": self._steps}})
+    def _keep(self, run: Run, is_closed: bool = False) -> None:
+        """Note ids, and the steps of points that are safe, in the run folder."""
+        safe_before = math.inf if is_closed else time.monotonic() - self.buffered_s
+        while self._buffered and self._buffered[0][0] <= safe_before:
+            self._safe |= self._buffered.popleft()[1]
+        write_json(run.path(FILE), {**read_object(run.path(FILE)), self.name: {**self.kept, "steps": self._safe}})
 
 
 def environment_or(variable: str, default: str) -> str:

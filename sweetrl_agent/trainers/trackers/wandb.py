@@ -18,6 +18,7 @@ class WeightsAndBiases(Tracker):
     """One W&B run; its id is in the run folder, so that a resumed run is the same one. Seeds of a comparison are a group."""
 
     name: ClassVar[str] = "wandb"
+    buffered_s: ClassVar[float] = 30.0  # it writes its file every 15 s
 
     def open(self, run: Run) -> None:
         """Open the run in the project of WANDB_PROJECT, by default "colbench-gym"."""

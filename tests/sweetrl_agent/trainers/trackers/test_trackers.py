@@ -77,6 +77,20 @@ def test_a_resumed_run_repeats_no_point_and_loses_none(make_run, points):
     assert ("actor/loss", 1, 2.0) in points.points and isinstance(points.ends[0], KeyboardInterrupt)
 
 
+@pytest.mark.parametrize(("buffered_s", "written"), [(0.0, 2), (3600.0, 3)])
+def test_what_a_kill_may_have_lost_is_written_again(make_run, points, monkeypatch, buffered_s, written):
+    monkeypatch.setattr(Points, "buffered_s", buffered_s)
+    run = make_run()
+    for steps in ((1,), (1, 2)):
+        tracker = Points(run.folder)
+        tracker.on_run_begin(run)
+        for step in steps:
+            tracker.on_log(run, "sft", step, {"loss": 0.5})  # and killed: `on_run_end` is not called
+    assert len(points.points) == written
+    tracker.on_run_end(run, None)
+    assert read_object(run.path("trackers.json"))["points"]["steps"] == {"sft/loss": 2}
+
+
 def test_a_tracker_that_is_new_to_a_run_gets_what_the_run_has(make_run, points):
     run = make_run()
     run.add_metrics("sft", [{"stage": "sft", "step": 1, "loss": 3.0}, {"stage": "sft", "step": 10, "loss": 2.0}])
