@@ -1,6 +1,10 @@
 """ColBench (arXiv:2503.15478) as Gymnasium text environments. Importing the package registers them."""
 
+import logging
+
 from gymnasium.envs.registration import register
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 register(
     id="ColBench-Backend-v0",

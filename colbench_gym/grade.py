@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
@@ -34,7 +35,9 @@ from colbench_gym.scoring.unit_tests import UNGRADABLE, Score, UnitTests
 from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_rows, task_from_row
 from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
+from sandboxes.logs import add_log_level, shown_logs
 
+_log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
 SEMANTICS = {"module": "module", "reference": "released", "released": "released"}
 _ROWS_AT_ONCE = 256
@@ -200,7 +203,8 @@ class _Progress:
 
     def show(self, done: int) -> None:
         now = time.monotonic()
-        if done < self._total and now - self._last < self._every_s:
+        is_quiet = logging.getLogger("colbench_gym").level > logging.INFO
+        if is_quiet or (done < self._total and now - self._last < self._every_s):
             return
         self._last = now
         rate = done / max(now - self._start, 1e-9)
@@ -265,6 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default="raise",
         help="how malformed rows are handled (default: %(default)s)",
     )
+    add_log_level(parser)
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error(f"--workers must be positive, got {given.workers}")
@@ -279,10 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     try:
         name, reason = sandboxes.resolve(given.sandbox)
-        print(_one_line(f"sandbox: {name} ({reason})"), file=sys.stderr)
-        with sandboxes.make(name, workers=given.workers) as sandbox:
-            unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
-            summary = grade_file(given.file, given.out, unit_tests, given.on_error)
+        with shown_logs(given.log_level, "stderr"):
+            _log.info("%s", _one_line(f"sandbox: {name} ({reason})"))
+            with sandboxes.make(name, workers=given.workers) as sandbox:
+                unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
+                summary = grade_file(given.file, given.out, unit_tests, given.on_error)
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
         print(_one_line(f"error: {error}"), file=sys.stderr)
         return 1

@@ -19,6 +19,7 @@ import colbench_gym  # noqa: F401  (registers the environment)
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
+from sandboxes.logs import add_log_level, shown_logs
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
@@ -81,6 +82,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     )
     parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own budget)")
     parser.add_argument("--seed", type=int, help="seed of the random choice of a task")
+    add_log_level(parser)
     given = parser.parse_args(arguments)
     if given.seed is not None and given.seed < 0:
         parser.error(f"--seed must be at least 0, got {given.seed}")
@@ -99,7 +101,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     what = "program" if given.env == ENVIRONMENTS[0] else "page"
     print(f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence.\n")
     try:
-        metrics = play(env, iter(sys.stdin or ()), given.seed, given.task_id)
+        with shown_logs(given.log_level, "stderr"):
+            metrics = play(env, iter(sys.stdin or ()), given.seed, given.task_id)
     except (ColBenchError, ValueError) as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1

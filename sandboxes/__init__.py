@@ -17,6 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
 
 
 def make(name: str = "auto", workers: int = 2) -> Sandbox:
@@ -34,8 +35,8 @@ def make(name: str = "auto", workers: int = 2) -> Sandbox:
     """
     name, _ = resolve(name)
     sandbox = _make(name, workers)
-    if _log.isEnabledFor(logging.INFO):  # `guarantees` starts a runner with all packages
-        _log.info("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
+    if _log.isEnabledFor(logging.DEBUG):  # `guarantees` starts a runner with all packages
+        _log.debug("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
 
 

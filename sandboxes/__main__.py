@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
+from sandboxes.logs import add_log_level, shown_logs
 
 _SOURCES = ("auto", "registry", "host")
 
@@ -23,9 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     check = commands.add_parser("check", help="start a sandbox, test its isolation, and print its guarantees")
     check.add_argument("name", nargs="?", choices=NAMES, default="auto")
+    for command in (build, check):
+        add_log_level(command)
     options = parser.parse_args(arguments)
     try:
-        return _build(options.source, options.what) if options.command == "build" else _check(options.name)
+        with shown_logs(options.log_level, "stderr"):
+            return _build(options.source, options.what) if options.command == "build" else _check(options.name)
     except SandboxError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

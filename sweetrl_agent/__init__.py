@@ -7,12 +7,14 @@ Names are imported on first access, so that `import sweetrl_agent` does not load
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweetrl_agent.compare import run_compare
     from sweetrl_agent.core.algorithm import Algorithm
+    from sweetrl_agent.core.callback import Callback, StopTraining
     from sweetrl_agent.core.critic import Critic
     from sweetrl_agent.core.environment import EnvironmentRecord
     from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
@@ -21,19 +23,23 @@ if TYPE_CHECKING:
     from sweetrl_agent.rollouts.play import play
     from sweetrl_agent.train import run_train
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
 __all__ = [
     "Algorithm",
+    "Callback",
     "Critic",
     "EnvironmentRecord",
     "OnPolicyAlgorithm",
     "Policy",
+    "StopTraining",
     "play",
     "run_compare",
     "run_train",
     "setting",
 ]
 _WHERE = {
-    "Algorithm": "core.algorithm", "Critic": "core.critic", "EnvironmentRecord": "core.environment",
+    "Algorithm": "core.algorithm", "Callback": "core.callback", "StopTraining": "core.callback", "Critic": "core.critic", "EnvironmentRecord": "core.environment",
     "OnPolicyAlgorithm": "core.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_train": "train", "setting": "core.settings",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ are not run again: a killed comparison resumes when started again, and algorithm
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
+from sandboxes.logs import shown_logs
 from sweetrl_agent.config.command_line import (
     conclude,
     config_parts,
@@ -36,13 +38,21 @@ if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
 
 
+_log = logging.getLogger("sweetrl_agent.compare")  # `__name__` is "__main__" for a command
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison from the command line; returns the exit status."""
     return exit_status(run, arguments)
 
 
-def run(arguments: Sequence[str] | None) -> int:
+def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_command: bool = True) -> int:
     """Run the missing stages of the comparison, write the report and print the results; returns the exit status.
+
+    Args:
+        arguments: Words of the command line.
+        callbacks: See `run_compare`.
+        is_command: Show log messages also where the caller has configured logging.
 
     Raises:
         CommandError: If a setting is invalid, or a service or the machine fails.
@@ -51,18 +61,21 @@ def run(arguments: Sequence[str] | None) -> int:
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import locked
+    from sweetrl_agent.trainers.bridge import find_callbacks
     from sweetrl_agent.trainers.preflight import check_packages
 
     with contextlib.ExitStack() as held:
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             given, config = parse(arguments)
+            held.enter_context(shown_logs(config.run.log_level, always=is_command))
             check(given, config)
+            find_callbacks([*config.run.callbacks, *callbacks])
             if config.run.dry_run:
                 return plan(given, config)
             held.enter_context(locked(Path(config.run.output)))
             check_packages(config, STAGES, packages(given))
         with ending_with(ColBenchError, ValueError):
-            results = run_all(given, config)
+            results = run_all(given, config, callbacks)
     from sweetrl_agent.algorithms.critics import CRITICS
     from sweetrl_agent.algorithms.registry import titles
     from sweetrl_agent.evaluation.comparison import table
@@ -76,9 +89,13 @@ def run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def run_compare(**settings: Any) -> dict[str, Any]:
-    """Run the comparison from Python; returns the content of `results.json`. Settings and errors as in `run_train`, plus the comparison's own."""
-    return run_command(run, settings, "runs/compare")
+def run_compare(callbacks: Sequence[Any] = (), **settings: Any) -> dict[str, Any]:
+    """Run the comparison from Python; returns the content of `results.json`.
+
+    Arguments and errors as in `run_train`, plus the comparison's own settings. A callback that is a class is made for every seed; an object is
+    shared by all, and with `workers` it is pickled, so every process has a copy.
+    """
+    return run_command(partial(run, callbacks=callbacks, is_command=False), settings, "runs/compare")
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
@@ -158,7 +175,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
         yield partial(look, simulator)
 
 
-def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
+def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """Run the missing stages of every seed; writes results.json of the whole comparison."""
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import write_json
@@ -167,7 +184,8 @@ def run_all(given: CompareArguments, config: Config) -> dict[str, Any]:
     from sweetrl_agent.evaluation.pictures import keep_pictures
 
     out, configs = Path(config.run.output), _seeds(given, config)
-    failed = _run_in_turn(given, configs) if given.workers == 1 else _run_side_by_side(given, configs)
+    run_seeds = _run_in_turn if given.workers == 1 else _run_side_by_side
+    failed = run_seeds(given, configs, callbacks)
     if failed:
         said = "; ".join(f"seed {seed}: {error}" for seed, error in sorted(failed.items()))
         raise ColBenchError(
@@ -209,25 +227,25 @@ def _keep_what_shows_more(out: Path, results: dict[str, Any]) -> None:
         for name in ("results.json", "report.html", "report.md"):
             if (out / name).exists():
                 (out / name).replace(out / f"earlier_{name}")
-        print(
-            f"This report shows less than the previous one (without {', '.join(lost)}), which is kept as earlier_report.html."
+        _log.warning(
+            "This report shows less than the previous one (without %s), which is kept as earlier_report.html.", ", ".join(lost)
         )
 
 
-def _run_in_turn(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
+def _run_in_turn(given: CompareArguments, configs: Sequence[Config], callbacks: Sequence[Any]) -> dict[int, Exception]:
     """Run the seeds one after the other; returns the errors of failed seeds, by seed."""
     from colbench_gym.errors import ColBenchError
 
     failed: dict[int, Exception] = {}
     for one in configs:
         try:
-            run_one(given, one)
+            run_one(given, one, callbacks)
         except ColBenchError as error:
             failed[one.run.seed] = error
     return failed
 
 
-def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dict[int, Exception]:
+def _run_side_by_side(given: CompareArguments, configs: Sequence[Config], callbacks: Sequence[Any]) -> dict[int, Exception]:
     """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
@@ -238,7 +256,9 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
     threads = max(1, usable_cpus() // given.workers)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         futures = {
-            pool.submit(_run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
+            pool.submit(
+                _run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads)), callbacks
+            ): one
             for one in configs
         }
         try:
@@ -253,7 +273,7 @@ def _run_side_by_side(given: CompareArguments, configs: Sequence[Config]) -> dic
     return failed
 
 
-def _run_in_process(given: CompareArguments, config: Config) -> None:
+def _run_in_process(given: CompareArguments, config: Config, callbacks: Sequence[Any]) -> None:
     from sweetrl_agent.core.processes import die_with_parent
 
     die_with_parent()
@@ -264,10 +284,11 @@ def _run_in_process(given: CompareArguments, config: Config) -> None:
     with (folder / "log.txt").open("a") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-        run_one(given, config, partial(print, file=says, flush=True))
+        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, says):
+            run_one(given, config, callbacks)
 
 
-def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] = print) -> None:
+def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> None:
     """Run all requested stages of one seed that are not done."""
     import torch
 
@@ -275,17 +296,21 @@ def run_one(given: CompareArguments, config: Config, say: Callable[[str], None] 
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.scaling import scaled_run
     from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps, keep_own_settings, run_steps
+    from sweetrl_agent.trainers.bridge import watched
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
     if run.note:
-        say(run.note)
+        _log.info(run.note)
     keep_own_settings(run, given.algorithms, own_settings(given))
-    run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)], say)
+    root = Path(config.run.output).parent
+    with watched(run, callbacks, root):
+        run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
     for count in given.scaling:
         small = scaled_run(run, count)
-        say(f"seed {run.seed}: the first {count} trajectories")
-        run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)), say)
+        _log.info("seed %d: the first %d trajectories", run.seed, count)
+        with watched(small, callbacks, root):
+            run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
+from sandboxes.logs import add_log_level, shown_logs
 from sweetrl_agent.reporting.run_report import write_report
 
 
@@ -22,9 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.report", description="Write the report of a run.")
     parser.add_argument("run_folder", type=_folder, help="the folder of the run; report.html is written into it")
     parser.add_argument("--open", action="store_true", help="open the report in the browser")
+    add_log_level(parser)
     options = parser.parse_args(arguments)
     try:
-        path = write_report(options.run_folder)
+        with shown_logs(options.log_level):
+            path = write_report(options.run_folder)
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(path)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sandboxes.logs import shown_logs
 from sweetrl_agent.config.command_line import (
     conclude,
     config_parts,
@@ -28,8 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_status(run, arguments)
 
 
-def run(arguments: Sequence[str] | None) -> int:
+def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_command: bool = True) -> int:
     """Run the main job; returns the exit status.
+
+    Args:
+        arguments: Words of the command line.
+        callbacks: See `run_train`.
+        is_command: Show log messages also where the caller has configured logging.
 
     Raises:
         CommandError: If a setting is invalid, or a service or the machine fails.
@@ -40,13 +47,17 @@ def run(arguments: Sequence[str] | None) -> int:
     with contextlib.ExitStack() as held:
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             config = parse(arguments)
+            held.enter_context(shown_logs(config.run.log_level, always=is_command))
             from sweetrl_agent.algorithms.registry import refuse_missing, register
             from sweetrl_agent.data.distributed import is_first
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
+            from sweetrl_agent.trainers.bridge import find_callbacks, watched
             from sweetrl_agent.trainers.preflight import check_packages
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
+            find_callbacks([*config.run.callbacks, *callbacks])
+            _check_eval_every(config)
             if config.run.dry_run:
                 return dry_run(config)
             config.record.check(config)
@@ -56,22 +67,25 @@ def run(arguments: Sequence[str] | None) -> int:
             opened = Run(config)
             check_order(opened, config.run.stage)
             check_packages(config, left(opened))
-        with ending_with(ColBenchError):
+        with ending_with(ColBenchError), watched(opened, callbacks):
             run_stages(opened, config.run.stage)
     return 0
 
 
-def run_train(**settings: Any) -> dict[str, Any]:
+def run_train(callbacks: Sequence[Any] = (), **settings: Any) -> dict[str, Any]:
     """Run the main job from Python; returns the content of `results.json`.
 
+    Where the caller has not configured logging, the messages of a command are shown, without a change to the root logger.
+
     Args:
+        callbacks: `Callback` or `transformers.TrainerCallback` objects, classes, or their names, "module:Class".
         **settings: Settings of the command line, such as `output="runs/mine", algorithm="grpo"`; a list gives several values, a class its
             "module:Class".
 
     Raises:
         ValueError: If a setting is invalid, or a service or the machine fails; says what is wrong.
     """
-    return run_command(run, settings, "runs/sweet")
+    return run_command(partial(run, callbacks=callbacks, is_command=False), settings, "runs/sweet")
 
 
 def parse(arguments: Sequence[str] | None) -> Any:
@@ -79,6 +93,21 @@ def parse(arguments: Sequence[str] | None) -> Any:
     from sweetrl_agent.config.job import Config
 
     return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
+
+
+def _check_eval_every(config: Any) -> None:
+    """Refuse `eval_every` for an algorithm that has no iterations.
+
+    Raises:
+        ValueError: Says which algorithms take it.
+    """
+    from sweetrl_agent.algorithms.registry import find_algorithm
+    from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
+
+    if config.evaluation.eval_every and not isinstance(find_algorithm(config.run.algorithm), OnPolicyAlgorithm):
+        raise ValueError(
+            f"`eval_every` is for on-policy algorithms, such as reinforce, grpo and turn_ppo, got `algorithm` {config.run.algorithm!r}."
+        )
 
 
 def dry_run(config: Any) -> int:

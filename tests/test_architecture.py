@@ -29,10 +29,10 @@ NOT_AT_IMPORT = {
     "peft",
     "stable_baselines3",
 }
-#: Constructors of generators; everything else in these modules works on a hidden global one.
+#: Constructors of generators, and what saves and restores the hidden global one, on which everything else in these modules works.
 ALLOWED_RANDOM = {
-    "random": {"Random", "SystemRandom"},
-    "numpy.random": {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox"},
+    "random": {"Random", "SystemRandom", "getstate", "setstate"},
+    "numpy.random": {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox", "get_state", "set_state"},
 }
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
 SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}

@@ -180,7 +180,7 @@ def critic_arguments(run: Run, name: str) -> dict[str, Any]:
 
 def _train(run: Run, name: str, trainer: Any, tokenizer: Any) -> None:
     stage = stage_name("critic", name)
-    run.add_metrics(stage, train_stage(trainer, tokenizer, critic_folder(run, name), stage))
+    run.add_metrics(stage, train_stage(trainer, tokenizer, critic_folder(run, name), stage, run.callbacks))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweetrl_agent.core.algorithm import Algorithm
+from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
@@ -88,7 +89,7 @@ def _train(run: Run, name: str, config: DiscreteConfig) -> None:
         import stable_baselines3  # noqa: F401
     except ImportError:
         raise ColBenchError("Agents of discrete actions need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
-    curve = _Curve(name)
+    curve = _Curve(name, run.callbacks, config.steps)
     with run.record.action_environments(run.config, run.tasks, NUM_ENVS) as environments:
         model = MAKERS[name](run, _vec_env(environments), config.learning_rate)
         model.learn(config.steps, callback=curve.callback())
@@ -138,8 +139,8 @@ def _path(run: Run, name: str) -> Path:
 class _Curve:
     """Learning curve: mean return and length of finished episodes, per `STEPS_PER_ROW` steps."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, callbacks: Callbacks, total: int) -> None:
+        self.name, self._callbacks, self._total = name, callbacks, total
         self.rows: list[dict[str, Any]] = []
         self._ended: list[dict[str, float]] = []
         self._episodes = 0
@@ -153,12 +154,13 @@ class _Curve:
     def _note(self, found: dict[str, Any], _: dict[str, Any]) -> bool:
         self._ended += [info["episode"] for info in found["infos"] if "episode" in info]
         steps = found["self"].num_timesteps
+        continues = self._callbacks.step(self.name, steps, self._total)
         if steps >= STEPS_PER_ROW * (len(self.rows) + 1):
-            self.add_row(steps)
-        return True
+            continues &= self.add_row(steps)
+        return continues
 
-    def add_row(self, steps: int) -> None:
-        """Add a row for the episodes that ended since the last row, if any."""
+    def add_row(self, steps: int) -> bool:
+        """Add a row for the episodes that ended since the last row, if any; returns whether training continues."""
         if self._ended:
             self._episodes += len(self._ended)
             row = {
@@ -171,3 +173,5 @@ class _Curve:
             }
             self.rows.append(row)
             self._ended = []
+            return self._callbacks.log(self.name, steps, row)
+        return True

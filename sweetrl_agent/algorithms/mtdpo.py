@@ -64,4 +64,4 @@ def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
         run.initial_model, run.config.model, pairs, folder, arguments,
         form=SUM, beta=config.beta, nll_coef=config.nll, max_length=config.max_length,
     )  # fmt: skip
-    run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo"))
+    run.add_metrics("mtdpo", train_stage(trainer, trainer.processing_class, folder, "mtdpo", run.callbacks))

@@ -79,4 +79,4 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
         processing_class=tokenizer,
         peft_config=lora_config(run.config.model),
     )
-    run.add_metrics("rft", train_stage(trainer, tokenizer, folder, "rft"))
+    run.add_metrics("rft", train_stage(trainer, tokenizer, folder, "rft", run.callbacks))

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from tqdm import tqdm
 from transformers import set_seed
 from trl import DPOConfig
 
@@ -40,6 +39,7 @@ from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import sample_each
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import require, setting
@@ -232,7 +232,7 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder),
         processing_class=tokenizer,
     )
-    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage))
+    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
 
 
 def _dpo(run: Run, folder: Path) -> DPOConfig:
@@ -292,7 +292,7 @@ def _work_through(
     done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
     left = islice(turns, done, None)
     batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])
-    with tqdm(total=total, initial=done, desc=stage, unit="turn") as bar:
+    with progress_bar(total=total, initial=done, desc=stage, unit="turn") as bar:
         for rows in ordered_map(make_worker, batches, run.config.run):
             append_rows(path, rows)
             bar.update(len(rows))

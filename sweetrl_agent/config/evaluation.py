@@ -29,6 +29,13 @@ class EvaluationArguments:
     eval_tasks: int = setting(300, "Maximum number of tasks per split; 0 for all. 1,000 in the paper.")
     eval_episodes: int = setting(1, "Episodes per task.", least=1)
     eval_initial: bool = setting(True, "Also evaluate the initial policy.")
+    eval_every: int = setting(
+        0,
+        "On-policy algorithms: evaluate the policy in training every so many iterations, on the first test tasks; 0 for never.",
+    )
+    eval_every_tasks: int = setting(
+        50, "Test tasks of these evaluations, one episode each, with the same seeds every time.", least=1
+    )
     shown_dialogues: int = setting(24, "Test tasks with turn-wise advantages of their dialogues in the report.")
 
 

@@ -12,11 +12,12 @@ from importlib import import_module
 from typing import Any
 
 import sandboxes
+from sandboxes.logs import LEVELS
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
 from sweetrl_agent.config.model import ModelArguments, SFTArguments
 from sweetrl_agent.config.pipeline import STAGES
-from sweetrl_agent.config.run import RunArguments
+from sweetrl_agent.config.run import RunArguments, check_report_to
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.settings import check_servers, check_settings, refuse_secrets, require, require_file, require_folder
@@ -66,6 +67,8 @@ class Config:
         require("stage", self.run.stage, ("all", *dict.fromkeys([*STAGES, *algorithm.stages])))
         refuse_secrets("env_kwargs", self.task.env_kwargs)
         self.task.keyword_arguments()
+        check_report_to(self.run.report_to)
+        require("log_level", self.run.log_level, LEVELS)
         require("on_error", self.task.on_error, ("raise", "skip"))
         require("sandbox", self.task.sandbox, sandboxes.NAMES)
         require("engine", self.model.engine, ("transformers", "vllm", "server"))
@@ -119,6 +122,8 @@ class Config:
             "server_urls",
             "max_void",
             "replay_void",
+            "report_to",
+            "log_level",
         ):
             del flat[name]
         return flat

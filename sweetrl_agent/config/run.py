@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sandboxes.logs import LEVELS
 from sweetrl_agent.config.pipeline import STAGES
-from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.settings import require, setting
+
+#: Trackers that `report_to` takes besides "none".
+TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 
 @dataclass
@@ -37,3 +41,22 @@ class RunArguments:
         most=1,
     )
     replay_void: bool = setting(False, "Play void episodes again, in place, until a later stage has used the episodes.")
+    report_to: list[str] = setting(
+        ("none",), "Experiment trackers: tensorboard, wandb, mlflow, or none. All stages write to one tracker run."
+    )
+    callbacks: list[str] = setting(
+        (), "'my_package:Class' of callbacks, of `sweetrl_agent.Callback` or `transformers.TrainerCallback`."
+    )
+    log_level: str = setting("info", f"Least level of the messages on the screen: {', '.join(LEVELS)}.")
+
+
+def check_report_to(names: list[str]) -> None:
+    """Refuse unknown trackers, duplicates, and "none" beside others.
+
+    Raises:
+        ValueError: Says what was expected.
+    """
+    for name in names:
+        require("report_to", name, (*TRACKERS, "none"))
+    if len({*names}) < len(names) or ("none" in names and len(names) > 1):
+        raise ValueError(f"`report_to` must be different trackers, or 'none' alone, got {names}.")

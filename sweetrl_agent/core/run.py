@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.environment import DialogueEnvs, EnvironmentRecord
 from sweetrl_agent.core.policy import Policy
 
@@ -21,6 +22,7 @@ class Run(Protocol):
         train: All training tasks.
         held_out: Tasks to measure on, by split.
         unchanged: Folders of agents that have learnt nothing -> why; each of them is the initial policy.
+        callbacks: What stages report to: `callbacks.log(stage, step, values)` and the like.
     """
 
     config: Any
@@ -29,6 +31,7 @@ class Run(Protocol):
     train: tuple[Any, ...]
     held_out: dict[str, tuple[Any, ...]]
     unchanged: dict[str, str]
+    callbacks: Callbacks
 
     @property
     def tasks(self) -> tuple[Any, ...]:

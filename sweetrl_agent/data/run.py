@@ -26,6 +26,7 @@ import yaml
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import STAGES, stages_of
+from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.data.distributed import is_first, wait_until
@@ -66,13 +67,14 @@ class Run:
         if is_first() and not is_dry:
             write_text(path, settings)
             self._note_versions(self.folder / "versions.json")
+        self.callbacks = Callbacks(self)
         self.record = config.record
         self.algorithm: Any = import_module("sweetrl_agent.algorithms.registry").find_algorithm(config.run.algorithm)
         self.stages = stages_of(self.algorithm)
         self.train, self.held_out = load_splits(config)
 
     def _refuse_what_is_fixed(self, path: Path) -> None:
-        old, new = _placeless(_read_settings(path)), _placeless(self.config.settings())
+        old, new = (_placeless({**of, "callbacks": ()}) for of in (_read_settings(path), self.config.settings()))
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         fixed = [name for name in changed if self._has_begun(first_stage(name))]
         if fixed:
@@ -122,6 +124,7 @@ class Run:
         """
         start = time.monotonic()
         forget_peak_memory()
+        self.callbacks.stage_begin(name)
         try:
             yield
         except Exception as error:
@@ -137,6 +140,7 @@ class Run:
         write_json(self.folder / "peak_mib.json", self.peak_mib)
         self.seconds[name] = round(time.monotonic() - start, 1)
         write_json(self.folder / "seconds.json", self.seconds)
+        self.callbacks.stage_end(name, {"seconds": self.seconds[name], "peak_mib": self.peak_mib[name]})
 
     def leave_unchanged(self, policy: str, why: str) -> None:
         """Record that an algorithm has learnt nothing: its trained policy, otherwise in the folder `policy`, is the initial policy."""

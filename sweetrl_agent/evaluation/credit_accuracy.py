@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from tqdm import tqdm
 
 from colbench_gym.scoring.intervals import mean_interval
 from sweetrl_agent.algorithms.critics import CRITICS, open_critic
 from sweetrl_agent.algorithms.sweet import candidates_of
 from sweetrl_agent.core.policy import sample_each
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.files import Row, read_rows, write_rows
 from sweetrl_agent.data.run import Run
@@ -59,7 +59,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
             for (t, turn), own in zip(states, said, strict=True)
         ]
     with open_critic(run, "exact") as exact:
-        for row in tqdm(rows, desc="exact advantages", unit="turn"):
+        for row in progress_bar(rows, desc="exact advantages", unit="turn"):
             row["exact"] = exact.rank(row["messages"], row["reference"], row["texts"])
     write_rows(run.path(STATES.format(num_tasks)), rows)
 
@@ -71,7 +71,7 @@ def score(run: Run, critic: str, num_tasks: int) -> None:
             run.artifact(critic, SCORES.format(num_tasks)),
             [
                 {"credit": critic_.rank(row["messages"], CRITICS[critic].hidden_for(run, row["reference"]), row["texts"])}
-                for row in tqdm(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
+                for row in progress_bar(read_rows(run.path(STATES.format(num_tasks))), desc=f"credit of {critic}", unit="turn")
             ],
         )
 

@@ -25,11 +25,31 @@ from sweetrl_agent.rollouts.scheduler import BestOf
 NUMBERS = ("success", "turns", "answered")
 
 
-def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy]) -> None:
-    """Play an agent's episodes on every held-out split into evaluation.jsonl. All agents use the same seeds."""
-    policy = load if run.config.run.ray_workers else cache(load)
+def evaluate_agent(run: Run, agent: str, load: Callable[[], Policy], stage: str = "evaluate") -> None:
+    """Play an agent's episodes on every held-out split into evaluation.jsonl. All agents use the same seeds.
+
+    Args:
+        run: The run.
+        agent: Name of the agent in the file.
+        load: Loads its policy.
+        stage: Name under which its results are reported to callbacks and trackers.
+    """
+    policy, path = load if run.config.run.ray_workers else cache(load), run.path("evaluation.jsonl")
     for split, tasks in run.held_out.items():
-        record(run, run.path("evaluation.jsonl"), {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
+        record(run, path, {"agent": agent, "split": split}, tasks, policy, f"evaluate {split}")
+    rows = [row for row in read_evaluation(path, run.record.metric) if row["agent"] == agent]
+    results: dict[str, float] = {}
+    for split in run.held_out:
+        results |= _named(split, summarize([row for row in rows if row["split"] == split], run.record.metric))
+    run.callbacks.evaluate(stage, sum(row["outcome"] != VOID for row in rows), results)
+
+
+def _named(split: str, summary: dict[str, Any]) -> dict[str, float]:
+    """The numbers of `summarize` for callbacks: "test/success", "test/success_low" and "test/success_high" (its 95% interval), "test/n", ..."""
+    flat = {**summary, **summary.get("links", {})}
+    for name, (low, high) in summary["ci95"].items():
+        flat |= {f"{name}_low": low, f"{name}_high": high}
+    return {f"{split}/{name}": value for name, value in flat.items() if isinstance(value, int | float)}
 
 
 def record(

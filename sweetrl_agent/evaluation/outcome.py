@@ -21,7 +21,7 @@ AGENTS = ("initial", "trained")
 def evaluate(run: Run) -> None:
     """Evaluate the initial and the trained policy; writes evaluation.jsonl, and turn-wise advantages of some dialogues to turn_advantages.jsonl."""
     if run.config.evaluation.eval_initial:
-        evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run))
+        evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run), "evaluate initial")
     evaluate_agent(run, "trained", run.algorithm.loader(run))
     if run.algorithm.critic == SWEET:
         score_dialogues(run)

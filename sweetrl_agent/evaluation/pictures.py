@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 from collections.abc import Sequence
 
 from sandboxes import SandboxError
@@ -14,6 +15,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.data.files import Row, read_rows, write_json
 from sweetrl_agent.data.run import Run
 
+_log = logging.getLogger(__name__)
 FILE = "pictures.json"
 #: Dialogues per agent, and size of a picture in pixels; taller pictures are cropped.
 NUM_TASKS, WIDTH, MAX_HEIGHT = 4, 320, 360
@@ -42,7 +44,7 @@ def keep_pictures(run: Run) -> None:
                 for task in tasks
             ]
     except SandboxError as error:
-        print(f"The report has no pictures: {error}")
+        _log.warning("The report has no pictures: %s", error)
         return
     write_json(run.path(FILE), shown)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from sweetrl_agent.evaluation.outcome import score_dialogues
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 
 Step = tuple[str, Callable[[Run], None]]
+_log = logging.getLogger(__name__)
 
 
 def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> None:
@@ -40,13 +42,13 @@ def keep_own_settings(run: Run, algorithms: Sequence[str], own: Mapping[str, Map
         write_json(path, after)
 
 
-def run_steps(run: Run, steps: Sequence[Step], say: Callable[[str], None] = print) -> None:
+def run_steps(run: Run, steps: Sequence[Step]) -> None:
     """Run the steps that are not done, in order."""
     left = [(name, function) for name, function in dict(steps).items() if not run.is_done(name)]
     for i, (name, function) in enumerate(left, 1):
         with run.stage(name):
             function(run)
-        say(f"seed {run.seed}: {name}, {run.seconds[name]:.0f} s ({i} of {len(left)})")
+        _log.info("seed %d: %s, %.0f s (%d of %d)", run.seed, name, run.seconds[name], i, len(left))
 
 
 def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[Step]:
@@ -83,7 +85,7 @@ def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run
 
 def _evaluate(run: Run, name: str) -> None:
 
-    evaluate_agent(run, name, ALGORITHMS[name].loader(run))
+    evaluate_agent(run, name, ALGORITHMS[name].loader(run), f"evaluate {name}")
 
 
 def experiment_steps(given: CompareArguments) -> list[Step]:

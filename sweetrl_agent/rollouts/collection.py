@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from colbench_gym.errors import ColBenchError, TaskError
+from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows, write_json, write_rows
@@ -36,6 +37,18 @@ def collect(run: Run) -> None:
     with run.beside_browsers():
         file = EpisodeFile(run.path("trajectories.jsonl"), partial(_row, run, by_id))
         file.play(episodes, batch, player, run.config.run, "collect")
+    _report(run, file)
+
+
+def _report(run: Run, file: EpisodeFile) -> None:
+    """Tell the callbacks the means over the collected episodes that are not void."""
+    every = [row["metrics"] for row in file.rows()]
+    valid = [metrics for metrics in every if metrics["outcome"] != VOID]
+    names = [
+        name for name in dict.fromkeys(("success", run.record.metric, "turns", "answered")) if all(name in m for m in valid)
+    ]
+    means = {name: sum(float(metrics[name]) for metrics in valid) / len(valid) for name in names if valid}
+    run.callbacks.log("collect", len(valid), {**means, "episodes": len(every), "void": len(every) - len(valid)})
 
 
 def _row(run: Run, tasks: Mapping[str, Any], episode: Episode) -> Row:
@@ -65,6 +78,7 @@ def pair_outcomes(run: Run) -> None:
             f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more SFT, or a better model."
         )
     write_json(run.path("pairs_summary.json"), seen.summary())
+    run.callbacks.log("pairs", seen.counts["outcome_pairs"], seen.summary())
 
 
 def iter_trajectories(run: Run) -> Iterator[Episode]:

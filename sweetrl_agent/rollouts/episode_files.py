@@ -8,6 +8,7 @@ episodes are played again. Void episodes stay in the file and are counted, but n
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,18 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Episode, EpisodeKey
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.files import Row, append_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.play import shard_size
 from sweetrl_agent.rollouts.scheduler import Played, WorldDownError
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 
+_log = logging.getLogger(__name__)
 #: Minimum number of episodes for the check of the share of void ones.
 LEAST_EPISODES = 40
 
@@ -75,10 +76,11 @@ class EpisodeFile:
         done = whole_batches(self.path, counts.total(), shard_size(num_envs), len(episodes))
         if done < len(episodes):
             left = play.shards(episodes[done:], num_envs)
-            with tqdm(total=len(episodes), initial=done, desc=said, unit="episode") as bar:
+            with progress_bar(total=len(episodes), initial=done, desc=said, unit="episode") as bar:
                 for trajectories in self._played(left, player, settings, bar):
                     append_rows(self.path, ({**self.label, **self.to_row(t)} for t in trajectories))
                     counts.update(t.is_void for t in trajectories)
+                    _log_void(trajectories)
                     _refuse_too_many(counts, settings.max_void, trajectories)
         _refuse_too_many(counts, settings.max_void)
 
@@ -99,7 +101,7 @@ class EpisodeFile:
         """Replace void episodes by new ones; returns the numbers of void and of other rows."""
         void = [_episode(row) for row in self.rows() if outcome_of(row) == VOID]
         again: dict[EpisodeKey, Row] = {}
-        with tqdm(total=len(void), desc="void episodes again", unit="episode") as bar:
+        with progress_bar(total=len(void), desc="void episodes again", unit="episode") as bar:
             for trajectories in self._played(play.shards(void, num_envs), player, settings, bar):
                 again |= {t.key: {**self.label, **self.to_row(t)} for t in trajectories}
         write_rows(self.path, (again.get(_episode(row), row) if self.is_own(row) else row for row in iter_rows(self.path)))
@@ -129,6 +131,12 @@ def outcome_of(row: Row) -> str:
 
 def _episode(row: Row) -> EpisodeKey:
     return EpisodeKey(row["task_id"], row["episode"])
+
+
+def _log_void(trajectories: Sequence[Episode]) -> None:
+    for t in trajectories:
+        if t.is_void:
+            _log.debug("episode %d of %s is void", t.index, t.task_id)  # the error may quote what is hidden
 
 
 def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Episode] = ()) -> None:

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
+from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.heads import ModelWithHead
 from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled
@@ -83,9 +85,13 @@ class Learner:
             self.head = self.trained.head
             groups += [{"params": list(self.head.parameters()), "lr": algorithm.critic_learning_rate}]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
-        self.policy = policy_on(self.model, self.tokenizer, arguments)
+        self.policy = self.new_policy(arguments)
         self.instructions = system_message(system_prompt(arguments))
         self.temperature = arguments.temperature
+
+    def new_policy(self, arguments: ModelArguments) -> Policy:
+        """A further policy on this model, with a cache of its own."""
+        return policy_on(self.model, self.tokenizer, arguments)
 
     def save(self, folder: Path) -> None:
         """Save the model, or its adapter, and the tokenizer to a folder, atomically."""

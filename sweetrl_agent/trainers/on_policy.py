@@ -6,25 +6,28 @@ messages in between.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from typing import Any, cast
-
-from tqdm import tqdm
 
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
 from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner
+from sweetrl_agent.trainers.periodic_evaluation import Sample, evaluate_in_training, is_due, repeat
 from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
 
+_log = logging.getLogger(__name__)
 #: Costs of an algorithm, accumulated in its metrics from the first iteration on.
 SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
 #: Folder of the weights that other engines or Ray workers sample from.
@@ -36,45 +39,78 @@ DIALOGUES_PER_WORKER = 8
 def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
     """Train with an on-policy algorithm and write the agent's folder. Resumes after the last complete iteration."""
     config, name = algorithm.config, algorithm.name
-    learner = Learner(run, algorithm)
-    checkpoint = Checkpoint(run.path(f"{name}/checkpoint.pt"), learner.trained, learner.optimizer)
-    done, metrics = checkpoint.load()
-    spent = Counter({key: metrics[-1][key] for key in SPENT} if metrics else {})
+    loop = _Loop(run, algorithm)
+    done = len(loop.metrics)
+    if done:
+        _log.info("%s: resumes from iteration %d", name, done)
+    continues = repeat(run, name, loop.metrics)
     with (
-        _sampler(run, algorithm, learner) as sample,
-        tqdm(total=config.iterations, initial=done, desc=name, unit="step") as bar,
+        _sampler(run, algorithm, loop.learner) as sample,
+        progress_bar(total=config.iterations, initial=done, desc=name, unit="step") as bar,
     ):
+        continues = continues and loop.evaluate(sample)
         for iteration in range(done, config.iterations):
-            played = sample(_keys(run, config, iteration), f"{name} {iteration}")
-            valid = [episode for episode in played if not episode.is_void]
-            update = learner.update(valid)
-            spent += _spent(played)
-            spent[TRAINED_TOKENS] += update.tokens
-            metrics.append(
-                {"stage": name, "step": iteration + 1, **_measured(valid), **_logged(update), **{k: spent[k] for k in SPENT}}
-            )
-            checkpoint.save(iteration + 1, metrics)
-            bar.set_postfix({"return": f"{metrics[-1]['return']:.3f}"})
+            if not continues:
+                break
+            continues = loop.iterate(sample, iteration)
+            bar.set_postfix({"return": f"{loop.metrics[-1]['return']:.3f}"})
             bar.update()
-    run.add_metrics(name, metrics)
-    learner.save(run.path(f"{name}/agent"))
+            continues &= loop.evaluate(sample)
+    run.add_metrics(name, loop.metrics)
+    loop.learner.save(run.path(f"{name}/agent"))
     shutil.rmtree(run.path(f"{name}/{SAMPLING}"), ignore_errors=True)
-    checkpoint.remove()
+    loop.checkpoint.remove()
+
+
+class _Loop:
+    """The learner, its checkpoint and the metrics so far, one row per iteration."""
+
+    def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
+        self.run, self.config, self.name = run, algorithm.config, algorithm.name
+        self.learner = Learner(run, algorithm)
+        self.checkpoint = Checkpoint(run.path(f"{self.name}/checkpoint.pt"), self.learner.trained, self.learner.optimizer)
+        _, self.metrics = self.checkpoint.load()
+        self._spent = Counter({key: self.metrics[-1][key] for key in SPENT} if self.metrics else {})
+
+    def iterate(self, sample: Sample, iteration: int) -> bool:
+        """Play, update, and save; returns whether training continues."""
+        played = sample(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
+        valid = [episode for episode in played if not episode.is_void]
+        update = self.learner.update(valid)
+        self._spent += _spent(played)
+        self._spent[TRAINED_TOKENS] += update.tokens
+        spent = {key: self._spent[key] for key in SPENT}
+        step = iteration + 1
+        self.metrics.append({"stage": self.name, "step": step, **_measured(valid), **_logged(update), **spent})
+        self.checkpoint.save(step, self.metrics)
+        continues = self.run.callbacks.log(self.name, step, self.metrics[-1])
+        return self.run.callbacks.iteration(self.name, step, valid) and continues
+
+    def evaluate(self, sample: Sample) -> bool:
+        """Evaluate the policy where that is due and not done; returns whether training continues."""
+        if not is_due(self.run, self.metrics):
+            return True
+        results = evaluate_in_training(self.run, self.name, sample)
+        self.metrics[-1] |= results
+        step = len(self.metrics)
+        self.checkpoint.save(step, self.metrics)
+        return self.run.callbacks.evaluate(self.name, step, results)
 
 
 @contextmanager
-def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterator[Any]:
-    """A function of keys and a stage that plays episodes with the learner's current policy.
+def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterator[Sample]:
+    """A function of tasks, keys and a stage that plays episodes with the learner's current policy.
 
-    In this process, the model in training is sampled directly. Other engines and Ray workers load its weights from a folder.
+    In this process, the model in training is sampled directly. Other engines and Ray workers load its weights from a folder. Other tasks than
+    those of training are played in environments, and in this process with a cache, of their own: training is the same with and without them.
     """
     config, name, given = algorithm.config, algorithm.name, run.config.run
     folder = f"{name}/{SAMPLING}"
     if given.ray_workers:
 
-        def by_ray(keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
+        def by_ray(tasks: Sequence[Any], keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
             learner.save(run.path(folder))
-            environment = partial(run.environment, run.tasks, DIALOGUES_PER_WORKER)
+            environment = partial(run.environment, tasks, DIALOGUES_PER_WORKER)
             make_worker = partial(player, partial(run.load_policy, folder), environment, run.seed, stage)
             return [
                 episode for shard in ordered_map(make_worker, shards(keys, DIALOGUES_PER_WORKER), given) for episode in shard
@@ -85,7 +121,7 @@ def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterat
     renewed: RenewablePolicy | None = None
     with closing(run.environment(run.tasks, config.tasks * config.group)) as env:
 
-        def here(keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
+        def here(tasks: Sequence[Any], keys: Sequence[EpisodeKey], stage: str) -> list[Episode]:
             nonlocal renewed
             if run.config.model.engine != "transformers":
                 learner.save(run.path(folder))
@@ -93,7 +129,11 @@ def _sampler(run: Run, algorithm: OnPolicyAlgorithm, learner: Learner) -> Iterat
                     renewed = cast(RenewablePolicy, run.load_policy(folder))
                 else:
                     renewed.load_weights(str(run.path(folder)))
-            return [episode for shard in play(renewed or learner.policy, env, keys, run.seed, stage) for episode in shard]
+            if tasks is run.tasks:
+                return list(chain.from_iterable(play(renewed or learner.policy, env, keys, run.seed, stage)))
+            with closing(run.environment(tasks, min(env.num_envs, len(keys)))) as other:
+                policy = renewed or learner.new_policy(run.config.model)
+                return list(chain.from_iterable(play(policy, other, keys, run.seed, stage)))
 
         yield here
 

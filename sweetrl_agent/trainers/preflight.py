@@ -72,11 +72,17 @@ def check_packages(config: Config, stages: Collection[str], others: Collection[P
     import torch
 
     needed = {*others, *_packages(config, {*stages})}
-    missing = [f"{name} (`pip install {how}`)" for name, how in sorted(needed) if importlib.util.find_spec(name) is None]
+    missing = [f"{name} (`pip install {how}`)" for name, how in sorted(needed) if not _is_installed(name)]
     if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
         missing.append("a CUDA GPU, for `--engine vllm`")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module can be imported; a plain folder of its name, such as the `wandb` that W&B leaves behind, is none."""
+    spec = importlib.util.find_spec(module)
+    return spec is not None and not (spec.submodule_search_locations and spec.origin is None)
 
 
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
@@ -88,6 +94,9 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
         yield "peft", "'colbench-gym[train]'"
     if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
         yield "ray", "'colbench-gym[ray]'"
+    for tracker in config.run.report_to:
+        if tracker != "none":
+            yield tracker, "'colbench-gym[trackers]'"
     if config.record.has_pages and _any(stages, "episodes"):
         yield "playwright", "'colbench-gym[frontend]'"
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.core.callback import Callbacks
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import Row
+from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
+_log = logging.getLogger(__name__)
 CHECKPOINTS = "checkpoints"
 #: Metric: cumulative number of tokens processed by the model, including both sides of a pair and the user's messages.
 TRAINED_TOKENS = "num_input_tokens_seen"
-#: Logged values that depend on the machine and not on the seed.
-_TIMINGS = ("runtime", "per_second", "flos", "train_loss")
 
 
 class StageProgress(TrainerCallback):
@@ -33,12 +35,12 @@ class StageProgress(TrainerCallback):
     def __init__(self, stage: str) -> None:
         """Name the bar after the stage."""
         self.stage = stage
-        self.bar: tqdm[Any] | None = None
+        self.bar: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar at the step that training starts or resumes from."""
         if is_first():
-            self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
+            self.bar = progress_bar(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Advance the bar."""
@@ -82,7 +84,7 @@ def trainer_arguments(
         "save_strategy": "steps",
         "save_steps": 100,
         "save_total_limit": 1,
-        "report_to": [],
+        "report_to": [],  # `trainers.trackers` instead
         "disable_tqdm": True,
         # With `use_cpu`, accelerate would silently train without DeepSpeed.
         "use_cpu": not on_gpu and not sharding(),
@@ -94,8 +96,10 @@ def trainer_arguments(
     }
 
 
-def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[Row]:
+def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str, callbacks: Callbacks | None = None) -> list[Row]:
     """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
+
+    `callbacks` are those of the run, which may stop the training; the model is then saved as it is.
 
     Returns:
         The stage's training metrics, one row per logged step.
@@ -108,11 +112,16 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(StageProgress(stage))
+    callbacks = callbacks or Callbacks()
+    for callback in (CallbackBridge(callbacks, stage), *callbacks.trainer_callbacks):
+        trainer.add_callback(callback)
     checkpoints = folder / CHECKPOINTS
     if is_first():
         _drop_torn_checkpoints(checkpoints)
     trainer.accelerator.wait_for_everyone()
     last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+    if last and is_first():
+        _log.info("%s: resumes from step %s", stage, last.rpartition("-")[2])
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
     with _arriving(folder, everyone) as beside:
@@ -120,11 +129,7 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str) -> list[
         if is_first():
             tokenizer.save_pretrained(str(beside))
             (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine
-    rows = [
-        {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
-        for entry in trainer.state.log_history
-        if "loss" in entry
-    ]
+    rows = logged_rows(trainer.state, stage)
     rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
     return rows
 
@@ -191,7 +196,3 @@ def _drop_torn_checkpoints(checkpoints: Path) -> None:
             json.loads((checkpoint / "trainer_state.json").read_text())
         except (FileNotFoundError, ValueError):
             shutil.rmtree(checkpoint)
-
-
-def _is_timing(name: str) -> bool:
-    return any(part in name for part in _TIMINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from sweetrl_agent.models.packaged import copy_to, differences
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
+
+_log = logging.getLogger(__name__)
 
 
 def demonstrations(run: Run) -> Demonstrations:
@@ -58,9 +61,9 @@ def train_initial(run: Run) -> None:
         if not (other := differences(run.config)):
             copy_to(run.path("initial"))
             return
-        print(f"The initial policy of the package is for other settings, so SFT trains one: {', '.join(other[:3])}.")
+        _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
     trainer, tokenizer = sft_trainer(run)
-    run.add_metrics("sft", train_stage(trainer, tokenizer, run.path("initial"), "sft"))
+    run.add_metrics("sft", train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks))
 
 
 def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:

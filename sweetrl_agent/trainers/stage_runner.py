@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import sandboxes
@@ -10,6 +11,8 @@ from sweetrl_agent.trainers.forecast import as_lines, disk_bytes, forecast, in_w
 
 if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
+
+_log = logging.getLogger(__name__)
 
 
 def check_order(run: Run, wanted: str) -> None:
@@ -39,7 +42,9 @@ def run_stages(run: Run, wanted: str) -> None:
     from sweetrl_agent.data.files import write_text
     from sweetrl_agent.data.folder_guide import folder_guide
 
-    say = print if is_first() else (lambda _: None)
+    def say(text: str) -> None:
+        _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
+
     if run.record.has_sandbox:
         say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
     if run.note:

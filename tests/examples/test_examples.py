@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from examples import frozen_lake, own_environment
+from examples import frozen_lake, own_callback, own_environment
+from sweetrl_agent.data.files import read_rows
 
 SHORT = [
     "--sft_dialogues",
@@ -31,6 +32,17 @@ def test_an_example_trains(example, tmp_path, monkeypatch):
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["algorithm"] == "grpo" and list(results["seconds"]) == ["sft", "grpo", "evaluate"]
     assert results["trained"]["test"]["void"] == 0 and results["metric"] == "return"
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_an_own_callback_stops_the_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_callback.StopWhenGood.__init__, "__defaults__", (0.0,))
+    short = ["--grpo_iterations", "5", "--eval_every", "1", "--eval_every_tasks", "4", "--output", "run"]
+    assert own_callback.main([*SHORT, *short]) == 0
+    said = capsys.readouterr().out
+    assert "grpo, iteration 1: success " in said and "grpo, iteration 2" not in said and "\nsft: " in said
+    assert [row["step"] for row in read_rows(tmp_path / "run" / "metrics.jsonl") if row["stage"] == "grpo"] == [1]
     assert (tmp_path / "run" / "report.html").exists()
 
 

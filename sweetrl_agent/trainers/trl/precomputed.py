@@ -14,10 +14,10 @@ from typing import Any
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from torch.utils.data import DataLoader
-from tqdm import tqdm
 from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
 
+from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -36,7 +36,7 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         batches = self.accelerator.prepare(DataLoader(dataset, batch_size=batch_size, collate_fn=self.data_collator))
 
         def rows() -> Iterator[Row]:
-            for batch in tqdm(batches, desc=f"reference of {name}", unit="batch", disable=not is_first()):
+            for batch in progress_bar(batches, desc=f"reference of {name}", unit="batch", disable=not is_first()):
                 yield from self.accelerator.gather_for_metrics(self._reference_rows(model, batch), use_gather_object=True)
 
         return concatenate_datasets([dataset, on_disk(rows(), Path(self.args.output_dir))], axis=1)

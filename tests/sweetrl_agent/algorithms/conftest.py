@@ -54,7 +54,7 @@ def untrained(monkeypatch):
     def catch(module, loss):
         seen = {}
 
-        def train_stage(trainer, tokenizer, folder, stage):
+        def train_stage(trainer, tokenizer, folder, stage, callbacks):
             seen.update(trainer=trainer, tokenizer=tokenizer, folder=folder)
             return [{"stage": stage, "loss": loss}]
 

@@ -105,7 +105,7 @@ def test_own_settings_reach_the_stages_and_measures_of_their_critic_alone(algori
     )  # fmt: skip
     own = own_settings(given)
     run = make_run()
-    steps.run_steps(run, [*steps.algorithm_steps(algorithms, own), *steps.experiment_steps(given)], lambda _: None)
+    steps.run_steps(run, [*steps.algorithm_steps(algorithms, own), *steps.experiment_steps(given)])
     by_step = dict(seen)
     assert by_step.pop("candidates") in (2, 4)  # which no such setting shapes
     assert {name: epochs for name, epochs in by_step.items() if epochs != 1} == {

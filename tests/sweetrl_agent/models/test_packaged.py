@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 
 import pytest
@@ -100,7 +101,9 @@ def test_another_dial_and_another_domain_are_other_tasks():
     assert differences(Config().with_settings({"tasks": "embedded:train?preset=standard"})) == []
 
 
-def test_where_it_does_not_fit_sft_says_why_and_trains(make_run, monkeypatch, capsys):
+def test_where_it_does_not_fit_sft_says_why_and_trains(make_run, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+
     class Stop(Exception):
         """Raised in place of the training."""
 
@@ -111,12 +114,13 @@ def test_where_it_does_not_fit_sft_says_why_and_trains(make_run, monkeypatch, ca
     run = make_run(seed=3)
     with pytest.raises(Stop):
         sft_stage.train_initial(run)
-    assert capsys.readouterr().out.startswith(
+    assert caplog.messages[0].startswith(
         "The initial policy of the package is for other settings, so SFT trains one: seed 3 (0 there), tasks 'embedded:train"
     )
+    caplog.clear()
     with pytest.raises(Stop):
         sft_stage.train_initial(make_run(seed=3, initial_policy="sft"))
-    assert capsys.readouterr().out == ""
+    assert caplog.messages == []
 
 
 def test_a_comparison_never_takes_it(tmp_path):

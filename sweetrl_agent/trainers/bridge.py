@@ -1,0 +1,103 @@
+"""The bridge from trainers of TRL and transformers to the callbacks of a run, and the making of callbacks from names and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from sweetrl_agent.core.callback import Callback, Callbacks
+from sweetrl_agent.core.named import load_named
+from sweetrl_agent.data.distributed import is_first
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.trainers.trackers import make_trackers
+
+#: Logged values that depend on the machine and not on the seed.
+_TIMINGS = ("runtime", "per_second", "flos", "train_loss")
+
+
+class CallbackBridge(TrainerCallback):
+    """Tells the callbacks of a run what a trainer does, and stops the trainer if one of them asks for it."""
+
+    def __init__(self, callbacks: Callbacks, stage: str) -> None:
+        """Store the callbacks and the name of the stage."""
+        self.callbacks, self.stage = callbacks, stage
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Repeat what was logged before the checkpoint that training resumes from."""
+        for row in logged_rows(state, self.stage):
+            self.callbacks.log(self.stage, row["step"], row)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """See `Callback.on_step`."""
+        if not self.callbacks.step(self.stage, state.global_step, state.max_steps):
+            control.should_training_stop = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
+        """See `Callback.on_log`; called after the trainer has added the values to its history."""
+        if logs and "loss" in logs:
+            row = logged_rows(state, self.stage)[-1]
+            if not self.callbacks.log(self.stage, row["step"], row):
+                control.should_training_stop = True
+
+
+def logged_rows(state: Any, stage: str) -> list[Row]:
+    """The rows of metrics.jsonl from a trainer's state: one per logged step, without timings."""
+    return [
+        {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
+        for entry in state.log_history
+        if "loss" in entry
+    ]
+
+
+def _is_timing(name: str) -> bool:
+    return any(part in name for part in _TIMINGS)
+
+
+@contextmanager
+def watched(run: Run, given: Sequence[Any] = (), root: Path | None = None) -> Iterator[None]:
+    """Open the trackers and the callbacks of a run for as long as the block runs.
+
+    Args:
+        run: The run; `report_to` and `callbacks` of its settings are used.
+        given: Further callbacks: objects or classes, of `Callback` or `transformers.TrainerCallback`.
+        root: Folder of the comparison that the run belongs to; None for a run of its own.
+
+    Raises:
+        ValueError: If a name or object is not a callback.
+    """
+    found = find_callbacks([*run.config.run.callbacks, *given])
+    made = [one() if isinstance(one, type) else one for one in found]
+    own = [one for one in made if isinstance(one, Callback)]
+    trackers = make_trackers(run.config.run.report_to, root or run.folder) if is_first() else []
+    run.callbacks = Callbacks(run, [*trackers, *own], [one for one in made if isinstance(one, TrainerCallback)])
+    error: BaseException | None = None
+    try:
+        run.callbacks.run_begin()
+        yield
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        run.callbacks.run_end(error)
+        run.callbacks = Callbacks(run)
+
+
+def find_callbacks(given: Sequence[Any]) -> list[Any]:
+    """Classes and objects of callbacks; names, "package.module:Class" or "package.module:OBJECT", are imported, and nothing is made.
+
+    Raises:
+        ValueError: Names what is not a callback.
+    """
+    found = [load_named("callbacks", one) if isinstance(one, str) else one for one in given]
+    for one in found:
+        kind = one if isinstance(one, type) else type(one)
+        if not issubclass(kind, Callback | TrainerCallback):
+            raise ValueError(
+                f"`callbacks` must be classes or objects of `sweetrl_agent.Callback` or `transformers.TrainerCallback`, got {one!r}."
+            )
+    return found
