@@ -182,8 +182,11 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.comparison import all_results
     from sweetrl_agent.evaluation.pictures import keep_pictures
+    from sweetrl_agent.trainers.trackers import make_trackers
 
     out, configs = Path(config.run.output), _seeds(given, config)
+    for tracker in make_trackers(config.run.report_to, out):
+        tracker.prepare()
     run_seeds = _run_in_turn if given.workers == 1 else _run_side_by_side
     failed = run_seeds(given, configs, callbacks)
     if failed:

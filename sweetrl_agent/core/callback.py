@@ -81,16 +81,18 @@ class Callbacks:
 
     def __init__(self, run: Any = None, callbacks: Sequence[Callback] = (), trainer_callbacks: Sequence[Any] = ()) -> None:
         self._run, self._callbacks = run, tuple(callbacks)
+        self._begun: list[Callback] = []
         self.trainer_callbacks = tuple(trainer_callbacks)
 
     def run_begin(self) -> None:
         """See `Callback.on_run_begin`."""
         for one in self._callbacks:
             one.on_run_begin(self._run)
+            self._begun.append(one)
 
     def run_end(self, error: BaseException | None) -> None:
-        """See `Callback.on_run_end`."""
-        for one in self._callbacks:
+        """See `Callback.on_run_end`; told to those that have begun."""
+        for one in self._begun:
             one.on_run_end(self._run, error)
 
     def stage_begin(self, stage: str) -> None:

@@ -20,22 +20,31 @@ class MLflow(Tracker):
 
     def open(self, run: Run) -> None:
         """Create the run in the experiment of MLFLOW_EXPERIMENT_NAME, by default the comparison or "colbench-gym"; or open it again."""
-        from mlflow import MlflowClient
-
-        where = environment_or("MLFLOW_TRACKING_URI", f"sqlite:///{self.root.resolve()}/mlflow.db")
-        self._client: Any = MlflowClient(tracking_uri=where)
+        self._connect()
         if "run_id" in self.kept:
             self._client.update_run(self.kept["run_id"], status="RUNNING")
             return
-        experiment = self._experiment(environment_or("MLFLOW_EXPERIMENT_NAME", self.group or "colbench-gym"))
+        experiment = self._experiment(self.group)
         tags = {"group": self.group} if self.group else {}
         self.kept["run_id"] = self._client.create_run(experiment, run_name=self.run_name, tags=tags).info.run_id
         self._write_settings(run.config.settings())
 
-    def _experiment(self, name: str) -> str:
-        """Id of the experiment of this name; another process may create it at the same time."""
+    def prepare(self) -> None:
+        """Create the database and the experiment: two processes that do this at once disturb each other."""
+        self._connect()
+        self._experiment(self.root.resolve().name)
+
+    def _connect(self) -> None:
+        from mlflow import MlflowClient
+
+        where = environment_or("MLFLOW_TRACKING_URI", f"sqlite:///{self.root.resolve()}/mlflow.db")
+        self._client: Any = MlflowClient(tracking_uri=where)
+
+    def _experiment(self, group: str) -> str:
+        """Id of the experiment of a comparison, or "" for none; another process may create it at the same time."""
         from mlflow.exceptions import MlflowException
 
+        name = environment_or("MLFLOW_EXPERIMENT_NAME", group or "colbench-gym")
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:

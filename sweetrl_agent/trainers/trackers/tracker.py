@@ -9,15 +9,18 @@ stage starts at step 1.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.callback import Callback, Values, numbers
 from sweetrl_agent.core.generators import untouched_generators
 from sweetrl_agent.data.files import METRICS, read_object, read_rows, write_json
@@ -25,6 +28,7 @@ from sweetrl_agent.data.run import Run
 
 #: File of the run folder with the ids of tracker runs and the steps that they have.
 FILE = "trackers.json"
+_log = logging.getLogger(__name__)
 
 
 class Tracker(Callback):
@@ -48,6 +52,9 @@ class Tracker(Callback):
         self._safe: dict[str, int] = {}  # ... and the last one that a kill cannot lose
         self._buffered: deque[tuple[float, dict[str, int]]] = deque()
 
+    def prepare(self) -> None:
+        """Prepare what the seeds of a comparison share, before they start side by side."""
+
     @abstractmethod
     def open(self, run: Run) -> None:
         """Open the tracker's run, or the one of `kept` again."""
@@ -63,7 +70,7 @@ class Tracker(Callback):
     @property
     def group(self) -> str:
         """Name of the comparison that the run belongs to; "" for none."""
-        return "" if self._folder == self.root else self.root.resolve().name
+        return "" if self._folder.resolve() == self.root.resolve() else self.root.resolve().name
 
     @property
     def run_name(self) -> str:
@@ -79,8 +86,14 @@ class Tracker(Callback):
         steps = kept.pop("steps", {})
         self.kept, self._safe = kept, {name: int(step) for name, step in steps.items()} if isinstance(steps, Mapping) else {}
         self._steps = dict(self._safe)
-        with untouched_generators():
-            self.open(run)
+        self._is_lost = False
+        try:
+            with untouched_generators():
+                self.open(run)
+        except Exception as error:  # libraries of trackers raise many unrelated types
+            raise ColBenchError(
+                f"The tracker {self.name!r} cannot be opened ({_said(error)}); correct its settings, or leave it out of `--report_to`."
+            ) from error
         self._keep(run)
         for row in read_rows(run.path("metrics.jsonl"), METRICS):
             if isinstance(row.get("step"), int):
@@ -88,9 +101,10 @@ class Tracker(Callback):
 
     def on_run_end(self, run: Run, error: BaseException | None) -> None:
         """Close the tracker."""
-        with untouched_generators():
+        with untouched_generators(), self._surviving():
             self.close(error)
-        self._keep(run, is_closed=True)
+        if not self._is_lost:
+            self._keep(run, is_closed=True)
 
     def on_stage_end(self, run: Run, stage: str, values: Values) -> None:
         """Write the stage's time and memory."""
@@ -107,13 +121,24 @@ class Tracker(Callback):
     def _note(self, run: Run, stage: str, step: int, values: Values) -> None:
         stage = stage.replace(" ", "_")
         new = {name: value for name, value in values.items() if self._steps.get(f"{stage}/{name}", -1) < step}
-        if new:
-            with untouched_generators():
+        if new and not self._is_lost:
+            with untouched_generators(), self._surviving():
                 self.write(stage, step, new)
+        if new and not self._is_lost:
             written = {f"{stage}/{name}": step for name in new}
             self._steps |= written
             self._buffered.append((time.monotonic(), written))
             self._keep(run)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """A tracker that fails, for example because its server is down, does not end the run: it gets nothing more until the run resumes."""
+        try:
+            yield
+        except Exception as error:  # as above
+            if not self._is_lost:
+                _log.warning("The tracker %r has failed (%s). The run continues without it.", self.name, _said(error))
+            self._is_lost = True
 
     def _keep(self, run: Run, is_closed: bool = False) -> None:
         """Note ids, and the steps of points that are safe, in the run folder."""
@@ -121,6 +146,10 @@ class Tracker(Callback):
         while self._buffered and self._buffered[0][0] <= safe_before:
             self._safe |= self._buffered.popleft()[1]
         write_json(run.path(FILE), {**read_object(run.path(FILE)), self.name: {**self.kept, "steps": self._safe}})
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def environment_or(variable: str, default: str) -> str:

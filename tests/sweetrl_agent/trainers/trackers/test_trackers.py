@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.run import TRACKERS as NAMES
 from sweetrl_agent.data.files import read_object
 from sweetrl_agent.trainers.bridge import watched
@@ -89,6 +90,29 @@ def test_what_a_kill_may_have_lost_is_written_again(make_run, points, monkeypatc
     assert len(points.points) == written
     tracker.on_run_end(run, None)
     assert read_object(run.path("trackers.json"))["points"]["steps"] == {"sft/loss": 2}
+
+
+def test_a_tracker_that_cannot_be_opened_ends_the_run_and_one_that_fails_later_does_not(make_run, points, monkeypatch, caplog):
+    def fail(*_):
+        raise OSError("no\nserver")
+
+    monkeypatch.setattr(Points, "open", fail)
+    said = r"^The tracker 'points' cannot be opened \(OSError: no server\); correct its settings, or leave it out of `--report_to`.$"
+    with pytest.raises(ColBenchError, match=said), watched(make_run()):
+        raise AssertionError("nothing runs")
+    monkeypatch.undo()
+    monkeypatch.setattr("sweetrl_agent.trainers.bridge.make_trackers", lambda names, root: [Points(root)])
+    write = Points.write
+    monkeypatch.setattr(Points, "write", fail)
+    with watched(run := make_run()):
+        assert all(run.callbacks.log("sft", step, {"loss": 1.0}) for step in (1, 2))
+    monkeypatch.setattr(Points, "write", write)
+    (record,) = caplog.records
+    assert record.message == "The tracker 'points' has failed (OSError: no server). The run continues without it."
+    run.add_metrics("sft", [{"stage": "sft", "step": step, "loss": 1.0} for step in (1, 2)])
+    with watched(make_run()):
+        pass
+    assert points.points == [("sft/loss", 1, 1.0), ("sft/loss", 2, 1.0)], "what it has missed is added when the run resumes"
 
 
 def test_a_tracker_that_is_new_to_a_run_gets_what_the_run_has(make_run, points):
@@ -222,6 +246,9 @@ def mlflow(monkeypatch):
 def test_mlflow_opens_its_run_again_and_keeps_it_where_the_runs_are(make_run, mlflow, tmp_path, monkeypatch):
     for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
         monkeypatch.delenv(variable, raising=False)
+    (prepared,) = make_trackers(["mlflow"], tmp_path)
+    prepared.prepare()
+    assert mlflow.experiments == {tmp_path.name: "0"} and not mlflow.runs
     with pytest.raises(ZeroDivisionError), watched(run := make_run(report_to=["mlflow"]), (), tmp_path):
         run.callbacks.log("sft", 10, {"loss": 0.5})
         raise ZeroDivisionError
