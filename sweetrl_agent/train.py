@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +41,21 @@ def run(arguments: Sequence[str] | None) -> int:
     with contextlib.ExitStack() as held:
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             config = parse(arguments)
-            from sweetrl_agent.algorithms.registry import refuse_missing, register
             from sweetrl_agent.data.distributed import is_first
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
-            from sweetrl_agent.trainers.preflight import check_packages
+            from sweetrl_agent.trainers.preflight import check_packages, refuse_lost
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             if config.run.dry_run:
                 return dry_run(config)
-            config.record.check(config)
-            refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
+            check(config)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
             opened = Run(config)
             check_order(opened, config.run.stage)
             check_packages(config, left(opened))
+            refuse_lost(opened, opened.stages, left(opened))
         with ending_with(ColBenchError):
             run_stages(opened, config.run.stage)
     return 0
@@ -81,24 +81,37 @@ def parse(arguments: Sequence[str] | None) -> Any:
     return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
 
 
+def check(config: Any) -> None:
+    """Refuse settings that no run can work with.
+
+    Raises:
+        ValueError: Names the setting, or the capability that the environment lacks.
+    """
+    from sweetrl_agent.algorithms.critics import check_needs
+    from sweetrl_agent.algorithms.registry import refuse_missing
+
+    config.record.check(config)
+    refuse_missing([config.algorithm.name], config.record.capabilities(config), config.task.env)
+    check_needs([config.algorithm.critic], config)
+
+
 def dry_run(config: Any) -> int:
     """Print the plan and check all requirements of the run; loads no weights and writes no files. Returns the exit status, 2 if the run would fail.
 
     Limits: See `preflight`.
     """
-    from sweetrl_agent.algorithms.registry import refuse_missing, register
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.trainers.preflight import troubles
+    from sweetrl_agent.trainers.preflight import refuse_lost, troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
-    config.record.check(config)
-    refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
+    check(config)
     check_output(Path(config.run.output))
     planned = Run(config, is_dry=True)
     check_order(planned, config.run.stage)
     print_plan(planned)
-    return conclude(troubles(planned, left(planned)))
+    lost = partial(refuse_lost, planned, planned.stages, left(planned))
+    return conclude(troubles(planned, left(planned), more=[lost]))
 
 
 if __name__ == "__main__":

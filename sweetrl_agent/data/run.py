@@ -67,7 +67,7 @@ class Run:
             write_text(path, settings)
             self._note_versions(self.folder / "versions.json")
         self.record = config.record
-        self.algorithm: Any = import_module("sweetrl_agent.algorithms.registry").find_algorithm(config.run.algorithm)
+        self.algorithm: Any = config.algorithm
         self.stages = stages_of(self.algorithm)
         self.train, self.held_out = load_splits(config)
 
