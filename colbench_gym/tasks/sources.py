@@ -90,7 +90,7 @@ def _from_function(name: str, kind: Kind) -> tuple[Task, ...]:
     """The tasks that a function returns: tasks, or rows as in ColBench's files, whose ids are then "package.module:function/NUMBER"."""
     function = load_named("tasks", name)
     if not callable(function):
-        raise ValueError(f"`tasks` must name a function, got {name!r}, a {type(function).__name__}.")
+        raise ValueError(f"`tasks` must name a function, got {name!r}, which is of type {type(function).__name__}.")
     try:
         found = function()
         items: list[Any] = list(found) if isinstance(found, Iterable) and not isinstance(found, str | Mapping) else [found]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from sweetrl_agent.config import files
 
@@ -62,7 +63,17 @@ def markdown() -> str:
     rows = "".join(f"| `{name}` | {files.describe(name)} |\n" for name in files.names())
     found = sections((CompareArguments, *Config.parts()), find_record(next(iter(RECORDS))))
     differing = "".join(_differing(env, find_record(env).all_defaults()) for env in RECORDS)
-    return f"{_HEAD}{rows}\n{as_markdown(found)}{differing}"
+    return f"{_HEAD}{rows}\n{as_markdown(found)}\n{differing}{_titles()}"
+
+
+def _titles() -> str:
+    """Names of algorithms and critics with their titles."""
+    registry, critics = (import_module(f"sweetrl_agent.algorithms.{name}") for name in ("registry", "critics"))
+    titles = {"Algorithms": registry.titles(), "Critics": {name: kind.title for name, kind in critics.CRITICS.items()}}
+    return "\n".join(
+        f"## {title} by name\n\n| name | |\n|---|---|\n" + "".join(f"| `{name}` | {said} |\n" for name, said in of.items())
+        for title, of in titles.items()
+    )
 
 
 def _differing(env: str, defaults: dict[str, object]) -> str:
