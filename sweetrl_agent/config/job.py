@@ -65,6 +65,7 @@ class Config:
             refuse_secrets(name, value)
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
+        require("engine", self.model.engine, ("transformers", "vllm", "server"))
         check_env(self.task.env, self.task.env_record)
         algorithm = self.algorithm
         algorithm.refuse_engine(self.model)
@@ -75,7 +76,6 @@ class Config:
         self.task.keyword_arguments()
         require("on_error", self.task.on_error, ("raise", "skip"))
         self.record.check_sandbox(self.task.sandbox_spec())
-        require("engine", self.model.engine, ("transformers", "vllm", "server"))
         check_servers(self.model.engine, self.model.server_urls)
         is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
             self.model.system_prompt, self.task.env
