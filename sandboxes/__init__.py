@@ -45,7 +45,7 @@ def make(name: Spec = "auto", workers: int = 2) -> Sandbox:
     """
     own, arguments = name_and_arguments("sandbox", name)
     resolved, _ = resolve(own)
-    sandbox = _make(resolved, {"workers": workers, **arguments})
+    sandbox = _make(resolved, arguments, workers)
     if _log.isEnabledFor(logging.INFO):  # `guarantees` starts a runner with all packages
         _log.info("sandbox %s: %s", resolved, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
@@ -100,10 +100,9 @@ def docker_lacks(image: str | None = None) -> str:
     return missing(image)
 
 
-def _make(name: str, arguments: dict[str, Any]) -> Sandbox:
+def _make(name: str, arguments: dict[str, Any], workers: int) -> Sandbox:
     if ":" in name:
         check_name(name)
-        workers = arguments.pop("workers")
         own: Sandbox = build("sandbox", name, load_named("sandbox", name), arguments, {"workers": workers})
         return own
     if name == "docker":
@@ -116,5 +115,5 @@ def _make(name: str, arguments: dict[str, Any]) -> Sandbox:
         from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
 
         kind = UnsafeSandbox if name == "unsafe-no-isolation" else EmbeddedSandbox
-    made: Sandbox = build("sandbox", name, kind, arguments)
+    made: Sandbox = build("sandbox", name, kind, {"workers": workers, **arguments})
     return made

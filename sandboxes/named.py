@@ -136,7 +136,7 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], give
         name: The name by which the class was found.
         kind: The class.
         arguments: The user's keyword arguments.
-        given: Arguments that the program adds. A class of somebody else's gets only those that it takes.
+        given: Arguments that the program adds. A class of somebody else's gets those that it takes and that the user does not give.
 
     Raises:
         ValueError: If an argument is unknown or missing, or the constructor of somebody else's class fails; says where.
@@ -146,6 +146,8 @@ def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], give
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if not is_own and not takes_any:
         added = {one: value for one, value in added.items() if one in parameters}
+    if not is_own:
+        added = {one: value for one, value in added.items() if one not in arguments}
     try:
         inspect.signature(kind).bind(**added, **arguments)
     except TypeError as error:

@@ -133,6 +133,9 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
     if _any(left, "samples", "training") and not config.is_tiny:
         yield partial(check_model, "model", config.model.model, config.model)
+    for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
+        if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
+            yield partial(check_model, setting, path, config.model)
     if _any(left, "samples"):
         for url in config.model.server_urls:
             yield partial(check_server, url, "OPENAI_API_KEY")

@@ -8,6 +8,7 @@ import pytest
 
 import sandboxes
 from sandboxes import Sandbox
+from sandboxes.browser import Browser, make_browser
 from sandboxes.named import build, load_class, load_named, name_and_arguments, nearest, spec_of, unknown
 
 HERE = __name__
@@ -67,6 +68,19 @@ def test_a_sandbox_of_somebody_elses_is_made_by_its_class_with_arguments():
     assert sandboxes.make({"name": f"{HERE}:Echo", "tone": "loud"}).tone == "loud"
     assert sandboxes.make({"name": f"{HERE}:Lone", "tone": "low"}, workers=3).tone == "low"  # does not take `workers`
     assert sandboxes.resolve({"name": f"{HERE}:Echo"}) == (f"{HERE}:Echo", "a class of your own: it gives its own guarantees")
+
+
+class Window(Browser):
+    """A browser of somebody else's."""
+
+
+def test_a_browser_of_somebody_elses_is_made_by_its_class():
+    made = make_browser({"name": f"{HERE}:Window", "workers": 3}, pictures=False)
+    assert type(made) is Window and (made.workers, made.pictures) == (3, False)
+    with pytest.raises(
+        ValueError, match="^`sandbox` must name a `Browser` of `sandboxes.browser`, got .*, which has no method 'render'"
+    ):
+        make_browser(f"{HERE}:Echo")
 
 
 def test_a_named_backend_takes_arguments():
