@@ -39,7 +39,7 @@ setup(
     package_data={
         "sandboxes": ["py.typed", "README.md", "images/*/Dockerfile"],
         "colbench_gym": ["py.typed", "simulators/*.npz", "simulators/*.json", "tasks/families/wordings/*.json"],
-        "sweetrl_agent": ["py.typed"],
+        "sweetrl_agent": ["py.typed", "configs/*.yaml", "configs/accelerate/*.yaml"],
         "sweetrl_agent.reporting": ["*.html", "*.css", "*.js"],
     },
     zip_safe=False,

@@ -36,6 +36,7 @@ from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_row
 from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import add_log_level, shown_logs
+from sandboxes.named import spec_of
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
@@ -251,7 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
     parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="output file for the scores")
     parser.add_argument(
-        "--sandbox", choices=sandboxes.NAMES, default="auto", help="sandbox that runs the programs (default: %(default)s)"
+        "--sandbox",
+        default="auto",
+        help=f"sandbox that runs the programs: one of {', '.join(sandboxes.NAMES)}, 'package.module:Class', or JSON (default: %(default)s)",
     )
     parser.add_argument(
         "--semantics",
@@ -271,6 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add_log_level(parser)
     given = parser.parse_args(arguments)
+    try:
+        asked = spec_of("sandbox", given.sandbox)
+        sandboxes.check_name(asked)
+    except ValueError as error:
+        parser.error(" ".join(str(error).split()))
     if given.workers < 1:
         parser.error(f"--workers must be positive, got {given.workers}")
     if given.workers > MAX_WORKERS:
@@ -283,10 +291,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
         )
     try:
-        name, reason = sandboxes.resolve(given.sandbox)
+        name, reason = sandboxes.resolve(asked)
         with shown_logs(given.log_level, "stderr"):
             _log.info("%s", _one_line(f"sandbox: {name} ({reason})"))
-            with sandboxes.make(name, workers=given.workers) as sandbox:
+            with sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers) as sandbox:
                 unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
                 summary = grade_file(given.file, given.out, unit_tests, given.on_error)
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:

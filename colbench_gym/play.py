@@ -7,7 +7,6 @@ answer, which ends the episode and is graded.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
 from sandboxes.logs import add_log_level, shown_logs
+from sandboxes.named import spec_of
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
@@ -51,16 +51,6 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
         print(f"\nHuman: {printable(info['messages'][-1]['content'])}\n", flush=True)
 
 
-def _simulator(text: str) -> Any:
-    """Parse --simulator: a name, or JSON with a name and arguments."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"--simulator must be a name or valid JSON: {error}.") from None  # its value may contain a password
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if the episode ended; 1 if a component failed, the input ended early or the output was closed."""
     try:
@@ -76,9 +66,15 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
     parser.add_argument("--task-id", help="id of the task (default: drawn with --seed)")
-    parser.add_argument("--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments')
     parser.add_argument(
-        "--sandbox", default="auto", help="sandbox that runs your program or renders your page (default: %(default)s)"
+        "--simulator",
+        default="scripted",
+        help='"scripted", "person", "package.module:Class", or JSON with "name" and arguments',
+    )
+    parser.add_argument(
+        "--sandbox",
+        default="auto",
+        help='sandbox that runs your program or renders your page, by name, "package.module:Class" or JSON (default: %(default)s)',
     )
     parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own budget)")
     parser.add_argument("--seed", type=int, help="seed of the random choice of a task")
@@ -87,12 +83,11 @@ def _main(arguments: Sequence[str] | None) -> int:
     if given.seed is not None and given.seed < 0:
         parser.error(f"--seed must be at least 0, got {given.seed}")
     try:
-        simulator = _simulator(given.simulator)
         env = gym.make(
             given.env,
             tasks=given.tasks,
-            simulator=simulator,
-            sandbox=given.sandbox,
+            simulator=spec_of("simulator", given.simulator),
+            sandbox=spec_of("sandbox", given.sandbox),
             max_turns=given.max_turns,
             on_world_error="raise",
         )

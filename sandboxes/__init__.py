@@ -3,51 +3,85 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from sandboxes.daemon import address, knock
+from sandboxes.named import Spec, build, load_class, load_named, name_and_arguments, unknown
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
 
-#: Names that `make` accepts.
-NAMES = ("auto", "embedded", "docker", "unsafe-no-isolation")
+#: Names that `make` accepts, and what they are.
+DESCRIPTIONS = {
+    "auto": "`docker` where a daemon answers and has the image of `python -m sandboxes build`, else `embedded`",
+    "embedded": "isolation by the Linux kernel, without a daemon",
+    "docker": "containers",
+    "unsafe-no-isolation": "no isolation: only for programs that you wrote yourself",
+}
+NAMES = tuple(DESCRIPTIONS)
+#: Methods that a sandbox of your own defines.
+METHODS = ("run", "guarantees", "close")
 #: Error message for a missing docker package.
 NEEDS_DOCKER = "The Docker backend needs the docker package: `pip install docker`."
 
 __all__ = [
-    "CallResult", "ExecutionResult", "NAMES", "Limits", "Outcome", "Program", "Sandbox", "SandboxError", "make", "resolve",
+    "CallResult", "ExecutionResult", "NAMES", "Limits", "Outcome", "Program", "Sandbox", "SandboxError", "check_name", "make", "resolve",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 
 
-def make(name: str = "auto", workers: int = 2) -> Sandbox:
+def make(name: Spec = "auto", workers: int = 2) -> Sandbox:
     """Build a sandbox by name.
 
     Args:
         name: "docker" (containers), "embedded" (isolation by the Linux kernel, no daemon), or "auto": Docker if a daemon answers and
             has the image of `python -m sandboxes build`, else embedded. "unsafe-no-isolation" runs programs without isolation, with
-            the rights of this process: only for programs that you wrote yourself.
-        workers: Number of runners, each of which runs one program at a time.
+            the rights of this process: only for programs that you wrote yourself. "package.module:Class" is a `Sandbox` of your own.
+            A mapping has such a name under "name", and keyword arguments: ``{"name": "docker", "memory_mib": 2048}``.
+        workers: Number of runners, each of which runs one program at a time. A class of your own gets it if its constructor takes it.
 
     Raises:
-        ValueError: If the name is unknown.
+        ValueError: If the name is unknown, the class is no `Sandbox`, or an argument is unknown to it.
         SandboxError: If the backend cannot give its guarantees on this machine. The message says what to do.
     """
-    name, _ = resolve(name)
-    sandbox = _make(name, workers)
+    own, arguments = name_and_arguments("sandbox", name)
+    resolved, _ = resolve(own)
+    sandbox = _make(resolved, arguments, workers)
     if _log.isEnabledFor(logging.DEBUG):  # `guarantees` starts a runner with all packages
-        _log.debug("sandbox %s: %s", name, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
+        _log.debug("sandbox %s: %s", resolved, "; ".join(f"{wall}: {how}" for wall, how in sandbox.guarantees().items()))
     return sandbox
 
 
-def resolve(name: str = "auto", image: str | None = None) -> tuple[str, str]:
+def check_name(spec: Spec, base: type | None = None, methods: tuple[str, ...] = METHODS) -> None:
+    """Refuse a specification of a sandbox that `make` would refuse by its name; a module that it names is imported.
+
+    Args:
+        spec: As for `make`.
+        base: Class that somebody else's must be derived from; None for `Sandbox`.
+        methods: Methods that it must define.
+
+    Raises:
+        ValueError: If the name is unknown, or the class is of a wrong type.
+    """
+    name, _ = name_and_arguments("sandbox", spec)
+    if ":" in name:
+        kind = base or Sandbox
+        load_class("sandbox", name, f"a `{kind.__name__}` of `{kind.__module__.removesuffix('.sandbox')}`", methods, kind)
+    elif name not in NAMES:
+        raise unknown("sandbox", name, NAMES)
+
+
+def resolve(name: Spec = "auto", image: str | None = None) -> tuple[str, str]:
     """The backend for a name on this machine, and the reason. `image` is the image that Docker needs; None for that of programs.
 
     Raises:
         ValueError: If the name is unknown.
     """
+    name, _ = name_and_arguments("sandbox", name)
+    if ":" in name:
+        return name, "a class of your own: it gives its own guarantees"
     if name not in NAMES:
-        raise ValueError(f"`name` must be one of {NAMES}, got {name!r}.")
+        raise unknown("sandbox", name, NAMES)
     if name != "auto":
         return name, "as asked for"
     reason = docker_lacks(image)
@@ -67,13 +101,20 @@ def docker_lacks(image: str | None = None) -> str:
     return missing(image)
 
 
-def _make(name: str, workers: int) -> Sandbox:
+def _make(name: str, arguments: dict[str, Any], workers: int) -> Sandbox:
+    if ":" in name:
+        check_name(name)
+        own: Sandbox = build("sandbox", name, load_named("sandbox", name), arguments, {"workers": workers})
+        return own
     if name == "docker":
         try:
             from sandboxes.docker import DockerSandbox
         except ImportError:
             raise SandboxError(NEEDS_DOCKER) from None
-        return DockerSandbox(workers=workers)
-    from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
+        kind: type[Sandbox] = DockerSandbox
+    else:
+        from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
 
-    return UnsafeSandbox(workers=workers) if name == "unsafe-no-isolation" else EmbeddedSandbox(workers=workers)
+        kind = UnsafeSandbox if name == "unsafe-no-isolation" else EmbeddedSandbox
+    made: Sandbox = build("sandbox", name, kind, {"workers": workers, **arguments})
+    return made

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
 from sandboxes.logs import add_log_level, shown_logs
+from sandboxes.named import spec_of
 
 _SOURCES = ("auto", "registry", "host")
 
@@ -23,14 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="'registry': an official image; 'host': files of this machine, without a network; 'auto': the first that works",
     )  # fmt: skip
     check = commands.add_parser("check", help="start a sandbox, test its isolation, and print its guarantees")
-    check.add_argument("name", nargs="?", choices=NAMES, default="auto")
+    check.add_argument("name", nargs="?", default="auto", help=f"one of {', '.join(NAMES)}, 'package.module:Class', or JSON")
     for command in (build, check):
         add_log_level(command)
     options = parser.parse_args(arguments)
     try:
         with shown_logs(options.log_level, "stderr"):
             return _build(options.source, options.what) if options.command == "build" else _check(options.name)
-    except SandboxError as error:
+    except (SandboxError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -51,9 +52,10 @@ def _build(source: str, what: str) -> int:
     return 0
 
 
-def _check(name: str) -> int:
-    name, reason = resolve(name)
-    with make(name, workers=1) as sandbox:
+def _check(asked: str) -> int:
+    spec = spec_of("sandbox", asked)
+    name, reason = resolve(spec)
+    with make(name if isinstance(spec, str) else spec, workers=1) as sandbox:
         print(f"{name} ({reason}):")
         for wall, how in sandbox.guarantees().items():
             print(f"  {wall:13} {how}")

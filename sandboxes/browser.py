@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import sandboxes
+from sandboxes.named import Spec, build, load_named, name_and_arguments
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
 from sandboxes.pages.container import write_docker_launcher
@@ -40,26 +41,34 @@ _LAUNCH_TIMEOUT_MS = 30_000
 Launcher = Callable[[Path], Path]
 
 
-def make_browser(name: str = "auto", workers: int = 2, pictures: bool = True) -> Browser:
+def make_browser(name: Spec = "auto", workers: int = 2, pictures: bool = True) -> Browser:
     """Build a renderer by name. Nothing is started before the first page.
 
     Args:
         name: "embedded" (bubblewrap), "docker" (containers of the image of `python -m sandboxes build browser`), or "auto": Docker if
             a daemon answers and has that image, else embedded. "unsafe-no-isolation" opens pages with the rights of this
-            process: only for pages that you wrote yourself.
+            process: only for pages that you wrote yourself. "package.module:Class" is a `Browser` of your own. A mapping has such a
+            name under "name", and keyword arguments.
         workers: Number of browsers, each of which renders one page at a time.
         pictures: False to compute only boxes, which takes less time.
 
     Raises:
-        ValueError: If the name is unknown.
+        ValueError: If the name is unknown, the class is no `Browser`, or an argument is unknown to it.
     """
-    name, _ = sandboxes.resolve(name, BROWSER_IMAGE)
+    own, arguments = name_and_arguments("sandbox", name)
+    given: dict[str, Any] = {"workers": workers, "pictures": pictures}
+    if ":" in own:
+        sandboxes.check_name(own, Browser, ("render", "close"))
+        made: Browser = build("sandbox", own, load_named("sandbox", own), arguments, given)
+        return made
+    resolved, _ = sandboxes.resolve(own, BROWSER_IMAGE)
     launchers = {
         "embedded": write_embedded_launcher,
         "docker": write_docker_launcher,
         "unsafe-no-isolation": write_unsafe_launcher,
     }
-    return Browser(workers, launcher=launchers[name], pictures=pictures)
+    built: Browser = build("sandbox", own, Browser, {**given, "launcher": launchers[resolved], **arguments})
+    return built
 
 
 class Browser:

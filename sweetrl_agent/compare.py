@@ -12,9 +12,9 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
     from colbench_gym.errors import ColBenchError
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import locked
+    from sweetrl_agent.evaluation.missing import packages
     from sweetrl_agent.trainers.bridge import find_callbacks
     from sweetrl_agent.trainers.preflight import check_packages
 
@@ -68,12 +69,14 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             given, config = parse(arguments)
             held.enter_context(shown_logs(config.run.log_level, always=is_command))
+            said = {**asdict(given), **config.settings()}
             check(given, config)
             find_callbacks([*config.run.callbacks, *callbacks])
             if config.run.dry_run:
                 return plan(given, config)
             held.enter_context(locked(Path(config.run.output)))
-            check_packages(config, STAGES, packages(given))
+            check_packages(config, STAGES, packages(given.algorithms))
+            write_settings(Path(config.run.output), said)
         with ending_with(ColBenchError, ValueError):
             results = run_all(given, config, callbacks)
     from sweetrl_agent.algorithms.critics import CRITICS
@@ -112,10 +115,21 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     return given, Config(*parts).with_settings({"initial_policy": "sft"})  # intervals over seeds include the variance of SFT
 
 
-def packages(given: CompareArguments) -> list[tuple[str, str]]:
-    """Packages that single algorithms need, as (module, pip package)."""
-    discrete = {"ppo", "dqn"} & {*given.algorithms}
-    return [("stable_baselines3", "'colbench-gym[sb3]'")] if discrete else []
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write a comparison's settings, which shape its results, to config.yaml for `--config`; those of each seed are in its folder."""
+    import yaml
+
+    from sweetrl_agent.data.files import write_text
+
+    shaping = {name: value for name, value in settings.items() if name != "workers"}
+    write_text(folder / "config.yaml", yaml.safe_dump(shaping, sort_keys=False))
+
+
+def steps_of(given: CompareArguments) -> dict[str, Callable[[Run], None]]:
+    """All steps of a seed, by name, in order."""
+    from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps
+
+    return dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
 
 
 def plan(given: CompareArguments, config: Config) -> int:
@@ -129,17 +143,18 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps
+    from sweetrl_agent.evaluation import missing
+    from sweetrl_agent.evaluation.missing import describe_seed, left, packages
     from sweetrl_agent.trainers.preflight import troubles
 
     check_output(Path(config.run.output))
-    steps = dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
+    steps = steps_of(given)
     runs = [Run(one, is_dry=True) for one in _seeds(given, config)]
     for name in given.algorithms:
         ALGORITHMS[name].plan(runs[0])
-    left = [[name for name in steps if not run.is_done(name)] for run in runs]
-    for run, names in zip(runs, left, strict=True):
-        print(f"seed {run.seed}: {', '.join(names) or 'nothing is left to do'}")
+    for run in runs:
+        print(describe_seed(run, steps))
+    has_work = any(left(run, steps) for run in runs)
     if runs[0].note:
         print(runs[0].note)
     most = len(runs[0].tasks) * config.collect.trajectories_per_task
@@ -149,9 +164,8 @@ def plan(given: CompareArguments, config: Config) -> int:
                 f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
             )
         print(f"with the first {count} trajectories of each seed: {', '.join(scaled(given.algorithms))}")
-    return conclude(
-        troubles(runs[0], STAGES if any(left) else (), packages(given), _checks(given, runs[0]) if any(left) else ())
-    )
+    more = [*missing.checks(runs, steps, given.algorithms), *(_checks(given, runs[0]) if has_work else ())]
+    return conclude(troubles(runs[0], STAGES if has_work else (), packages(given.algorithms), more))
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
@@ -177,10 +191,10 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
 def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """Run the missing stages of every seed; writes results.json of the whole comparison."""
-    from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import write_json
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.comparison import all_results
+    from sweetrl_agent.evaluation.missing import failure
     from sweetrl_agent.evaluation.pictures import keep_pictures
     from sweetrl_agent.trainers.trackers import make_trackers
 
@@ -190,11 +204,7 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     run_seeds = _run_in_turn if given.workers == 1 else _run_side_by_side
     failed = run_seeds(given, configs, callbacks)
     if failed:
-        said = "; ".join(f"seed {seed}: {error}" for seed, error in sorted(failed.items()))
-        raise ColBenchError(
-            f"{len(failed)} of {len(configs)} seeds failed, and excluding them would bias the results; the files of the others "
-            f"are kept. {said}"
-        )
+        raise failure([Run(one, is_dry=True) for one in configs], failed, steps_of(given))
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
@@ -297,18 +307,21 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
 
     from sweetrl_agent.algorithms.registry import scaled
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.missing import left, stages
     from sweetrl_agent.evaluation.scaling import scaled_run
-    from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps, keep_own_settings, run_steps
+    from sweetrl_agent.evaluation.steps import algorithm_steps, keep_own_settings, run_steps
     from sweetrl_agent.trainers.bridge import watched
+    from sweetrl_agent.trainers.preflight import refuse_lost
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
     if run.note:
         _log.info(run.note)
     keep_own_settings(run, given.algorithms, own_settings(given))
-    root = Path(config.run.output).parent
+    steps, root = steps_of(given), Path(config.run.output).parent
+    refuse_lost(run, stages(given.algorithms), left(run, steps))
     with watched(run, callbacks, root):
-        run_steps(run, [*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
+        run_steps(run, list(steps.items()))
     for count in given.scaling:
         small = scaled_run(run, count)
         _log.info("seed %d: the first %d trajectories", run.seed, count)

@@ -48,25 +48,24 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             config = parse(arguments)
             held.enter_context(shown_logs(config.run.log_level, always=is_command))
-            from sweetrl_agent.algorithms.registry import refuse_missing, register
             from sweetrl_agent.data.distributed import is_first
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
             from sweetrl_agent.trainers.bridge import find_callbacks, watched
-            from sweetrl_agent.trainers.preflight import check_packages
+            from sweetrl_agent.trainers.preflight import check_packages, refuse_lost
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             find_callbacks([*config.run.callbacks, *callbacks])
             _check_eval_every(config)
             if config.run.dry_run:
                 return dry_run(config)
-            config.record.check(config)
-            refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
+            check(config)
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
             opened = Run(config)
             check_order(opened, config.run.stage)
             check_packages(config, left(opened))
+            refuse_lost(opened, opened.stages, left(opened))
         with ending_with(ColBenchError), watched(opened, callbacks):
             run_stages(opened, config.run.stage)
     return 0
@@ -110,24 +109,37 @@ def _check_eval_every(config: Any) -> None:
         )
 
 
+def check(config: Any) -> None:
+    """Refuse settings that no run can work with.
+
+    Raises:
+        ValueError: Names the setting, or the capability that the environment lacks.
+    """
+    from sweetrl_agent.algorithms.critics import check_needs
+    from sweetrl_agent.algorithms.registry import refuse_missing
+
+    config.record.check(config)
+    refuse_missing([config.algorithm.name], config.record.capabilities(config), config.task.env)
+    check_needs([config.algorithm.critic], config)
+
+
 def dry_run(config: Any) -> int:
     """Print the plan and check all requirements of the run; loads no weights and writes no files. Returns the exit status, 2 if the run would fail.
 
     Limits: See `preflight`.
     """
-    from sweetrl_agent.algorithms.registry import refuse_missing, register
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.trainers.preflight import troubles
+    from sweetrl_agent.trainers.preflight import refuse_lost, troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
-    config.record.check(config)
-    refuse_missing([register(config.run.algorithm)], config.record.capabilities(config), config.task.env)
+    check(config)
     check_output(Path(config.run.output))
     planned = Run(config, is_dry=True)
     check_order(planned, config.run.stage)
     print_plan(planned)
-    return conclude(troubles(planned, left(planned)))
+    lost = partial(refuse_lost, planned, planned.stages, left(planned))
+    return conclude(troubles(planned, left(planned), more=[lost]))
 
 
 if __name__ == "__main__":

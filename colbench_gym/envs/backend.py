@@ -51,16 +51,19 @@ class BackendEnv(ColBenchEnv):
 
     ## Arguments
     * `tasks`: "embedded:train" (or "test", "unseen", "novel"; with a dial: "embedded:train?preset=hard", see `colbench_gym.tasks.dial`),
-      a JSONL path, or "hub:...", each with an optional slice; or a sequence of tasks.
-    * `simulator`: "scripted", "openai", "person", a mapping with "name" and arguments; or a `Simulator`.
-    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.make`); or a `Sandbox`, which the caller has to close.
+      a JSONL path, "hub:OWNER/DATASET", or "package.module:function", each with an optional slice; or a sequence of tasks.
+    * `simulator`: "scripted", "openai", "person", "package.module:Class", or a mapping with such a "name" and arguments; or a `Simulator`.
+    * `sandbox`: "auto", "embedded", "docker", "package.module:Class", or a mapping with such a "name" and arguments (see
+      `sandboxes.make`); or a `Sandbox`, which the caller has to close.
     * `semantics`: "module" or "released", see `colbench_gym.scoring.unit_tests`.
+    * `reward`: "success" for 1 if all hidden tests pass, "tests_passed" for the fraction of tests passed.
     * `max_turns`: agent turns of an episode. None for the task's own budget, which the request of an embedded task states, or
       ten, as in the benchmark, if the task has none.
     * `max_reply_chars`: longer replies of the simulated human are cut. Default: 400, as in the benchmark.
     * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
     * `on_world_error`: "void" an episode in which the simulator or the sandbox failed (`env.unwrapped.world_error` then holds the
       error), or "raise" the error.
+    * `render_mode`: "ansi" for the transcript.
 
     ## Version history
     * v0: first version.
@@ -70,7 +73,7 @@ class BackendEnv(ColBenchEnv):
         self,
         tasks: str | Sequence[Task] = "embedded:train",
         simulator: str | Mapping[str, Any] | Simulator = "scripted",
-        sandbox: str | Sandbox = "auto",
+        sandbox: str | Mapping[str, Any] | Sandbox = "auto",
         semantics: Literal["module", "released"] = "module",
         reward: Literal["success", "tests_passed"] = "success",
         max_turns: int | None = None,
@@ -84,8 +87,8 @@ class BackendEnv(ColBenchEnv):
             raise ValueError(f"`reward` must be 'success' or 'tests_passed', got {reward!r}.")
         if semantics not in ("module", "released"):
             raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
-        if isinstance(sandbox, str) and sandbox not in sandboxes.NAMES:
-            raise ValueError(f"`sandbox` must be one of {sandboxes.NAMES} or a Sandbox, got {sandbox!r}.")
+        if not isinstance(sandbox, Sandbox):
+            sandboxes.check_name(sandbox)
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
         self.sandbox, self.semantics, self.reward = sandbox, semantics, reward
         self._grader = _Grader(sandbox, semantics)
@@ -131,7 +134,9 @@ class BackendEnv(ColBenchEnv):
 class _Grader:
     """Unit tests in a sandbox that starts with the first answer. A pickled copy starts a sandbox of its own."""
 
-    def __init__(self, sandbox: str | Sandbox, semantics: Literal["module", "released"], workers: int = 1) -> None:
+    def __init__(
+        self, sandbox: str | Mapping[str, Any] | Sandbox, semantics: Literal["module", "released"], workers: int = 1
+    ) -> None:
         self.sandbox, self.semantics, self.workers = sandbox, semantics, workers
         self._lock = threading.Lock()
         self._own_sandbox: Sandbox | None = None
@@ -145,7 +150,7 @@ class _Grader:
         with self._lock:
             if self._unit_tests is None:
                 sandbox = self.sandbox
-                if isinstance(sandbox, str):
+                if not isinstance(sandbox, Sandbox):
                     try:
                         sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self.workers)
                     except sandboxes.SandboxError as error:

@@ -156,7 +156,7 @@ class ColBenchEnv(gym.Env[str, str]):
         try:
             if message.answer is not None or is_last:
                 return self._finish(message)
-            reply = self.simulator.reply(self._task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
+            reply = self._ask(self._task)
         except ColBenchError as error:
             if self.on_world_error == "raise":
                 self._dialogue, self.np_random.bit_generator.state = dialogue_before, rng_before
@@ -275,6 +275,14 @@ class ColBenchEnv(gym.Env[str, str]):
         return self._dialogue.transcript(), self._info()
 
     # ---- internals ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, task: Task) -> str:
+        """The simulated human's reply to the dialogue so far."""
+        reply = self.simulator.reply(task, self._dialogue, int(self.np_random.integers(_SEED_RANGE)))
+        if not isinstance(reply, str):
+            kind = type(self.simulator).__name__
+            raise TypeError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
+        return reply
 
     def _take(self, place: int) -> Task:
         """A task. Its request states `max_turns` if that argument was given."""

@@ -59,12 +59,15 @@ class FrontendEnv(ColBenchEnv):
     "crash", "too_large"), "answered" (0 if the turn limit ended the episode), "turns".
 
     ## Arguments
-    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train", each
-      with an optional slice; or a sequence of tasks.
-    * `simulator`: "scripted", "person", or a mapping with "name" and arguments: {"name": "scripted", "level": "terse"} (or "normal", "chatty"),
-      {"name": "openai", "model": ..., "base_url": ...}; or a `Simulator`.
+    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train",
+      or "package.module:function", each with an optional slice; or a sequence of tasks.
+    * `simulator`: "scripted", "person", "package.module:Class", or a mapping with such a "name" and arguments: {"name": "scripted",
+      "level": "terse"} (or "normal", "chatty"), {"name": "openai", "model": ..., "base_url": ...}; or a `Simulator`.
     * `similarity`: "blocks", "encoder", "clip", "clip:FOLDER"; or a `Similarity`.
-    * `sandbox`: "auto", "embedded", "docker" (see `sandboxes.browser.make_browser`); or a `Browser`, which the caller has to close.
+    * `sandbox`: "auto", "embedded", "docker", "package.module:Class", or a mapping with such a "name" and arguments (see
+      `sandboxes.browser.make_browser`); or a `Browser`, which the caller has to close.
+    * `reward`: "similarity" of the last page, or "success" for 1 if the similarity is at least `success_at`.
+    * `success_at`: the least similarity that is a success, above 0 and at most 1.
     * `edits`: whether the agent may edit its last page.
     * `max_turns`: agent turns of an episode; None for ten, as in the benchmark.
     * `max_reply_chars`: longer replies of the simulated human are cut. Default: 1000, as in the benchmark.
@@ -84,7 +87,7 @@ class FrontendEnv(ColBenchEnv):
         tasks: str | Sequence[Task] = "embedded:train",
         simulator: str | Mapping[str, Any] | Simulator = "scripted",
         similarity: str | Similarity = "blocks",
-        sandbox: str | Browser = "auto",
+        sandbox: str | Mapping[str, Any] | Browser = "auto",
         reward: Literal["similarity", "success"] = "similarity",
         success_at: float = 0.9,
         edits: bool = False,
@@ -101,8 +104,8 @@ class FrontendEnv(ColBenchEnv):
             raise ValueError(f"`success_at` must be above 0 and at most 1, got {success_at!r}.")
         self.reward, self.success_at, self.edits = reward, success_at, edits
         self.similarity = make_similarity(similarity)
-        self._owns_browser = isinstance(sandbox, str)
-        self.browser = make_browser(sandbox, workers=1) if isinstance(sandbox, str) else sandbox
+        self._owns_browser = not isinstance(sandbox, Browser)
+        self.browser = sandbox if isinstance(sandbox, Browser) else make_browser(sandbox, workers=1)
         super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
         if self._owns_browser:
             is_looked_at = render_mode == "rgb_array" or self.simulator.needs_pictures

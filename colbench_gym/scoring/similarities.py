@@ -6,6 +6,9 @@ from pathlib import Path
 
 from colbench_gym.scoring.pictures import CLIP, ClipSimilarity, EncoderSimilarity
 from colbench_gym.scoring.similarity import BlockSimilarity, Similarity
+from sandboxes.named import nearest
+
+NAMES = ("blocks", "encoder", "clip")
 
 
 def make_similarity(spec: str | Similarity, folder: str | Path | None = None) -> Similarity:
@@ -28,4 +31,6 @@ def make_similarity(spec: str | Similarity, folder: str | Path | None = None) ->
             return ClipSimilarity(model or CLIP, folder)
         if not model:
             return EncoderSimilarity(folder)
-    raise ValueError(f"`similarity` must be 'blocks', 'encoder', 'clip', 'clip:FOLDER' or a Similarity, got {spec!r}.")
+    raise ValueError(
+        f"`similarity` must be 'blocks', 'encoder', 'clip', 'clip:FOLDER' or a Similarity, got {spec!r}.{nearest(spec, NAMES)}"
+    )

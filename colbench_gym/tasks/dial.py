@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from sandboxes.named import nearest
+
 #: Bounds given by the sizes of the topic pools.
 MOST_TOPICS, MOST_RELEVANT = 20, 6
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -79,13 +81,13 @@ def parse_dial(query: str) -> Dial:
     for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
         if name not in _SETTINGS:
-            raise ValueError(f"A dial may set {', '.join(_SETTINGS)}, got {name!r} in {query!r}.")
+            raise ValueError(f"A dial may set {', '.join(_SETTINGS)}, got {name!r} in {query!r}.{nearest(name, _SETTINGS)}")
         if name in given:
             raise ValueError(f"A dial may set each number once, got {name!r} twice in {query!r}.")
         given[name] = value
     preset = given.pop("preset", "standard")
     if preset not in PRESETS:
-        raise ValueError(f"`preset` must be one of {tuple(PRESETS)}, got {preset!r}.")
+        raise ValueError(f"`preset` must be one of {tuple(PRESETS)}, got {preset!r}.{nearest(preset, PRESETS)}")
     return replace(PRESETS[preset], **{name: _number(name, value) for name, value in given.items()})
 
 

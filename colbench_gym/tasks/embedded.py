@@ -32,6 +32,7 @@ from colbench_gym.tasks.dial import STANDARD, Dial, parse_dial
 from colbench_gym.tasks.families.family import Choice, Family
 from colbench_gym.tasks.families.wordings import decoys, read_wordings, worded
 from colbench_gym.tasks.task import BUDGET, Fact, HiddenTask, Task
+from sandboxes.named import nearest
 
 SHAPES: dict[str, Shape] = {shape.name: shape for shape in (FIGURES, ENTRIES, TEXTS)}
 COMPOSED_DOMAINS = ("figures", "entries")
@@ -66,10 +67,12 @@ def embedded_tasks(name: str) -> tuple[Task, ...]:
     place, _, query = name.partition("?")
     split, _, domain = place.partition("/")
     if split not in SPLITS:
-        raise ValueError(f"The embedded split must be one of {tuple(SPLITS)}, got {split!r}.")
+        raise ValueError(f"The embedded split must be one of {tuple(SPLITS)}, got {split!r}.{nearest(split, SPLITS)}")
     known = domains(split)
     if domain and domain not in known:
-        raise ValueError(f"The domain of {'embedded:' + name!r} must be one of {tuple(known)}, got {domain!r}.")
+        raise ValueError(
+            f"The domain of {'embedded:' + name!r} must be one of {tuple(known)}, got {domain!r}.{nearest(domain, known)}"
+        )
     dial = parse_dial(query)
     asked = known[domain] if domain else SPLITS[split]
     own = families(split, dial, asked)

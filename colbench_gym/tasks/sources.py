@@ -1,4 +1,4 @@
-"""Task sources by name: ``embedded:train``, a path to a JSONL file, or ``hub:OWNER/DATASET``.
+"""Task sources by name: ``embedded:train``, a path to a JSONL file, ``hub:OWNER/DATASET``, or a function ``package.module:function``.
 
 ``embedded:train/billing`` has only the tasks of one domain, ``embedded:train?preset=hard`` has tasks at another dial; see
 `colbench_gym.tasks.embedded`. Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from colbench_gym.errors import TaskError
 from colbench_gym.tasks.designs.embedded import embedded_designs
@@ -20,6 +21,7 @@ from colbench_gym.tasks.hub import not_reached
 from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
+from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
 _EMBEDDED = {"program": embedded_tasks, "page": embedded_designs}
@@ -27,6 +29,8 @@ _ROWS = {"program": task_from_row, "page": page_from_row}
 HUB_SPLITS = ("train", "test")
 #: Latest known commit of facebook/collaborative_agent_bench. Its pages only show abbreviated hashes.
 PINNED_REVISIONS = {"facebook/collaborative_agent_bench": "cf3526d"}
+#: Name of a function that returns tasks.
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _SLICE = re.compile(r"^(.*)\[(-?\d*):(-?\d*)\]$")
 _SHORT_HASH = re.compile(r"^[0-9a-f]{7,39}$")
 _HUB = re.compile(r"^hub:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?::(?P<split>\w+))?$")
@@ -74,10 +78,38 @@ def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
         return _from_websight(name) if kind == "page" else _from_hub(name, on_error)
     if name.endswith(".jsonl") or Path(name).is_file():
         return _from_file(Path(name), on_error, kind)
+    if FUNCTION.match(name):
+        return load_tasks(_from_function(name, kind))
     raise ValueError(
         f"`tasks` must be 'embedded:' and one of {tuple(SPLITS)} (and '/DOMAIN' and '?DIAL'), a path that ends in .jsonl, "
-        f"or 'hub:OWNER/DATASET', got {name!r}."
+        f"'hub:OWNER/DATASET', or 'package.module:function', got {name!r}.{nearest(name, [f'embedded:{split}' for split in SPLITS])}"
     )
+
+
+def _from_function(name: str, kind: Kind) -> tuple[Task, ...]:
+    """The tasks that a function returns: tasks, or rows as in ColBench's files, whose ids are then "package.module:function/NUMBER"."""
+    function = load_named("tasks", name)
+    if not callable(function):
+        raise ValueError(f"`tasks` must name a function, got {name!r}, which is of type {type(function).__name__}.")
+    try:
+        found = function()
+        items: list[Any] = list(found) if isinstance(found, Iterable) and not isinstance(found, str | Mapping) else [found]
+    except TaskError:
+        raise
+    except Exception as error:  # somebody else's function may fail in any way
+        raise TaskError(f"`tasks`: the function {name!r} fails ({where(error)}).") from error
+    return tuple(_from_item(item, name, i, kind) for i, item in enumerate(items))
+
+
+def _from_item(item: Any, name: str, index: int, kind: Kind) -> Task:
+    if isinstance(item, Task):
+        return item
+    if not isinstance(item, Mapping):
+        raise TaskError(
+            f"`tasks`: the function {name!r} must return tasks (`colbench_gym.tasks.Task`) or rows (mappings with problem_description, "
+            f"ground_truth and test_cases), got {type(item).__name__} as number {index}."
+        )
+    return replace(_ROWS[kind](item, Path(name), index + 1), id=f"{name}/{index}")
 
 
 def _from_file(path: Path, on_error: OnError, kind: Kind = "program") -> tuple[Task, ...]:

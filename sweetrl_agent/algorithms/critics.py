@@ -7,7 +7,7 @@ Source: arXiv:2503.15478, Table 3 and Figure 3a; "untrained" is what the release
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +44,10 @@ Opened = AbstractContextManager[Critic]
 class CriticConfig:
     """Settings of stage 1, the critic; shared by all critics."""
 
+    critic: str = setting(
+        "sweet",
+        "The critic of `--algorithm sweet`: a name, 'my_package:MyCritic' (a `Critic`), or JSON with such a \"name\" and its arguments.",
+    )
     form: str = setting(
         "paper",
         f"Training form, one of {FORMS}: the sum over turns of each turn's mean log-ratio, or one mean over all tokens.",
@@ -54,11 +58,9 @@ class CriticConfig:
     )
     critic_hidden: bool = setting(True, "The critic sees the hidden information.")
     judge_model: str = setting(
-        "", "Model of the LLM as judge, a folder or hub name; empty for the initial policy's model. Used only by `compare`."
+        "", "Model of the LLM as judge, a folder or hub name; empty for the initial policy's model. Used by the critic 'judge'."
     )
-    vision_model: str = setting(
-        "", "Vision-language model of the critic 'vision_head', a folder or hub name. Used only by `compare` on pages."
-    )
+    vision_model: str = setting("", "Vision-language model of the critic 'vision_head', a folder or hub name. Used on pages.")
     critic_learning_rate: float = setting(1e-4, "Learning rate of the critic; 2e-7 in the paper (8B model).")
     critic_beta: float = setting(0.1, "Beta of equation 2; 0.1 in the paper.")
     critic_nll: float = setting(0.01, "Weight of the NLL term; 0.01 in the paper.")
@@ -156,7 +158,7 @@ def train_vision(run: Run, name: str) -> None:
     rows = [
         {**row, "hidden": CRITICS[name].hidden_for(run, row["hidden"])} for row in read_rows(run.path("outcome_pairs.jsonl"))
     ]
-    with make_browser(run.config.task.sandbox) as browser:
+    with make_browser(run.config.task.sandbox_spec()) as browser:
         views = _views(run, browser)
         model = load_model(base, base, run.config.model, AutoModelForImageTextToText)
         trainer = VisionTrainer(
@@ -208,7 +210,7 @@ def open_vision(run: Run, name: str) -> Iterator[Critic]:
     """Open a trained head with its vision-language model and a browser that renders the pages."""
     base, folder = run.config.algorithms.vision_model, critic_folder(run, name)
     scorer = VisionHead(load_model(str(folder), base, run.config.model, AutoModelForImageTextToText)).load_head(folder)
-    with make_browser(run.config.task.sandbox) as browser:
+    with make_browser(run.config.task.sandbox_spec()) as browser:
         yield VisionCritic(scorer, _views(run, browser))
 
 
@@ -262,6 +264,26 @@ CRITICS: dict[str, CriticKind] = {
     "exact": CriticKind("exact advantage of the task (oracle)", open_oracle),
     "marginal": CriticKind("expected advantage given the task family (oracle)", open_oracle),
 }
+
+
+def check_needs(names: Collection[str], config: Any) -> None:
+    """Refuse critics that lack a setting, or tasks with a known exact advantage.
+
+    Args:
+        names: Names of critics, and of things that use the oracle.
+        config: All settings.
+
+    Raises:
+        ValueError: Names the critic and what it needs.
+    """
+    if "vision_head" in names and not config.algorithms.vision_model:
+        raise ValueError("'vision_head' needs a vision-language model: give `--vision_model`, a folder or hub name.")
+    needs_exact = [name for name in names if name in (*ORACLES, "credit_tasks")]
+    if needs_exact and not config.record.has_exact_advantage(config):
+        raise ValueError(
+            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
+            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
+        )
 
 
 def critic_folder(run: Run, name: str) -> Path:

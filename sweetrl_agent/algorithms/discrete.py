@@ -60,6 +60,7 @@ class PPO(RandomActions):
     """PPO of Stable-Baselines3."""
 
     name, title, Config = "ppo", "PPO, discrete actions", DiscreteConfig
+    packages = (("stable_baselines3", "'colbench-gym[sb3]'"),)
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:

@@ -7,17 +7,19 @@ from dataclasses import Field, asdict, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
+from sandboxes.named import load_class, load_named, name_and_arguments, nearest, spec_of, unknown
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET
 from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActions
 from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
+from sweetrl_agent.algorithms.own_critics import SPECS, register_critic
 from sweetrl_agent.algorithms.reinforce import Reinforce
 from sweetrl_agent.algorithms.rft import RejectionFineTuning
 from sweetrl_agent.algorithms.sweet import Sweet
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
-from sweetrl_agent.core.named import load_named
+from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.core.run import Run
 
 
@@ -53,33 +55,93 @@ ALGORITHMS: dict[str, Algorithm] = {
 _OURS = frozenset(ALGORITHMS)
 
 
-def find_algorithm(named: str) -> Algorithm:
-    """Find the algorithm of a name or "package.module:Class"; raises the errors of `register`."""
-    return ALGORITHMS[register(named)]
+def find_algorithm(named: str, critic: str = SWEET) -> Algorithm:
+    """Find the algorithm of a name or "package.module:Class", with another critic for SWEET-RL.
+
+    Raises:
+        ValueError: As `register` and `register_critic`; if another algorithm is given a critic.
+    """
+    name = register(named)
+    if critic == SWEET:
+        return ALGORITHMS[name]
+    if name != SWEET:
+        raise ValueError(f"`critic` is a setting of `--algorithm sweet`, got `--algorithm {name}`; leave out one of them.")
+    return ALGORITHMS[register_own_critic(critic)]
+
+
+def register_own_critic(named: str, setting: str = "critic") -> str:
+    """`own_critics.register_critic`, and SWEET-RL with this critic as an algorithm of the same name."""
+    name = register_critic(named, setting)
+    ALGORITHMS.setdefault(name, Sweet(name))
+    return name
+
+
+def split(named: str, setting: str) -> tuple[str, dict[str, Any]]:
+    """Split an algorithm's specification into the name that `register` takes and settings by their flat names.
+
+    The arguments of an algorithm are its settings: {"name": "grpo", "clip": 0.1} is `--algorithm grpo --grpo_clip 0.1`. Those of a critic
+    stay with its name, since it has no flags.
+
+    Raises:
+        ValueError: As `register`; if the algorithm has no such setting.
+    """
+    spec = spec_of(setting, named)
+    name, arguments = name_and_arguments(setting, spec)
+    if not arguments or (":" in name and _is_critic(load_named(setting, name))):
+        return named if arguments else name, {}
+    algorithm = ALGORITHMS[register(name, setting)]
+    known = [one.name for one in fields(algorithm.Config)]
+    for one in arguments:
+        if one not in known:
+            raise ValueError(
+                f"`{setting}`: {name!r} has the settings {', '.join(known) or '(none)'}, got {one!r}.{nearest(one, known)}"
+            )
+    return name, {f"{algorithm.setting_prefix}{one}": value for one, value in arguments.items()}
 
 
 def register(named: str, setting: str = "algorithm") -> str:
     """Return the name of a registered algorithm; a class "package.module:Class" is registered first.
 
     Args:
-        named: A name, or "package.module:Class".
+        named: A name, "package.module:Class" of an `Algorithm`, or that of a `Critic` (also as JSON with arguments), which SWEET-RL is
+            then trained with.
         setting: Name of the setting, for errors.
 
     Raises:
-        ValueError: If there is no such algorithm, or its name is already used by another.
+        ValueError: If there is no such algorithm, the class lacks a method, or its name is already used by another.
     """
-    if ":" not in named:
-        if named not in ALGORITHMS:
-            raise ValueError(f"`{setting}` must be one of {tuple(ALGORITHMS)}, or 'package.module:Class', got {named!r}.")
-        return named
-    found = load_named(setting, named)
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise ValueError(f"`{setting}` must name an `Algorithm` of `sweetrl_agent`, got {named!r}.")
+    given, arguments = name_and_arguments(setting, spec_of(setting, named))
+    if ":" in given and _is_critic(load_named(setting, given)):
+        return register_own_critic(named, setting)
+    if arguments:
+        raise ValueError(f"`{setting}` {given!r}: give its settings as flags, got {sorted(arguments)}.")
+    if ":" not in given:
+        if given not in ALGORITHMS:
+            raise unknown(setting, given, ALGORITHMS)
+        return given
+    kind = "an `Algorithm` of `sweetrl_agent`"
+    found = load_class(setting, given, kind, base=Algorithm)
+    if lacking := _lacking(found):
+        raise ValueError(f"`{setting}` must name {kind}, got {given!r}, which has no method {lacking!r}.")
     name = str(found.name)
     if not name.isidentifier() or type(ALGORITHMS.get(name, found())) is not found:
         raise ValueError(f"The `name` of {named!r} must be an identifier that no other algorithm has, got {name!r}.")
     ALGORITHMS.setdefault(name, found())
     return name
+
+
+def _is_critic(found: Any) -> bool:
+    return isinstance(found, type) and not issubclass(found, Algorithm) and callable(getattr(found, "rank", None))
+
+
+def _lacking(found: Any) -> str:
+    """The method that a class of an algorithm must override and does not; "" if none is missing."""
+    on_policy: Any = OnPolicyAlgorithm
+    if issubclass(found, on_policy):
+        choices = ("advantages", "credit", "learn", "train", "loop")
+        return "" if any(getattr(found, one) is not getattr(on_policy, one) for one in choices) else "advantages"
+    base: Any = Algorithm
+    return "train" if found.train is base.train and found.stages is base.stages else ""
 
 
 def settings_class() -> type:
@@ -103,8 +165,12 @@ def _flat(names: Iterable[str]) -> dict[str, Field[Any]]:
 
 def _reduced(settings: Any) -> tuple[Any, ...]:
     """Pickle settings together with external algorithms' classes, which the unpickling process registers."""
-    others = [type(one) for name, one in ALGORITHMS.items() if name not in _OURS]
-    return _restored, ([f"{other.__module__}:{other.__qualname__}" for other in others], asdict(settings))
+    others = [
+        SPECS.get(name) or f"{type(one).__module__}:{type(one).__qualname__}"
+        for name, one in ALGORITHMS.items()
+        if name not in _OURS
+    ]
+    return _restored, (others, asdict(settings))
 
 
 def _restored(others: Sequence[str], settings: dict[str, Any]) -> Any:
@@ -127,12 +193,16 @@ def refuse_missing(names: Iterable[str], capabilities: Collection[str], env: str
     """Refuse algorithms that require capabilities that the environment lacks.
 
     Raises:
-        ValueError: Names the algorithm and the missing capabilities.
+        ValueError: Names all these algorithms and the missing capabilities.
     """
-    for name in names:
-        missing = [CAPABILITY_NAMES[need] for need in sorted(ALGORITHMS[name].requires - set(capabilities))]
-        if missing:
-            raise ValueError(f"{name!r} requires an environment with {' and '.join(missing)}, which {env} does not have.")
+    lacks = {name: sorted(ALGORITHMS[name].requires - set(capabilities)) for name in names}
+    found = [
+        f"{name!r} requires an environment with {' and '.join(CAPABILITY_NAMES[need] for need in missing)}"
+        for name, missing in lacks.items()
+        if missing
+    ]
+    if found:
+        raise ValueError(f"{'; '.join(found)}, which {env} does not have.")
 
 
 def setting_owners() -> dict[str, str]:

@@ -62,8 +62,8 @@ class TurnPPOConfig(OnPolicyConfig):
     tasks: int = setting(60, "Tasks per batch.", least=1)
     group: int = setting(1, "Episodes per task; 1 in the paper.", least=1)
     epochs: int = setting(2, "Optimizer steps per batch.", least=1)
-    gamma: float = setting(0.99, "Discount per turn; 0.99 in the paper.")
-    lam: float = setting(0.9, "lambda of generalized advantage estimation over turns; 0.9 in the paper.")
+    gamma: float = setting(0.99, "Discount per turn; 0.99 in the paper.", most=1)
+    lam: float = setting(0.9, "lambda of generalized advantage estimation over turns; 0.9 in the paper.", most=1)
     clip: float = setting(0.2, "Clip range eps of a turn's ratio.")
     value_weight: float = setting(0.5, "Weight of the value head's squared error.")
     beta: float = setting(

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import json
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sweetrl_agent.config import files
+from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.core.processes import yield_idle_threads
+
+_FILES = """
+`--config NAME` sets defaults from a YAML file: a path, such as config.yaml of a run folder, or one of the package: {}.
+Flags override it. A boolean setting takes true or false, and alone means true.
+"""
 
 
 def prepare_process() -> None:
@@ -36,17 +44,23 @@ def config_parts(arguments: Sequence[str] | None) -> tuple[Any, ...]:
     """
     from sweetrl_agent.config.job import Config
 
+    registry = import_module("sweetrl_agent.algorithms.registry")
+    for setting, name in _named_algorithms(arguments):
+        if isinstance(name, str) and (":" in name or name.lstrip().startswith("{")):
+            registry.register(registry.split(name, setting)[0], setting)
+    return Config.parts()
+
+
+def _named_algorithms(arguments: Sequence[str] | None) -> list[tuple[str, Any]]:
+    """Algorithms as the command line or the file names them, with the name of the setting."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algorithm")
     parser.add_argument("--algorithms", nargs="+", default=[])
     parser.add_argument("--config")
     named = parser.parse_known_args(list(sys.argv[1:] if arguments is None else arguments))[0]
-    written = _read_settings(named.config)
-    others = named.algorithms or written.get("algorithms") or []
-    for name in (named.algorithm or written.get("algorithm"), *(others if isinstance(others, list) else [])):
-        if isinstance(name, str) and ":" in name:
-            import_module("sweetrl_agent.algorithms.registry").register(name)
-    return Config.parts()
+    written = files.read(named.config)
+    one, others = named.algorithm or written.get("algorithm"), named.algorithms or written.get("algorithms") or []
+    return [("algorithm", one), *(("algorithms", other) for other in (others if isinstance(others, list) else []))]
 
 
 def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: str, description: str | None) -> list[Any]:
@@ -57,75 +71,79 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     """
     from trl import TrlParser
 
+    from sweetrl_agent.config.sections import as_help, sections
     from sweetrl_agent.envs.registry import find_record
 
-    parser = TrlParser(parts, prog=program, description=description, allow_abbrev=False)
-    parser.add_argument(
-        "--config", metavar="FILE", help="YAML file of settings, such as a run folder's; the command line overrides it."
-    )
-    for action in parser._actions:
-        if any(option.startswith("--no_") for option in action.option_strings):
-            action.help = f"Switches `--{action.dest}` off."
+    usage = f"{program} [--config NAME] [--SETTING VALUE ...]"
+    parser = TrlParser(parts, prog=program, usage=f"{usage}; --help lists all settings", allow_abbrev=False)
+    parser.add_argument("--config", metavar="NAME")
     words = list(sys.argv[1:] if arguments is None else arguments)
     # The file is not read by TrlParser: it takes the key `env`, which is a setting here, for environment variables.
     asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
-    settings = _read_settings(parser.parse_known_args(asked)[0].config)
+    settings = files.read(parser.parse_known_args(asked)[0].config)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
     named = parser.parse_known_args(asked)[0]
-    own_defaults = find_record(str(named.env), str(named.env_record)).all_defaults()
+    record = find_record(str(named.env), str(named.env_record))
+    own_defaults = {**record.all_defaults(), **_settings_of_algorithms(_named_algorithms(arguments))}
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
+    if len(asked) < len(words):
+        defaults = {name: parser.get_default(name) for part in parts for name in (one.name for one in fields(part))}
+        width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
+        text = f"{description}\n{_FILES.format(', '.join(files.names()))}"
+        print(as_help(sections(parts, record, defaults), usage, text, width), end="")
+        raise SystemExit(0)
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
         raise ValueError(_unknown_settings(unknown, parts))
+    return [_plainly_named(part) for part in found]
+
+
+def _settings_of_algorithms(named: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Settings that are given as arguments of an algorithm, such as {"name": "grpo", "clip": 0.1}, by their flat names."""
+    split = import_module("sweetrl_agent.algorithms.registry").split
+    found: dict[str, Any] = {}
+    for setting, name in named:
+        found |= split(name, setting)[1] if isinstance(name, str) else {}
     return found
 
 
-def _read_settings(path: str | None) -> dict[str, Any]:
-    import yaml
-
-    from sweetrl_agent.core.settings import LARGEST
-
-    if path is None:
-        return {}
-    try:
-        settings = yaml.safe_load(Path(path).read_text())
-    except FileNotFoundError:
-        raise ValueError(f"`config` names no file: {path!r}.") from None
-    except OSError as error:
-        raise ValueError(f"`config` names no file that can be read: {path!r} ({error.strerror}).") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"`config` is not YAML: {error}") from None
-    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
-        raise ValueError(f"`config` must be a YAML mapping of settings, got {path!r}.")
-    for name, value in settings.items():
-        if (
-            isinstance(value, int) and abs(value) > LARGEST
-        ):  # before argparse writes it out, which Python refuses of very long ones
-            raise ValueError(f"`{name}` must be at most {LARGEST}.")
-        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, list | dict) for item in value)):
-            raise ValueError(f"`{name}` must be a setting or a list of settings, got a nested {type(value).__name__}.")
-    return settings
+def _plainly_named(part: Any) -> Any:
+    """A part of the settings with the algorithms' arguments left out of their names: they are settings now."""
+    split = import_module("sweetrl_agent.algorithms.registry").split
+    if isinstance(name := getattr(part, "algorithm", None), str):
+        part.algorithm = split(name, "algorithm")[0]
+    if isinstance(names := getattr(part, "algorithms", None), list):
+        part.algorithms = [split(one, "algorithms")[0] if isinstance(one, str) else one for one in names]
+    return part
 
 
 def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
     """Error text for words on the command line or keys of the file that are not settings."""
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
     known = [setting.name for part in parts for setting in fields(part)]
+    if names[0] in {setting.name for setting in fields(CompareArguments)}:
+        return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `python -m sweetrl_agent.compare`."
     near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
     return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
 
 
 def as_words(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as words of a command line; see `run_train`."""
+    """Settings as words of a command line: a list is several values, a class is its "module:Class", a mapping is JSON; see `run_train`."""
     words: list[str] = []
     for name, value in settings.items():
-        values = value if isinstance(value, list | tuple) else [value]
-        words += [
-            f"--{name}",
-            *(f"{one.__module__}:{one.__qualname__}" if isinstance(one, type) else str(one) for one in values),
-        ]
+        values = [_word(one) for one in (value if isinstance(value, list | tuple) else [value])]
+        if len(values) == 1:
+            words.append(f"--{name}={values[0]}")  # also a value that starts with a dash
+        elif values:
+            words += [f"--{name}", *values]
     return words
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, type):
+        return f"{value.__module__}:{value.__qualname__}"
+    return json.dumps(value) if isinstance(value, Mapping) else str(value)
 
 
 class CommandError(ValueError):

@@ -45,20 +45,21 @@ class CompareArguments:
 
     algorithms: list[str] = setting(
         ("zero_shot", "rft", "mtdpo", "sweet"),
-        "Names of algorithms; differences are later minus earlier, so list weaker ones first.",
+        "Algorithms as in `algorithm`; a critic, by name or 'my_package:MyCritic', is SWEET-RL with it. Differences are later minus earlier, "
+        "so list weaker ones first.",
     )
     seeds: int = setting(5, "Runs of each algorithm, with seeds `seed`, `seed` + 1, ...", least=1, most=10_000)
     workers: int = setting(1, "Seeds that run in parallel, each with an equal share of the CPU cores.", least=1)
     critics: list[str] = setting(
         ("sweet", "untrained"),
-        "Critics for credit accuracy and best-of-N: sweet, or the name of an algorithm that is SWEET-RL with another critic.",
+        "Critics for credit accuracy and best-of-N, as in `critic`.",
     )
     credit_tasks: int = setting(40, "Tasks per split for credit accuracy (embedded tasks only); 0 skips it.")
     best_of: list[int] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; empty skips it.")
     best_of_tasks: int = setting(50, "Test tasks for best-of-N.", least=1)
     scaling: list[int] = setting((), "Numbers of trajectories for data scaling, such as 450 900; empty skips it.")
     simulators: list[str] = setting(
-        (), "Other user simulators to evaluate with: terse, normal, chatty, names or JSON as in `simulator`; empty skips it."
+        (), "Other simulated humans to evaluate with: names, 'my_package:MyHuman' or JSON as in `simulator`; empty skips it."
     )
     simulator_tasks: int = setting(100, "Test tasks for the evaluation with other simulators.", least=1)
     baseline: str = setting(

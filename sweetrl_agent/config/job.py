@@ -1,7 +1,7 @@
 """All settings of a run: one dataclass per part, in one flat namespace for the command line and for YAML files.
 
 Settings of an algorithm are declared with the algorithm (`core.algorithm`). Defaults suit the embedded tasks on two cores; the paper's are
-in `configs/paper_backend.yaml`. Where a default differs from the paper, the help text gives the paper's value.
+in `configs/paper_backend.yaml` of the package. Where a default differs from the paper, the help text gives the paper's value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import import_module
 from typing import Any
 
-import sandboxes
 from sandboxes.logs import LEVELS
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
@@ -21,7 +20,7 @@ from sweetrl_agent.config.run import RunArguments, check_report_to
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.settings import check_servers, check_settings, refuse_secrets, require, require_file, require_folder
-from sweetrl_agent.envs.registry import find_record
+from sweetrl_agent.envs.registry import check_env, find_record
 
 
 def _registry() -> Any:
@@ -58,20 +57,28 @@ class Config:
         """Refuse invalid settings before anything runs."""
         for part in fields(self):
             check_settings(getattr(self, part.name))
-        for name, value in (("simulator", self.task.simulator), ("ray_address", self.run.ray_address)):
+        for name, value in (
+            ("simulator", self.task.simulator),
+            ("sandbox", self.task.sandbox),
+            ("critic", self.algorithms.critic),
+            ("ray_address", self.run.ray_address),
+        ):
             refuse_secrets(name, value)
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
-        algorithm = _registry().find_algorithm(self.run.algorithm)
+        require("engine", self.model.engine, ("transformers", "vllm", "server"))
+        check_env(self.task.env, self.task.env_record)
+        algorithm = self.algorithm
         algorithm.refuse_engine(self.model)
+        if self.run.stage not in algorithm.stages and f"{self.run.stage} {algorithm.critic}" in algorithm.stages:
+            self.run = replace(self.run, stage=f"{self.run.stage} {algorithm.critic}")
         require("stage", self.run.stage, ("all", *dict.fromkeys([*STAGES, *algorithm.stages])))
         refuse_secrets("env_kwargs", self.task.env_kwargs)
         self.task.keyword_arguments()
         check_report_to(self.run.report_to)
         require("log_level", self.run.log_level, LEVELS)
         require("on_error", self.task.on_error, ("raise", "skip"))
-        require("sandbox", self.task.sandbox, sandboxes.NAMES)
-        require("engine", self.model.engine, ("transformers", "vllm", "server"))
+        self.record.check_sandbox(self.task.sandbox_spec())
         check_servers(self.model.engine, self.model.server_urls)
         is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
             self.model.system_prompt, self.task.env
@@ -86,6 +93,11 @@ class Config:
             require_file("demonstrations", self.task.demonstrations)
         elif self.is_tiny:
             self.record.check_tiny(self.task)
+
+    @property
+    def algorithm(self) -> Any:
+        """The algorithm (`core.algorithm.Algorithm`) that `train` trains with: SWEET-RL with the critic of the settings, or another."""
+        return _registry().find_algorithm(self.run.algorithm, self.algorithms.critic)
 
     @property
     def record(self) -> EnvironmentRecord:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -43,13 +44,15 @@ MAIN_JOB = (
     Stage(
         "evaluate", "initial and trained policy on held-out tasks", ("initial/", "policy/", "critic/"),
         ("evaluation.jsonl", "turn_advantages.jsonl", "hint_reading.json"),
-        "sweetrl_agent.evaluation.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm"), needs=_PLAYS,
+        "sweetrl_agent.evaluation.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm", "critic"), needs=_PLAYS,
     ),
     Stage(
         "report", "tables and a page for the browser", ("evaluation.jsonl", "metrics.jsonl"), ("results.json", "report.html"),
         "sweetrl_agent.evaluation.outcome:report",
     ),
 )  # fmt: skip
+#: Files that every critic has of its own.
+_OF_CRITIC = ("critic/", "scores.jsonl", "turn_pairs.jsonl", "policy/")
 STAGES: dict[str, Stage] = {stage.name: stage for stage in MAIN_JOB}
 
 
@@ -61,10 +64,11 @@ def stages_of(algorithm: Any) -> dict[str, Stage]:
     """
     own = {
         name: STAGES.get(name)
+        or _with_critic(name, algorithm.critic, work)
         or Stage(
             name,
             algorithm.title,
-            ("initial/",),
+            _read_by(algorithm),
             (f"{algorithm.policy}/",),
             work,
             settings=(f"{algorithm.name}_*",),
@@ -74,6 +78,23 @@ def stages_of(algorithm: Any) -> dict[str, Stage]:
     }
     before = {name: STAGES[name] for name in algorithm.shared}
     return {**before, **own, "evaluate": STAGES["evaluate"], "report": STAGES["report"]}
+
+
+def _read_by(algorithm: Any) -> tuple[str, ...]:
+    """Files that an algorithm's own stage may read: those of the shared stages."""
+    return tuple(file for name in algorithm.shared for file in STAGES[name].writes if not file.endswith("summary.json"))
+
+
+def _with_critic(name: str, critic: str, work: Callable[[Any], None]) -> Stage | None:
+    """A stage of SWEET-RL with another critic, such as "rank no_hidden": its files are in the critic's folder. None for other stages."""
+    base = STAGES.get(name.removesuffix(f" {critic}")) if critic else None
+    if base is None:
+        return None
+
+    def placed(files: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{critic}/{file}" if file in _OF_CRITIC else file for file in files)
+
+    return replace(base, name=name, reads=placed(base.reads), writes=placed(base.writes), work=work)
 
 
 def first_stage(setting: str, algorithms: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandboxes.logs import LEVELS
-from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.settings import require, setting
 
 #: Trackers that `report_to` takes besides "none".
@@ -20,9 +19,10 @@ class RunArguments:
     seed: int = setting(0, "Seed of everything.")
     algorithm: str = setting(
         "sweet",
-        "Algorithm: a name of README's table, such as rft, grpo or turn_ppo, or 'my_package.module:Class', an `Algorithm`.",
+        "Algorithm: a name, 'my_package:MyAlgorithm' (an `Algorithm`), or JSON with such a \"name\" and settings of it, such as "
+        '\'{"name": "grpo", "clip": 0.1}\'.',
     )
-    stage: str = setting("all", f"One of {', '.join(STAGES)}, or all. A stage reads the files of earlier stages.")
+    stage: str = setting("all", "The only stage to run. A stage reads the files of earlier stages.")
     dry_run: bool = setting(
         False,
         "Print the plan and check settings, packages, tasks, servers, GPU and folder. Runs nothing and loads no weights.",

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from sandboxes.named import spec_of
 from sweetrl_agent.core.settings import setting
 
 
@@ -26,7 +27,8 @@ class TaskArguments:
         'JSONL of dialogues ({"messages": [...]}) for SFT of the tiny model; empty for the environment\'s own.',
     )
     tasks: str = setting(
-        "embedded:train", "Training tasks: 'embedded:train', a JSONL path or 'hub:OWNER/DATASET', optionally sliced."
+        "embedded:train",
+        "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET' or 'my_package:my_function', optionally sliced ('[:500]').",
     )
     test_tasks: str = setting(
         "embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which is then not used for training."
@@ -37,9 +39,14 @@ class TaskArguments:
         "Tasks with functions and topics that are not in the training tasks, such as 'embedded:novel', for pretrained models. Empty for none.",
     )
     simulator: str = setting(
-        "scripted", "Simulated human: 'scripted', 'openai', 'person', or JSON such as '{\"name\": \"openai\", ...}'."
+        "scripted",
+        "Simulated human: a name, 'my_package:MyHuman' (a `Simulator`), or JSON with such a \"name\" and its arguments.",
     )
-    sandbox: str = setting("auto", "'auto' (Docker where a daemon has the image, else embedded), 'embedded' or 'docker'.")
+    sandbox: str = setting(
+        "auto",
+        "Sandbox: a name ('auto' is Docker where a daemon has the image, else embedded), 'my_package:MySandbox' (a `Sandbox`; for pages a "
+        '`Browser`), or JSON with such a "name" and its arguments.',
+    )
     max_turns: int = setting(
         0, "Maximum number of agent turns of a dialogue; 0 for the task's own limit, or the benchmark's 10 if it has none."
     )
@@ -61,9 +68,8 @@ class TaskArguments:
 
     def simulator_spec(self) -> Any:
         """The simulator in the form that `colbench_gym.simulators.make` accepts."""
-        if not self.simulator.lstrip().startswith("{"):
-            return self.simulator
-        try:
-            return json.loads(self.simulator)
-        except (ValueError, RecursionError) as error:  # the value is not repeated: it may contain a password
-            raise ValueError(f"`simulator` must be a name or valid JSON: {error}.") from None
+        return spec_of("simulator", self.simulator)
+
+    def sandbox_spec(self) -> Any:
+        """The sandbox in the form that `sandboxes.make` accepts."""
+        return spec_of("sandbox", self.sandbox)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,8 +10,21 @@ from sweetrl_agent.core.episode import Messages
 
 
 class Critic(Protocol):
-    """A critic of agent turns."""
+    """A critic of agent turns.
 
+    A critic of your own is a subclass that defines `rank`. It is named by `--critic my_package:MyCritic`, or with keyword arguments of
+    its constructor by `--critic '{"name": "my_package:MyCritic", "weight": 2}'`, and SWEET-RL trains an actor with it. It may also have:
+
+        name: Its name in files and reports; by default its class's name and its arguments.
+        title: Its title in reports; by default its name.
+        uses_hidden: Whether it sees the hidden information; True by default. If False, `hidden` is always "".
+        requires: Required capabilities of the environment besides, from `core.environment.CAPABILITY_NAMES`.
+        train(run, folder): Trains it on files of the run folder, such as outcome_pairs.jsonl, and writes `folder` (a `Path`).
+        load(run, folder): Called once before it scores, for example to read what `train` has written.
+        close(): Called when it has scored.
+    """
+
+    @abstractmethod
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """Scores of candidates for the agent's next turn; higher is better, equal texts get equal scores.
 
@@ -22,5 +36,6 @@ class Critic(Protocol):
         ...
 
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
-        """Advantage of every agent turn of a dialogue, in order."""
-        ...
+        """Advantage of every agent turn of a dialogue, in order; by default its score as the only candidate of its turn."""
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        return [self.rank(messages[:i], hidden, [messages[i]["content"]])[0] for i in turns]

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import gymnasium as gym
 
+import sandboxes
+from sandboxes.named import find_beside, where
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
-from sweetrl_agent.core.named import find_beside, where
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
@@ -72,6 +73,10 @@ class TaskSettings(Protocol):
 
     def simulator_spec(self) -> Any:
         """Specification of the simulated human."""
+        ...
+
+    def sandbox_spec(self) -> Any:
+        """Specification of the sandbox."""
         ...
 
 
@@ -141,6 +146,7 @@ class EnvironmentRecord:
         has_pages: Its answers are web pages, which can be rendered.
         answer_prefix: Prefix of a message that is an answer; "" if the text of a message never ends a dialogue.
         simulators: Short names of simulated humans -> argument of `make_simulator`, for evaluation with several simulators.
+        human_names: Names of simulated humans that `make_simulator` knows.
         pieces: Regular expression of the text that one token of the tiny model's tokenizer may span.
         max_token_length: Its longest token, in bytes.
     """
@@ -153,6 +159,7 @@ class EnvironmentRecord:
     has_pages: ClassVar[bool] = False
     answer_prefix: ClassVar[str] = ""
     simulators: ClassVar[Mapping[str, Any]] = {}
+    human_names: ClassVar[Sequence[str]] = ()
     pieces: ClassVar[str] = PIECES
     max_token_length: ClassVar[int] = 24
 
@@ -373,6 +380,10 @@ class EnvironmentRecord:
                 raise ValueError(
                     f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
                 ) from error
+
+    def check_sandbox(self, spec: Any) -> None:
+        """Refuse a sandbox that does not exist, by its name or mapping; raises the errors of `sandboxes.check_name`."""
+        sandboxes.check_name(spec)
 
     def make_simulator(self, spec: Any) -> Any:
         """The simulated human of a specification.

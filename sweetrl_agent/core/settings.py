@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sandboxes.named import unknown
+
 #: Patterns of secrets: an address with a user or password, an address with a key in its query, and a JSON argument with such a name.
 _SECRET = re.compile(
     r'://[^/?#\s"]*@|[?&](api[-_]?key|key|token|password|secret)=|"(api_?key|key|token|password|secret|authorization)"\s*:',
     re.I,
 )
 
+#: Name of a function that returns tasks.
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 #: Larger integers overflow in the tensors, seeds or thread counts of the libraries used.
 LARGEST = 2**31 - 1
 
@@ -98,7 +102,7 @@ def _check_bounds(name: str, value: float, given: Help) -> None:
 def require(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuse a value that is not one of those allowed."""
     if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+        raise unknown(name, value, allowed, others="")
 
 
 def require_folder(name: str, path: str) -> None:
@@ -112,9 +116,9 @@ def require_folder(name: str, path: str) -> None:
 
 
 def require_file(name: str, source: str) -> None:
-    """Refuse a source of tasks that is neither a file (with or without a slice) nor on the hub."""
+    """Refuse a source of tasks that is neither a file (with or without a slice), nor on the hub, nor "package.module:function"."""
     path = source.partition("[")[0]
-    if not source.startswith("hub:") and not _is_file(path):
+    if not source.startswith("hub:") and not _FUNCTION.fullmatch(path) and not _is_file(path):
         raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
 
 

@@ -69,7 +69,7 @@ class Run:
             self._note_versions(self.folder / "versions.json")
         self.callbacks = Callbacks(self)
         self.record = config.record
-        self.algorithm: Any = import_module("sweetrl_agent.algorithms.registry").find_algorithm(config.run.algorithm)
+        self.algorithm: Any = config.algorithm
         self.stages = stages_of(self.algorithm)
         self.train, self.held_out = load_splits(config)
 

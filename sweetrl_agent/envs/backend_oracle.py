@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
@@ -16,7 +17,7 @@ ADVANTAGES: Mapping[str, Advantages] = {"exact": task_advantages, "marginal": ma
 
 
 @contextmanager
-def open_oracle(name: str, tasks: Sequence[Task], sandbox: str, max_turns: int) -> Iterator[Oracle]:
+def open_oracle(name: str, tasks: Sequence[Task], sandbox: Any, max_turns: int) -> Iterator[Oracle]:
     """Open an oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
     with sandboxes.make(sandbox) as opened:
         yield Oracle(tasks, UnitTests(opened), ADVANTAGES[name], max_turns)

@@ -21,6 +21,7 @@ from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
+from sandboxes.named import name_and_arguments, nearest, where
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.core.settings import require_file
 
@@ -88,7 +89,7 @@ class ColBenchRecord(EnvironmentRecord):
             simulator=simulator or config.task.simulator_spec(),
             max_turns=config.task.max_turns or None,
             sandbox_workers=SANDBOX_WORKERS,
-            sandbox=config.task.sandbox,
+            sandbox=config.task.sandbox_spec(),
             **config.task.keyword_arguments(),
         )
 
@@ -132,12 +133,29 @@ class ColBenchRecord(EnvironmentRecord):
         """
         known = set(inspect.signature(self.env).parameters) - _GIVEN
         if unknown := sorted(set(config.task.keyword_arguments()) - known):
-            raise ValueError(f"`env_kwargs` of {config.task.env} may contain {sorted(known)}, got {unknown}.")
+            raise ValueError(
+                f"`env_kwargs` of {config.task.env} may contain {sorted(known)}, got {unknown}.{nearest(unknown[0], known)}"
+            )
         try:
-            with closing(self.make_simulator(config.task.simulator_spec())):
-                pass
+            spec = config.task.simulator_spec()
+            name, _ = ("", {}) if isinstance(spec, Simulator) else name_and_arguments("simulator", spec)
+            with closing(self.make_simulator(spec)) as human:
+                if human.is_deterministic and ":" in name:
+                    self._try_a_reply(human, name, config)
         except TypeError as error:
             raise ValueError(f"An argument of `simulator` is of a wrong type: {error}.") from None
+
+    def _try_a_reply(self, human: Simulator, name: str, config: Settings) -> None:
+        """Ask a simulated human of somebody else's for one reply, so that an error shows before anything is trained."""
+        task = self.load_tasks(config.task.tasks, config.task)[0]
+        dialogue = Dialogue().add("user", task.description).add("assistant", "What should it do?")
+        try:
+            reply = human.reply(task, dialogue, 0)
+        except Exception as error:  # somebody else's class may fail in any way
+            raise ValueError(f"`simulator` {name!r} fails to reply ({where(error)}).") from error
+        if not isinstance(reply, str):
+            kind = type(human).__name__
+            raise ValueError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
 
     @abstractmethod
     def make_simulator(self, spec: Any) -> Simulator:
@@ -160,7 +178,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def action_arguments(self, config: Settings, stack: ExitStack) -> dict[str, Any]:
         """Arguments of the environment for training with discrete actions; resources to close are put on the stack."""
-        return {"sandbox": config.task.sandbox}
+        return {"sandbox": config.task.sandbox_spec()}
 
     @contextmanager
     def action_environments(self, config: Settings, tasks: Sequence[Task], num_envs: int) -> Iterator[list[DiscreteActions]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
-from colbench_gym.simulators import Simulator, make
+from colbench_gym.simulators import SIMULATORS, Simulator, make
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.embedded import dial_of_source, with_dial
 from colbench_gym.wrappers.discrete_actions import DialogueActions
@@ -23,6 +23,7 @@ class BackendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
     metric: ClassVar[str] = "tests_passed"
+    human_names: ClassVar[Sequence[str]] = tuple(SIMULATORS)
     success_means: ClassVar[str] = "the answer passes every hidden test"
 
     def full_name(self, source: str) -> str:
@@ -49,7 +50,7 @@ class BackendRecord(ColBenchRecord):
         """See `EnvironmentRecord`."""
         from sweetrl_agent.envs.backend_oracle import open_oracle
 
-        return open_oracle(name, tasks, config.task.sandbox, config.task.max_turns)
+        return open_oracle(name, tasks, config.task.sandbox_spec(), config.task.max_turns)
 
     def level(self, source: str) -> str:
         """The name of the dial."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
+import sandboxes
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
-from colbench_gym.simulators import Simulator, make_designer
+from colbench_gym.simulators import DESIGNERS, Simulator, make_designer
 from colbench_gym.tasks import Task
 from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.slot_actions import SlotActions
@@ -23,6 +24,7 @@ class FrontendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
     metric: ClassVar[str] = "similarity"
+    human_names: ClassVar[Sequence[str]] = tuple(DESIGNERS)
     success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
     has_pages: ClassVar[bool] = True
     pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
@@ -38,6 +40,10 @@ class FrontendRecord(ColBenchRecord):
         from sweetrl_agent.envs.frontend_demonstrations import demonstrations
 
         return demonstrations(tasks, count, seed)
+
+    def check_sandbox(self, spec: Any) -> None:
+        """See `EnvironmentRecord`; a class of somebody else's is a `Browser`."""
+        sandboxes.check_name(spec, Browser, ("render", "close"))
 
     def make_simulator(self, spec: Any) -> Simulator:
         """See `ColBenchRecord`."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
+
+from sandboxes.named import load_named, unknown
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.named import load_named
 
 RECORDS = {
     "ColBench-Backend-v0": "sweetrl_agent.envs.colbench_backend:BackendRecord",
     "ColBench-Frontend-v0": "sweetrl_agent.envs.colbench_frontend:FrontendRecord",
 }
+
+
+def check_env(env: str, named: str = "") -> None:
+    """Refuse an id that no environment has. An id with a module, "my_package.envs:Mine-v0", is checked when the environment is made.
+
+    Raises:
+        ValueError: Names the ids with a record, and the nearest id.
+    """
+    if named or ":" in env or env in RECORDS or env in gym.registry:
+        return
+    raise unknown("env", env, RECORDS, "or 'package.module:NAME-v0' of an environment of your own")
 
 
 def find_record(env: str, named: str = "") -> EnvironmentRecord:

@@ -16,6 +16,7 @@ def check(given: CompareArguments, config: Config) -> None:
     Raises:
         ValueError: If a name is unknown or given twice, the environment lacks a capability that an algorithm requires, or a number is too small.
     """
+    from sandboxes.named import nearest
     from sweetrl_agent.core.settings import check_settings, refuse_secrets
     from sweetrl_agent.evaluation.dials import read_results
     from sweetrl_agent.evaluation.simulators import simulator_spec
@@ -26,6 +27,8 @@ def check(given: CompareArguments, config: Config) -> None:
     _check_numbers(given, config)
     if config.run.stage != "all":
         raise ValueError("`stage` is a setting of `train`; `compare` runs all missing stages: leave it out.")
+    if config.algorithms.critic != "sweet":
+        raise ValueError("`critic` is a setting of `train`; in `compare` name critics in `--algorithms` and `--critics`.")
     record = config.record
     record.check(config)
     for simulator in given.simulators:
@@ -38,7 +41,9 @@ def check(given: CompareArguments, config: Config) -> None:
     for folder in given.dials:
         read_results(folder)
     if given.against.upper() not in ("", "PAPER"):
-        raise ValueError(f"`against` must be 'PAPER' or empty, got {given.against!r}.")
+        raise ValueError(
+            f"`against` must be 'PAPER' or empty, got {given.against!r}.{nearest(given.against.upper(), ['PAPER'])}"
+        )
 
 
 def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
@@ -78,16 +83,14 @@ def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:
 
 
 def _check_names(given: CompareArguments, config: Config) -> None:
-    from sweetrl_agent.algorithms.critics import CRITICS, ORACLES
-    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register
+    from sweetrl_agent.algorithms.critics import check_needs
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, refuse_missing, register, register_own_critic
     from sweetrl_agent.config.evaluation import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
     if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
         given.credit_tasks = 0  # left at its default, and no algorithm has a critic
-    for name in given.critics:
-        if name not in CRITICS:
-            raise ValueError(f"`critics` must be one of {tuple(CRITICS)}, got {name!r}.")
+    given.critics = [register_own_critic(name, "critics") for name in given.critics]
     for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
         if len(set(names)) < len(names):
             raise ValueError(f"`{setting}` must not contain duplicates, got {names}.")
@@ -95,17 +98,9 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     for name in used:
         ALGORITHMS[name].refuse_engine(config.model)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
-    if "vision_head" in used and not config.algorithms.vision_model:
-        raise ValueError("'vision_head' needs a vision-language model: give `--vision_model`, a folder or hub name.")
     if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
         config.record.check_actions(config)
-    needs_exact = [name for name in used if name in ORACLES] or (["credit_tasks"] if given.credit_tasks else [])
-    is_known = config.record.has_exact_advantage(config)
-    if needs_exact and not is_known:
-        raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
-            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
-        )
+    check_needs([*used, *(["credit_tasks"] if given.credit_tasks else [])], config)
 
 
 def _check_numbers(given: CompareArguments, config: Config) -> None:

@@ -23,9 +23,9 @@ def evaluate(run: Run) -> None:
     if run.config.evaluation.eval_initial:
         evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run), "evaluate initial")
     evaluate_agent(run, "trained", run.algorithm.loader(run))
-    if run.algorithm.critic == SWEET:
-        score_dialogues(run)
-    if run.algorithm.critic == SWEET and run.record.has_exact_advantage(run.config):
+    if critic := run.algorithm.critic:
+        score_dialogues(run, critic)
+    if critic and run.record.has_exact_advantage(run.config):
         write_json(run.path("hint_reading.json"), hint_reading(run))
 
 
@@ -98,15 +98,15 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def score_dialogues(run: Run) -> None:
-    """Write the critic's advantages of all agents' dialogues on the first test tasks to turn_advantages.jsonl."""
+def score_dialogues(run: Run, critic: str = SWEET) -> None:
+    """Write a critic's advantages of all agents' dialogues on the first test tasks to turn_advantages.jsonl."""
     path = run.path("turn_advantages.jsonl")
     if path.exists():
         path.unlink()  # cheap to compute again, and either complete or absent when the stage is done
     shown = {task.id for task in run.test[: run.config.evaluation.shown_dialogues]}
-    with open_critic(run) as critic:
+    with open_critic(run, critic) as critic_:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
-                hidden = CRITICS["sweet"].hidden_for(run, row["hidden_information"])
+                hidden = CRITICS[critic].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-                append_rows(path, [{**address, "advantages": critic.dialogue_advantages(row["dialogue_history"], hidden)}])
+                append_rows(path, [{**address, "advantages": critic_.dialogue_advantages(row["dialogue_history"], hidden)}])

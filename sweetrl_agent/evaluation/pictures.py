@@ -30,7 +30,7 @@ def keep_pictures(run: Run) -> None:
     agents = {row["agent"] for row in rows}
     tasks = [task for task in run.test if {row["agent"] for row in played.get(task.id, ())} == agents][:NUM_TASKS]
     try:
-        with make_browser(run.config.task.sandbox) as browser:
+        with make_browser(run.config.task.sandbox_spec()) as browser:
             shown = [
                 {
                     "task_id": task.id,

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.stage import Need
+from sweetrl_agent.core.stage import Need, Stage
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Check = Callable[[], object]
 #: A module, and the pip package that provides it.
 Package = tuple[str, str]
+NONE: Mapping[Package, Collection[str]] = MappingProxyType({})
 #: Errors that a check may raise; any other is a bug.
 MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
 #: Timeout of a server's answer, in seconds.
@@ -34,13 +36,15 @@ ANSWER_S = 10.0
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-def troubles(run: Run, stages: Collection[str], others: Collection[Package] = (), more: Iterable[Check] = ()) -> list[str]:
+def troubles(
+    run: Run, stages: Collection[str], others: Mapping[Package, Collection[str]] = NONE, more: Iterable[Check] = ()
+) -> list[str]:
     """One sentence for each requirement of the stages that is not met.
 
     Args:
         run: The run; its tasks are loaded.
         stages: The remaining stages.
-        others: Further required packages, such as those of other algorithms.
+        others: Packages of algorithms -> the algorithms that need them.
         more: Further checks, which raise an error of `MISSING`.
     """
     found: list[str] = []
@@ -58,21 +62,25 @@ def _any(stages: Collection[str], *needs: Need) -> bool:
     return any(name not in STAGES or STAGES[name].needs & {*needs} for name in stages)
 
 
-def check_packages(config: Config, stages: Collection[str], others: Collection[Package] = ()) -> None:
+def check_packages(config: Config, stages: Collection[str], others: Mapping[Package, Collection[str]] = NONE) -> None:
     """Check for the packages that stages need and, for vLLM, for a GPU.
 
     Args:
         config: The settings.
         stages: The remaining stages.
-        others: Further required packages.
+        others: Packages of algorithms -> the algorithms that need them.
 
     Raises:
         ColBenchError: Names everything that is missing.
     """
     import torch
 
-    needed = {*others, *_packages(config, {*stages})}
-    missing = [f"{name} (`pip install {how}`)" for name, how in sorted(needed) if not _is_installed(name)]
+    needed = {**dict.fromkeys(_packages(config, {*stages}), ()), **others}
+    missing = [
+        f"{name} (`pip install {how}`{_needed_by(needed[name, how])})"
+        for name, how in sorted(needed)
+        if not _is_installed(name)
+    ]
     if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
         missing.append("a CUDA GPU, for `--engine vllm`")
     if missing:
@@ -85,9 +93,38 @@ def _is_installed(module: str) -> bool:
     return spec is not None and not (spec.submodule_search_locations and spec.origin is None)
 
 
+def _needed_by(names: Collection[str]) -> str:
+    return f", for {' and '.join(map(repr, names))}" if names else ""
+
+
+def refuse_lost(run: Run, declared: Mapping[str, Stage], left: Collection[str]) -> None:
+    """Refuse to go on where a finished stage's files are gone and a stage that is left reads them.
+
+    Args:
+        run: The run.
+        declared: Its stages.
+        left: Names of stages that are not done.
+
+    Raises:
+        ColBenchError: Names the file, its stage, and how to make it again.
+    """
+    writers = {file: name for name, stage in declared.items() for file in stage.writes if run.is_done(name)}
+    writers = {file: name for file, name in writers.items() if file != "initial/" or run.config.is_tiny}
+    needs = [declared[name] for name in left if name in declared and name != "report"]  # a report says itself what it lacks
+    read = dict.fromkeys(file for stage in needs for file in stage.reads)
+    lost = [file for file in read if file in writers and not run.path(file).exists() and file.rstrip("/") not in run.unchanged]
+    if lost:
+        names = ", ".join(dict.fromkeys(repr(writers[file]) for file in lost))
+        raise ColBenchError(
+            f"{run.folder} lacks {' and '.join(lost)} of its finished stage {names}, which {next(stage.name for stage in needs if lost[0] in stage.reads)!r} reads; "
+            f"restore the files, or remove {names} from {run.path('seconds.json')} to make them again."
+        )
+
+
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     """Optional packages that the stages need, by name of the module and of the pip package."""
     engine = config.model.engine
+    yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
     if _any(stages, "samples") and engine in ("vllm", "server"):
         yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
     if config.model.lora and _any(stages, "samples", "training"):
@@ -105,6 +142,9 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
     if _any(left, "samples", "training") and not config.is_tiny:
         yield partial(check_model, "model", config.model.model, config.model)
+    for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
+        if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
+            yield partial(check_model, setting, path, config.model)
     if _any(left, "samples"):
         for url in config.model.server_urls:
             yield partial(check_server, url, "OPENAI_API_KEY")

@@ -46,7 +46,7 @@ def run_stages(run: Run, wanted: str) -> None:
         _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
 
     if run.record.has_sandbox:
-        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox)))
+        say("sandbox: {} ({})".format(*sandboxes.resolve(run.config.task.sandbox_spec())))
     if run.note:
         say(run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
@@ -90,7 +90,7 @@ def print_plan(run: Run) -> None:
     if run.note:
         print(run.note)
     if run.record.has_sandbox:
-        print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox)))
+        print("sandbox    {} ({})".format(*sandboxes.resolve(config.task.sandbox_spec())))
     print(f"algorithm  {run.algorithm.title}: {', '.join(run.stages)}")
     if "collect" in run.stages:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")

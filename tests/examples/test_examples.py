@@ -1,4 +1,4 @@
-"""The examples run: an environment of one's own and one that somebody else wrote, in a shorter form than a reader would."""
+"""The examples run: an environment, a human, tasks and a critic of one's own and an environment that somebody else wrote, shorter than a reader would."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 
 import pytest
 
-from examples import frozen_lake, own_callback, own_environment
+import sandboxes
+from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.tasks import load_tasks
+from examples import frozen_lake, own_callback, own_critic, own_environment, own_human
+from sweetrl_agent import train
 from sweetrl_agent.data.files import read_rows
 
 SHORT = [
@@ -82,3 +86,37 @@ def test_halving_the_range_always_finds_the_number():
             if is_right:
                 break
         assert is_right and reward == 1.0
+
+
+def test_an_impatient_person_is_harder(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert own_human.main(["--episodes", "20"]) == 0
+    said = capsys.readouterr().out
+    shares = [float(line.split("%")[0].split()[-1]) for line in said.splitlines()[:3]]
+    assert shares[0] > shares[2] == 0.0 and shares[0] >= shares[1]
+    assert "Take 10% off orders from" in said and said.count(own_human.HAD_ENOUGH) == 1
+
+
+def test_the_shops_tasks_are_solvable_and_differ():
+    found = load_tasks("examples.own_human:shop_tasks")
+    assert len({task.hidden.reference for task in found}) == len({task.id for task in found}) == 6
+    with sandboxes.make("embedded", workers=1) as sandbox:
+        grader = UnitTests(sandbox)
+        assert all(grader.score(task, task.hidden.reference).success for task in found)
+        assert not grader.score(found[0], found[1].hidden.reference).success
+
+
+def test_the_reading_critic_prefers_what_the_reference_is_about():
+    critic = own_critic.ReadsTheCode(answer=0.1)
+    texts = ["How is the tax rounded?", "What colour is it?", "I WANT TO ANSWER:\ndef f(): pass"]
+    rounding, colour, answer = critic.rank([], "def total(tax, prices): return round(tax), is_rounded", texts)
+    assert rounding > answer > colour
+    assert own_critic.main(["--dry_run", "--output", "/tmp/own_critic_never"]) == 0
+
+
+def test_a_run_takes_the_human_and_its_arguments(capsys, tmp_path):
+    given = ["--simulator", '{"name": "examples.own_human:Impatient", "patience": 1}', "--output", str(tmp_path / "run")]
+    assert train.main([*given, "--dry_run"]) == 0
+    assert "Impatient" in capsys.readouterr().out
+    assert train.main([*given[:1], '{"name": "examples.own_human:Impatient", "patience": -1}', "--dry_run"]) == 2
+    assert capsys.readouterr().err == "error: `patience` must be at least 0, got -1.\n"

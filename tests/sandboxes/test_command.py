@@ -31,9 +31,18 @@ def test_without_the_docker_package_it_says_what_to_install(capsys, monkeypatch)
 
 
 def test_unknown_names_are_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["check", "nothing"])
-    assert "invalid choice: 'nothing'" in capsys.readouterr().err
+    assert main(["check", "dockr"]) == 2
+    assert capsys.readouterr().err == (
+        "error: `sandbox` must be one of ('auto', 'embedded', 'docker', 'unsafe-no-isolation'), or 'package.module:Class', got 'dockr'. "
+        "Did you mean 'docker'?\n"
+    )
+
+
+def test_the_guarantees_of_a_sandbox_of_ones_own_are_its_own(capsys):
+    assert main(["check", "tests.sandboxes.test_named:Echo"]) == 0
+    assert capsys.readouterr().out == (
+        "tests.sandboxes.test_named:Echo (a class of your own: it gives its own guarantees):\n  isolation     nothing runs\n"
+    )
 
 
 README = Path(sandboxes.__file__).with_name("README.md").read_text("utf-8")

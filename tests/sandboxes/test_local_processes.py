@@ -385,7 +385,7 @@ def test_make_builds_the_embedded_backend():
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match=r"^`name` must be one of \('auto', .*\), got 'x'\.$"):
+    with pytest.raises(ValueError, match=r"^`sandbox` must be one of \('auto', .*\), or 'package.module:Class', got 'x'\.$"):
         sandboxes.make("x")
 
 

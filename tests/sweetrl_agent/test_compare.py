@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from itertools import combinations
 
@@ -215,11 +216,31 @@ def test_a_dry_run_says_what_is_left_and_runs_nothing(finished, tmp_path, capsys
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     more = [word.replace("terse", "normal") for word in EXPERIMENTS]
     assert compare.main([*_arguments(finished), *more, "--dry_run"]) == 0
-    assert "seed 1: simulators (single_turn zero_shot" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "seed 1: simulators (single_turn zero_shot" in said
+    assert re.search(r"^seed 0: simulators .* steps are done\)$", said, re.MULTILINE)
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
     assert compare.main([*_arguments(tmp_path / "new"), "--dry_run", "--seeds", "1"]) == 0
     assert "seed 0: sft, evaluate zero_shot, collect, pairs, rft, " in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("is_dry", ["true", "false"])
+def test_a_finished_stage_whose_files_are_gone_is_named_with_its_seed(tmp_path, capsys, is_dry):
+    folder = tmp_path / "run"
+    for seed in (0, 1):
+        _begin(folder, seed)
+    (folder / "seed_1" / "trajectories.jsonl").unlink()
+    asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--dry_run", is_dry]
+    assert compare.main([*_arguments(folder), *asked]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert (
+        f"{folder / 'seed_1'} lacks trajectories.jsonl of its finished stage 'collect', which 'pairs' reads; restore the files"
+        in said
+    )
+    assert "seed_0 lacks" not in said
+    if is_dry == "false":
+        assert "1 of 2 seeds failed" in said and "Left there: pairs, rft, evaluate rft." in said
 
 
 def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
@@ -294,6 +315,10 @@ def test_an_algorithm_that_requires_what_is_not_there_is_refused():
         ValueError, match=r"^'sweet' requires an environment with hidden information .*, which there does not have\.$"
     ):
         refuse_missing(["rft", "sweet"], {"snapshot"}, "there")
+    with pytest.raises(
+        ValueError, match=r"^'sweet' requires .*; 'vision_head' requires .* and pages .*, which there does not have\.$"
+    ):
+        refuse_missing(["sweet", "vision_head"], {"snapshot"}, "there")
 
 
 def _row(agent, task, success, outcome="answered", episode=0):

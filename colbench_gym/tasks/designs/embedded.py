@@ -16,6 +16,7 @@ from functools import cache
 from colbench_gym.tasks.designs.design import SLOTS, TRAIN_LAYOUTS, UNSEEN_LAYOUTS, Design
 from colbench_gym.tasks.designs.topics import TOPICS, Topic
 from colbench_gym.tasks.task import HiddenTask, Task
+from sandboxes.named import nearest
 
 SPLITS = ("train", "test", "unseen")
 #: Number of designs of each topic and layout.
@@ -38,7 +39,7 @@ def embedded_designs(split: str) -> tuple[Task, ...]:
         ValueError: If the split is unknown.
     """
     if split not in SPLITS:
-        raise ValueError(f"The embedded split must be one of {SPLITS}, got {split!r}.")
+        raise ValueError(f"The embedded split must be one of {SPLITS}, got {split!r}.{nearest(split, SPLITS)}")
     layouts = UNSEEN_LAYOUTS if split == "unseen" else TRAIN_LAYOUTS
     cells = [(topic, layout) for topic in TOPICS for layout in layouts]
     random.Random(split).shuffle(cells)

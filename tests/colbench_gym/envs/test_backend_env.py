@@ -227,12 +227,16 @@ def test_steps_out_of_turn_are_refused(make_env, answer):
         (
             {"sandbox": "none"},
             ValueError,
-            "`sandbox` must be one of ('auto', 'embedded', 'docker', 'unsafe-no-isolation') or a Sandbox, got 'none'.",
+            "`sandbox` must be one of ('auto', 'embedded', 'docker', 'unsafe-no-isolation'), or 'package.module:Class', got 'none'.",
         ),
         ({"max_turns": 0}, ValueError, "`max_turns` must be positive, or None for the task's own budget, got 0."),
         ({"max_reply_chars": -1}, ValueError, "`max_reply_chars` must be positive, got -1."),
         ({"on_world_error": "zero"}, ValueError, "`on_world_error` must be 'void' or 'raise', got 'zero'."),
-        ({"simulator": "oracle"}, ValueError, "`simulator` must be 'scripted', 'openai' or 'person', got 'oracle'."),
+        (
+            {"simulator": "scriped"},
+            ValueError,
+            "`simulator` must be one of ('scripted', 'openai', 'person'), or 'package.module:Class', got 'scriped'. Did you mean 'scripted'?",
+        ),
         ({"tasks": []}, TaskError, "Expected at least one task, got an empty sequence."),
         ({"render_mode": "human"}, ValueError, "`render_mode` must be None or one of ['ansi'], got 'human'."),
     ],

@@ -16,7 +16,7 @@ from colbench_gym.tasks.rows import row_from_task
 
 UNKNOWN = (
     "`tasks` must be 'embedded:' and one of ('train', 'test', 'unseen', 'novel') (and '/DOMAIN' and '?DIAL'), a path that ends in .jsonl, "
-    "or 'hub:OWNER/DATASET', got 'nothing'."
+    "'hub:OWNER/DATASET', or 'package.module:function', got 'nothing'."
 )
 
 

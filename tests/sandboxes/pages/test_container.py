@@ -98,7 +98,7 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch):
     ):
         browser.render([Page("x")])
     assert resolve("auto", BROWSER_IMAGE)[0] == "embedded"
-    with pytest.raises(ValueError, match="`name` must be one of"):
+    with pytest.raises(ValueError, match="`sandbox` must be one of"):
         make_browser("podman")
 
 

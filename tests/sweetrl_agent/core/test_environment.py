@@ -166,7 +166,7 @@ def test_other_names_of_tasks_are_refused(source):
 @pytest.mark.parametrize(
     ("env", "kwargs", "error"),
     [
-        ("Nowhere-v0", "", "`env` 'Nowhere-v0' cannot be made"),
+        ("Nowhere-v0", "", r"`env` must be one of \('ColBench-Backend-v0', .* got 'Nowhere-v0'\.$"),
         ("no_such_package.envs:Mine-v0", "", "`env` 'no_such_package.envs:Mine-v0' cannot be made"),
         ("Echo-v0", '{"level": 3}', "`env` 'Echo-v0' cannot be made"),
         ("CartPole-v1", "", "`env` 'CartPole-v1' must have text observations"),

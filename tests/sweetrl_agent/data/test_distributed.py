@@ -18,7 +18,7 @@ from sweetrl_agent.data import distributed
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 
-CONFIGS = Path(__file__).parents[3] / "configs" / "accelerate"
+CONFIGS = Path(__file__).parents[3] / "sweetrl_agent" / "configs" / "accelerate"
 SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
 
 

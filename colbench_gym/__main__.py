@@ -1,0 +1,37 @@
+"""``python -m colbench_gym``: the environment ids, with signatures, tasks, simulated humans and sandboxes.
+
+python -m colbench_gym                     all ids
+python -m colbench_gym ColBench-Backend-v0
+python -m colbench_gym --markdown > docs/environment_ids.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from colbench_gym.catalog import as_markdown, as_text, entry, ids
+from sandboxes.named import nearest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m colbench_gym",
+        description="The environment ids, with signatures, tasks, simulated humans and sandboxes.",
+        epilog="Other commands: python -m colbench_gym.play, python -m colbench_gym.grade.",
+    )
+    parser.add_argument("id", nargs="*", help="ids to show (default: all)")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for docs/environment_ids.md")
+    given = parser.parse_args(arguments)
+    for name in given.id:
+        if name not in ids():
+            parser.error(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")
+    entries = [entry(name) for name in given.id or ids()]
+    print(as_markdown(entries) if given.markdown else as_text(entries))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
