@@ -19,6 +19,7 @@ import colbench_gym  # noqa: F401  (registers the environment)
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
+from sandboxes.programs import program_name
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="Play the agent at the terminal.")
+    parser = argparse.ArgumentParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
     parser.add_argument("--task-id", help="id of the task (default: drawn with --seed)")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sandboxes.programs import program_name
 from sweetrl_agent.config.command_line import (
     conclude,
     config_parts,
@@ -78,7 +79,7 @@ def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
     from sweetrl_agent.config.job import Config
 
-    return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
+    return Config(*parse_parts(config_parts(arguments), arguments, program_name("sweetrl_agent.train"), __doc__))
 
 
 def dry_run(config: Any) -> int:

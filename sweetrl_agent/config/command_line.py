@@ -17,6 +17,9 @@ from typing import Any
 
 from sweetrl_agent.core.processes import yield_idle_threads
 
+#: Modules that the extra "train" brings and that every command imports.
+TRAIN_MODULES = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "scipy", "tqdm", "yaml"}
+
 
 def prepare_process() -> None:
     """Set environment variables that libraries read on import, and silence messages that they print on every run."""
@@ -177,6 +180,11 @@ def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Seque
         return command(arguments)
     except CommandError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if str(error.name).split(".")[0] not in TRAIN_MODULES:
+            raise
+        print(f"error: this command needs {error.name}: `pip install 'colbench-gym[train]'`", file=sys.stderr)
         return 2
 
 
