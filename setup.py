@@ -71,7 +71,7 @@ setup(
     packages=find_packages(include=["sandboxes*", "colbench_gym*", "sweetrl_agent*"]),
     package_data={"sandboxes": DATA, "colbench_gym": DATA, "sweetrl_agent": DATA},
     zip_safe=False,
-    install_requires=["gymnasium>=1.2,<2", "numpy>=1.26"],
+    install_requires=["gymnasium>=1.2,<2", "numpy>=2.0"],
     extras_require={
         "train": TRAIN,
         "frontend": FRONTEND,

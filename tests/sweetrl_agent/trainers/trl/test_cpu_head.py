@@ -119,7 +119,8 @@ def test_without_labels_a_model_is_as_it_was(make_trainer):
     assert torch.equal(trainer.model(ids).logits, before)
 
 
-def test_a_model_whose_logits_are_more_than_its_head_keeps_trls(make_tiny_model):
+def test_a_model_whose_logits_are_more_than_its_head_keeps_trls(make_tiny_model, monkeypatch):
+    monkeypatch.setattr(cpu_head, "TRL_HAS_CPU_HEAD", True)
     trainer = object.__new__(DPOTrainer)
     trainer.model, trainer.ref_model = make_tiny_model(0), None
     trainer.model.config.logit_scale = 0.5
