@@ -29,9 +29,9 @@ def main() -> None:
     _episode()
     for script, status in SCRIPTS.items():
         _help(script, status)
-    for package in ("colbench_gym", "sweetrl_agent"):
+    for package, expected in (("colbench_gym", "ColBench-Backend-v0"), ("sweetrl_agent", "python -m sweetrl_agent.train")):
         said = subprocess.run([sys.executable, "-m", package], capture_output=True, text=True, check=True).stdout
-        assert f"python -m {package}." in said, said
+        assert expected in said, said
     print(f"without extras: {', '.join(sorted(installed))}; an episode and {len(SCRIPTS)} scripts ran")
 
 
