@@ -1,12 +1,13 @@
-"""Packaging. `import colbench_gym` needs gymnasium and numpy alone; everything else is an extra."""
+"""Packaging. `import colbench_gym` needs gymnasium and numpy alone; everything else is an extra, see docs/install.md."""
 
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
+#: The oldest versions that are allowed here are those of constraints-oldest.txt, which CI tests.
 TRAIN = [
     "torch==2.13.0",
-    "trl>=1.16,<1.17",
+    "trl>=1.15,<1.17",
     "transformers>=5.20,<6",
     "peft>=0.21",
     "scipy>=1.13",
@@ -23,9 +24,16 @@ DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEEPSPEED = ["deepspeed>=0.19"]
+TRACKERS = {"tensorboard": ["tensorboard>=2.20"], "wandb": ["wandb>=0.30"], "mlflow": ["mlflow>=3.10"]}
 DEV = [
     "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
 ]  # fmt: skip
+#: Files beside the modules that belong to the packages. CI compares the wheel with the repository.
+DATA = [
+    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js",
+]  # fmt: skip
+#: Modules with a command, by package; their scripts are colbench-grade and so on.
+COMMANDS = {"colbench_gym": ["grade", "play", "evaluate"], "sweetrl_agent": ["train", "compare", "evaluate", "report"]}
 
 setup(
     name="colbench-gym",
@@ -33,17 +41,37 @@ setup(
     description="Multi-turn collaborative tasks as Gymnasium environments, and SWEET-RL to train agents on them.",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    author="The ColBench-Gym developers",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=[
+        "reinforcement learning",
+        "multi-turn",
+        "language model",
+        "agents",
+        "Gymnasium",
+        "SWEET-RL",
+        "ColBench",
+        "TRL",
+        "RLHF",
+        "user simulator",
+    ],  # fmt: skip
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
     packages=find_packages(include=["sandboxes*", "colbench_gym*", "sweetrl_agent*"]),
-    package_data={
-        "sandboxes": ["py.typed", "README.md", "images/*/Dockerfile"],
-        "colbench_gym": ["py.typed", "simulators/*.npz", "simulators/*.json", "tasks/families/wordings/*.json"],
-        "sweetrl_agent": ["py.typed", "configs/*.yaml", "configs/accelerate/*.yaml"],
-        "sweetrl_agent.reporting": ["*.html", "*.css", "*.js"],
-    },
+    package_data={"sandboxes": DATA, "colbench_gym": DATA, "sweetrl_agent": DATA},
     zip_safe=False,
-    install_requires=["gymnasium>=1.2,<2", "numpy>=1.26"],
+    install_requires=["gymnasium>=1.2,<2", "numpy>=2.0"],
     extras_require={
         "train": TRAIN,
         "frontend": FRONTEND,
@@ -52,7 +80,15 @@ setup(
         "sb3": SB3,
         "ray": RAY,
         "deepspeed": DEEPSPEED,
+        **TRACKERS,
         "dev": [*DEV, *DOCKER],
-        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY],
+        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *sum(TRACKERS.values(), [])],
+    },
+    entry_points={
+        "console_scripts": [
+            f"{package.split('_')[0]}-{command} = {package}.{command}:main"
+            for package, commands in COMMANDS.items()
+            for command in commands
+        ]
     },
 )

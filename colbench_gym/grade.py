@@ -37,6 +37,7 @@ from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
+from sandboxes.programs import program_name
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
@@ -248,7 +249,7 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if all rows were read and graded, 1 if a component failed."""
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.grade", description=(__doc__ or "").split("\n\n", 1)[1])
+    parser = argparse.ArgumentParser(prog=program_name("colbench_gym.grade"), description=(__doc__ or "").split("\n\n", 1)[1])
     parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
     parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="output file for the scores")
     parser.add_argument(

@@ -20,6 +20,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
+from sandboxes.programs import program_name
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.play", description="Play the agent at the terminal.")
+    parser = argparse.ArgumentParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
     parser.add_argument("--task-id", help="id of the task (default: drawn with --seed)")

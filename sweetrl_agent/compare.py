@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import shown_logs
+from sandboxes.programs import program_name
 from sweetrl_agent.config.command_line import (
     conclude,
     config_parts,
@@ -108,7 +109,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[CompareArguments, Config]:
     from sweetrl_agent.config.run import RunArguments
 
     given, *parts = parse_parts(
-        (CompareArguments, *config_parts(arguments)), arguments, "python -m sweetrl_agent.compare", __doc__
+        (CompareArguments, *config_parts(arguments)), arguments, program_name("sweetrl_agent.compare"), __doc__
     )
     if parts[0].output == RunArguments.output:
         parts[0].output = "runs/compare"

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandboxes.logs import add_log_level, shown_logs
+from sandboxes.programs import program_name
 from sweetrl_agent.reporting.run_report import write_report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.report", description="Write the report of a run.")
+    parser = argparse.ArgumentParser(prog=program_name("sweetrl_agent.report"), description="Write the report of a run.")
     parser.add_argument("run_folder", type=_folder, help="the folder of the run; report.html is written into it")
     parser.add_argument("--open", action="store_true", help="open the report in the browser")
     add_log_level(parser)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.logs import shown_logs
+from sandboxes.programs import program_name
 from sweetrl_agent.config.command_line import (
     conclude,
     config_parts,
@@ -91,7 +92,7 @@ def parse(arguments: Sequence[str] | None) -> Any:
     """The configuration from the command line and, with `--config`, a YAML file."""
     from sweetrl_agent.config.job import Config
 
-    return Config(*parse_parts(config_parts(arguments), arguments, "python -m sweetrl_agent.train", __doc__))
+    return Config(*parse_parts(config_parts(arguments), arguments, program_name("sweetrl_agent.train"), __doc__))
 
 
 def _check_eval_every(config: Any) -> None:

@@ -57,6 +57,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
             env_class: Class of the sub-environments.
             env_arguments: Arguments of that class, shared by all.
         """
+        self.closed = True  # gymnasium 1.2 closes an object when it is deleted, also one whose construction failed
         if min(num_envs, sandbox_workers, 1 if max_workers is None else max_workers) < 1:
             raise ValueError(
                 "`num_envs`, `sandbox_workers` and `max_workers` must be positive, "
@@ -77,6 +78,7 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         self._threads = ThreadPoolExecutor(max_workers or num_envs, thread_name_prefix="colbench")
         self._observations: list[str] = [""] * num_envs
         self._is_done = np.zeros(num_envs, dtype=np.bool_)
+        self.closed = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

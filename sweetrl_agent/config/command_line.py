@@ -24,6 +24,8 @@ _FILES = """
 `--config NAME` sets defaults from a YAML file: a path, such as config.yaml of a run folder, or one of the package: {}.
 Flags override it. A boolean setting takes true or false, and alone means true.
 """
+#: Modules that the extra "train" brings and that every command imports.
+TRAIN_MODULES = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "scipy", "tqdm", "yaml"}
 
 
 def prepare_process() -> None:
@@ -199,6 +201,11 @@ def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Seque
     except KeyboardInterrupt:
         print("\nInterrupted. What has ended is kept, and the same command resumes the run.", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:
+        if str(error.name).split(".")[0] not in TRAIN_MODULES:
+            raise
+        print(f"error: this command needs {error.name}: `pip install 'colbench-gym[train]'`", file=sys.stderr)
+        return 2
 
 
 def _quieten() -> None:

@@ -19,7 +19,7 @@ from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.credit import turn_advantages
 from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, encode_turns
 from sweetrl_agent.data.padding import is_token, right_padded
-from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.slots import CACHE, body, can_use_slots
 
 
 class AdvantageCritic:
@@ -115,12 +115,12 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     if can_use_slots(model):
         return packed.candidate_log_probs(model, prompt, candidates)
     device, count, shared = model.device, len(candidates), prompt[:-1]
-    cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
+    cache = body(model)(torch.tensor([shared], device=device), use_cache=True)[CACHE]
     cache.batch_repeat_interleave(count)
     read = [prompt[-1:] + ids[:-1] for ids in candidates]  # the prompt's last token predicts a candidate's first token
     own = is_token(read, device)
     mask = torch.cat([own.new_ones(count, len(shared)), own], dim=1)
-    logits = model(right_padded(read, device), attention_mask=mask, past_key_values=cache, use_cache=True).logits
+    logits = model(right_padded(read, device), attention_mask=mask, use_cache=True, **{CACHE: cache}).logits
     log_probs = torch.log_softmax(logits.float(), dim=-1)
     return [log_probs[i, range(len(ids)), ids].cpu() for i, ids in enumerate(candidates)]
 

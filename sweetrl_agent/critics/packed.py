@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface
 
-from sweetrl_agent.policies.slots import body
+from sweetrl_agent.policies.slots import CACHE, body
 
 #: Name of `attend` among transformers' attention implementations.
 PACKED = "candidates_behind_a_prompt"
@@ -34,15 +34,15 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     """
     device = model.device
     shared = prompt[:-1]  # the last token is read with each candidate, since it predicts the candidate's first token
-    cache = body(model)(torch.tensor([shared], device=device), use_cache=True).past_key_values
+    cache = body(model)(torch.tensor([shared], device=device), use_cache=True)[CACHE]
     read = [prompt[-1:] + ids[:-1] for ids in candidates]  # a candidate's last token predicts nothing that is scored
     lengths = [len(ids) for ids in read]
     with _attention(model, PACKED):
         logits = model(
             torch.tensor([[token for ids in read for token in ids]], device=device),
             position_ids=torch.tensor([[len(shared) + i for length in lengths for i in range(length)]], device=device),
-            past_key_values=cache,
             use_cache=True,
+            **{CACHE: cache},
             candidates=[_visible(len(shared), length, device) for length in lengths],
         ).logits[0]
     return [

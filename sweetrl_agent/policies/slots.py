@@ -7,6 +7,7 @@ several rows is copied instead of being prefilled again.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 #: The cache grows, and attention reads, in multiples of this number of positions.
 BLOCK = 64
+#: Name of the cache as an argument of a model and as a field of its output.
+CACHE = "cache" if tuple(map(int, version("transformers").split(".")[:2])) >= (5, 24) else "past_key_values"
 
 
 class _Window:
@@ -135,7 +138,7 @@ def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> 
     is_first_slots = int(rows[-1]) == count - 1
     window.read = slice(0, count) if is_first_slots else rows  # a slice is a view, indexing copies
     mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
-    return {"attention_mask": mask, "position_ids": positions, "past_key_values": cache, "use_cache": True}
+    return {"attention_mask": mask, "position_ids": positions, CACHE: cache, "use_cache": True}
 
 
 def can_use_slots(model: Any) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from sandboxes.named import load_named
 from sweetrl_agent.core.callback import Callback, Callbacks
-from sweetrl_agent.core.named import load_named
 from sweetrl_agent.data.distributed import is_first
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.run import Run

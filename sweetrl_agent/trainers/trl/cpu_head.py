@@ -1,15 +1,16 @@
 """The language-model head on labelled tokens only, for TRL's trainers on a CPU.
 
-With Triton, TRL 1.16's fused head skips tokens without a label. Without Triton it scores all tokens, twice with the backward pass. In a
-dialogue most tokens belong to the user or the prompt: on two cores a step of the critic took 2.6 times as long. This module replaces
-the head on a CPU by the plain computation on labelled tokens, and processes the common prefix of the two sides of a pair once; the
-results are the same.
+With Triton, TRL's fused head skips tokens without a label. On a CPU, TRL 1.16's scores all tokens, twice with the backward pass, and
+TRL 1.15 has none. In a dialogue most tokens belong to the user or the prompt: on two cores a step of the critic took 2.6 times as
+long. This module replaces the head on a CPU by the plain computation on labelled tokens, and processes the common prefix of the two
+sides of a pair once; the results are the same.
 """
 
 from __future__ import annotations
 
 import functools
 import types
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -26,12 +27,18 @@ from sweetrl_agent.trainers.trl.shared_prefix import hidden_states
 _BEYOND_THE_HEAD = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 #: Arguments of a text-only forward pass.
 _PLAIN = {"input_ids", "attention_mask", "use_cache"}
+#: TRL 1.15's head needs Triton and a GPU.
+TRL_HAS_CPU_HEAD = not version("trl").startswith("1.15.")
 #: Maximum number of logits held at once (128 MiB). Larger batches are processed in chunks, since a large vocabulary uses most memory here.
 ALL_AT_ONCE, AT_A_TIME = 2**25, 2**23
 
 
 def score_labelled_tokens_only(trainer: Any) -> None:
-    """Replace the fused head of a TRL trainer's models; does nothing on a GPU or for other trainers."""
+    """Replace the fused head of a TRL trainer's models; does nothing on a GPU or for other trainers.
+
+    Raises:
+        ValueError: If the model needs TRL's head, and TRL has none for a CPU.
+    """
     if not isinstance(trainer, DPOTrainer | SFTTrainer):
         return
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
@@ -42,6 +49,10 @@ def score_labelled_tokens_only(trainer: Any) -> None:
         config = base.config.get_text_config()
         if all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts"):
             _replace(base)
+        elif not TRL_HAS_CPU_HEAD:
+            raise ValueError(
+                f"On a CPU, {type(base).__name__} needs TRL 1.16: `pip install 'trl>=1.16'`; this is TRL {version('trl')}."
+            )
 
 
 def _replace(model: Any) -> None:

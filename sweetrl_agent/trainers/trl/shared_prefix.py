@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sweetrl_agent.policies.slots import CACHE
+
 #: Minimum share of a batch's tokens to save; below it, a second forward pass does not pay off.
 LEAST_SHARE = 0.15
 
@@ -35,7 +37,7 @@ def hidden_states(body: Any, input_ids: Tensor, attention_mask: Tensor) -> Tenso
     places = torch.arange(width, device=device)
     is_shared = places < lengths[:, None]
     output = body(input_ids[: len(lengths), :width] * is_shared, attention_mask=is_shared.long(), use_cache=True)
-    cache = output.past_key_values
+    cache = output[CACHE]
     for layer in cache.layers:
         layer.keys, layer.values = layer.keys.repeat(2, 1, 1, 1), layer.values.repeat(2, 1, 1, 1)
     own_lengths = attention_mask.sum(dim=1) - both
@@ -46,8 +48,8 @@ def hidden_states(body: Any, input_ids: Tensor, attention_mask: Tensor) -> Tenso
         input_ids.gather(1, positions) * is_own,
         attention_mask=torch.cat([is_shared.repeat(2, 1), is_own], dim=1).long(),
         position_ids=positions,
-        past_key_values=cache,
         use_cache=True,
+        **{CACHE: cache},
     ).last_hidden_state
     everything = torch.cat([output.last_hidden_state.repeat(2, 1, 1), own], dim=1)
     columns = torch.arange(input_ids.shape[1], device=device)

@@ -17,6 +17,7 @@ from sweetrl_agent.critics.credit import FORMS, SUM, bradley_terry_loss, traject
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer, _pad_id, pair_trainer
 from sweetrl_agent.trainers.critic import trajectory_scores as torch_scores
 from sweetrl_agent.trainers.critic import turn_advantages as torch_advantages
+from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
 REFERENCE_FILE = Path(__file__).parents[3] / "../shared/reference/credit_reference.py"
 BETA = 0.7
@@ -46,7 +47,7 @@ def make_trainer(tiny_tokenizer, make_tiny_model, tmp_path):
 
     def make(rows=ROWS, peft_config=None, **settings):
         arguments = {"beta": BETA, "max_length": 2048, **settings}
-        return SweetCriticTrainer(
+        trainer = SweetCriticTrainer(
             model=make_tiny_model(1),
             ref_model=None if peft_config else make_tiny_model(2),
             args=SweetCriticConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[], **arguments),
@@ -54,6 +55,8 @@ def make_trainer(tiny_tokenizer, make_tiny_model, tmp_path):
             processing_class=tiny_tokenizer,
             peft_config=peft_config,
         )
+        score_labelled_tokens_only(trainer)  # as `train_stage` does; the head of TRL 1.15 needs a GPU
+        return trainer
 
     return make
 

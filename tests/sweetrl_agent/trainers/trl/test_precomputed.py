@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
 
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
+from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 
 
@@ -54,6 +55,7 @@ def losses(make_tiny_model, tiny_tokenizer, tmp_path):
             train_dataset=Dataset.from_list(DIALOGUES if is_critic else TURNS), processing_class=tiny_tokenizer, **kwargs,
         )  # fmt: skip
         assert (trainer.ref_model is None) == (is_ahead or "peft_config" in kwargs)
+        score_labelled_tokens_only(trainer)  # as `train_stage` does; the head of TRL 1.15 needs a GPU
         trainer.train()
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
