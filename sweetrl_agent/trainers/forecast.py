@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,13 @@ def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float]) -> 
         done: Seconds of finished stages.
     """
     rates: dict[str, float] = dict(RATES.get(run.config.task.env, {})) if run.config.is_tiny else {}
-    sizes = {name: _SIZES[name](run) if name in _SIZES else _own(run, name) for name in stages}
+    sizes = {name: _SIZES.get(_kind(name), partial(_own, name=name))(run) for name in stages}
     if "collect" in done and "collect" not in rates and sizes["collect"][0]:
         rates["evaluate"] = rates["collect"] = done["collect"] / sizes["collect"][0]
     works = {}
     for name, (amount, text) in sizes.items():
-        rate = 0.0 if not amount else rates.get(name, rates.get("on_policy") if name not in _SIZES and text else None)
-        works[name] = Work(amount, text, None if rate is None else FIXED_S.get(name, 0.0) + rate * amount)
+        rate = 0.0 if not amount else rates.get(_kind(name), rates.get("on_policy") if _kind(name) not in _SIZES and text else None)
+        works[name] = Work(amount, text, None if rate is None else FIXED_S.get(_kind(name), 0.0) + rate * amount)
     expected = {name: works[name].seconds or 0.0 for name in done if name in works}
     telling = [name for name, seconds in expected.items() if seconds >= TELLING_S]
     pace = sum(done[name] for name in telling) / sum(expected[name] for name in telling) if telling else 1.0
@@ -155,6 +156,11 @@ def _actor(run: Run) -> tuple[float, str]:
     config = run.config.algorithms
     pairs = _states(run) * config.pairs_per_turn
     return pairs * config.actor_epochs, f"at most {pairs:,} pairs, {config.actor_epochs:g} epochs"
+
+
+def _kind(name: str) -> str:
+    """Name of the main job's stage that a stage is of: the stages of other critics have the critic's name behind it."""
+    return name.partition(" ")[0]
 
 
 def _own(run: Run, name: str) -> tuple[float, str]:
