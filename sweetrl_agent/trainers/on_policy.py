@@ -20,10 +20,11 @@ from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
 from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner
-from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
+from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, StageClock
 
 #: Costs of an algorithm, accumulated in its metrics from the first iteration on.
 SPENT = ("episodes", "environment_turns", "generated_tokens", TRAINED_TOKENS)
@@ -39,6 +40,7 @@ def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
     learner = Learner(run, algorithm)
     checkpoint = Checkpoint(run.path(f"{name}/checkpoint.pt"), learner.trained, learner.optimizer)
     done, metrics = checkpoint.load()
+    clock = StageClock(metrics)
     spent = Counter({key: metrics[-1][key] for key in SPENT} if metrics else {})
     with (
         _sampler(run, algorithm, learner) as sample,
@@ -53,6 +55,7 @@ def learn(run: Run, algorithm: OnPolicyAlgorithm) -> None:
             metrics.append(
                 {"stage": name, "step": iteration + 1, **_measured(valid), **_logged(update), **{k: spent[k] for k in SPENT}}
             )
+            metrics[-1][SECONDS] = clock.seconds()
             checkpoint.save(iteration + 1, metrics)
             bar.set_postfix({"return": f"{metrics[-1]['return']:.3f}"})
             bar.update()
