@@ -11,8 +11,9 @@ missing. Much of the content is written by models, so all text is escaped, and a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,8 @@ def _write(folder: Path) -> Path:
     if _is_comparison(folder):
         from sweetrl_agent.evaluation.costs import COLUMNS
 
-        results = read_object(folder / RESULTS)
-        return write_comparison(folder, *_titles(), COLUMNS, bool(results.get("against")))
+        with _refusing_others(folder):
+            return write_comparison(folder, *_titles(), COLUMNS, bool(read_object(folder / RESULTS).get("against")))
     is_run = any((folder / name).is_file() for name in RUN_FILES)
     return write_report(folder) if is_run else write_index(folder)
 
@@ -83,7 +84,8 @@ def _write(folder: Path) -> Path:
 def _draw(options: Any) -> Path:
     source: Path = options.folder
     if _is_comparison(source):
-        charts = comparison_chart_names(source, *_titles(), options.algorithms)
+        with _refusing_others(source):
+            charts = comparison_chart_names(source, *_titles(), options.algorithms)
     elif options.algorithms:
         raise ValueError(f"`algorithms` are chosen from a comparison, and {str(source)!r} is none.")
     else:
@@ -100,6 +102,17 @@ def _is_comparison(source: Path) -> bool:
     except ColBenchError:  # a run's report says what is broken
         return False
     return found and (source.is_file() or bool(seed_folders(source)))
+
+
+@contextlib.contextmanager
+def _refusing_others(source: Path) -> Iterator[None]:
+    """Files may come from anywhere: results that lack something are refused by one sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"{source}: expected the results of a comparison of this version, got others ({type(error).__name__}: {error}); run it again."
+        ) from error
 
 
 def _titles() -> tuple[dict[str, str], dict[str, str]]:

@@ -207,6 +207,7 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
     rows = []
     for name in results["algorithms"]:
         costs = [of_seed[name] for of_seed in by_seed.values()]
+        columns = {column: text for column, text in columns.items() if all(column in cost for cost in costs)}
         means = {column: sum(cost[column] for cost in costs) / len(costs) for column in columns}
         rows.append((titles.get(name, name), *(_cost(column, value) for column, value in means.items())))
     head = ("Algorithm", *(column.replace("_", " ") for column in columns))

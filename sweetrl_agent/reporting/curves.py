@@ -255,9 +255,9 @@ def _grid(value: float, y: float) -> Html:
 
 
 def _short(value: float) -> str:
-    """A number of an axis: 20000 as "20k"."""
+    """A number of an axis: 1500 as "1.5k"."""
     for power, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= 10 * power or (abs(value) >= power and value % power == 0):
+        if abs(value) >= power:
             return f"{plain(value / power)}{unit}"
     return plain(value)
 

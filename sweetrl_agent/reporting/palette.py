@@ -13,7 +13,7 @@ from types import MappingProxyType
 DARK_SCHEME = "(prefers-color-scheme: dark)"
 LIGHT: Mapping[str, str] = MappingProxyType({
     "page": "#fbfbfa", "card": "#ffffff", "text": "#1d1f23", "quiet": "#5d626a", "line": "#dcdee2", "soft": "#f1f2f4",
-    "accent": "#1f6feb", "positive": "#0b6bcb", "negative": "#c2410c", "good": "#17733b", "bad": "#b42318",
+    "accent": "#1a63d6", "positive": "#0b6bcb", "negative": "#c2410c", "good": "#17733b", "bad": "#b42318",
     "colour-0": "#747c87", "colour-1": "#0072b2", "colour-2": "#d55e00", "colour-3": "#008f68", "colour-4": "#b3589a", "colour-5": "#a07800",
 })  # fmt: skip
 DARK: Mapping[str, str] = MappingProxyType({
