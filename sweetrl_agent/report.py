@@ -19,7 +19,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from sandboxes.sandbox import SandboxError
-from sweetrl_agent.data.files import read_object
+from sweetrl_agent.data.files import read_object, refuse_links_out
 from sweetrl_agent.reporting.chart_file import chosen, comparison_chart_names, run_chart_names, write_chart
 from sweetrl_agent.reporting.comparison import seed_folders, write_comparison
 from sweetrl_agent.reporting.index import RUN_FILES, is_comparison, write_index
@@ -83,6 +83,8 @@ def _write(folder: Path) -> Path:
 
 def _draw(options: Any) -> Path:
     source: Path = options.folder
+    if source.is_dir():
+        refuse_links_out(source)
     if _is_comparison(source):
         with _refusing_others(source):
             charts = comparison_chart_names(source, *_titles(), options.algorithms)

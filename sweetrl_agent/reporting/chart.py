@@ -12,6 +12,8 @@ from sweetrl_agent.reporting.palette import NUM_COLOURS, resolved
 
 #: Width of a character in ems, on average in a wide font (DejaVu Sans): estimates of a text's width are rather too large.
 CHARACTER = 0.62
+#: Largest number on an axis.
+LARGEST = 1e100
 
 
 class Chart(Protocol):
@@ -49,10 +51,10 @@ def series_class(index: int) -> str:
 def ticks(low: float, high: float, count: int) -> list[float]:
     """At most `count` + 1 round numbers that divide the range from `low` to `high`, which must be larger than `low`."""
     rough = (high - low) / count
-    power = 10 ** math.floor(math.log10(rough))
+    power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
 def rounded_out(low: float, high: float, count: int) -> tuple[float, float, list[float]]:
@@ -62,8 +64,13 @@ def rounded_out(low: float, high: float, count: int) -> tuple[float, float, list
     found = ticks(low, high, count)
     step = found[1] - found[0] if len(found) > 1 else high - low
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    marks = [round(i * step, 12) for i in range(first, last + 1)]
+    marks = [float(f"{i * step:.12g}") for i in range(first, last + 1)]
     return marks[0], marks[-1], marks
+
+
+def bounded(value: float) -> float:
+    """The value, or the largest that an axis can have: files may hold numbers beyond any scale."""
+    return min(max(value, -LARGEST), LARGEST)
 
 
 def text_width(text: str, size: float) -> float:

@@ -5,9 +5,8 @@ function ticks(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough * 0.999);
-  const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i <= high / step + 1e-9; i += 1) found.push(Number((i * step).toPrecision(12)));
-  return found;
+  const first = Math.ceil(low / step - 1e-9), length = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(0, Math.min(length, 20)) || 0 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
 function range(values) {

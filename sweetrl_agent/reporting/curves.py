@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweetrl_agent.reporting.chart import rounded_out, series_class, shortened, svg_file
+from sweetrl_agent.reporting.chart import bounded, rounded_out, series_class, shortened, svg_file
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, clip, join, missing, note, section, tag
 from sweetrl_agent.reporting.run_folder import METRICS, Record, RunFolder
@@ -151,8 +151,9 @@ def learning_charts(
     most = min(max(NUMBERS_IN_ALL // width, MIN_POINTS), MAX_POINTS)
     sizes = {stage: -(-max(len(c["step"]) for c in of.values()) // most) for stage, of in stages.items()}
     thin = {stage: {run: _thinned(c, sizes[stage]) for run, c in of.items()} for stage, of in stages.items()}
-    series = {stage: Series((titles or {}).get(stage, stage), _colour(stage, algorithms), of) for stage, of in thin.items()}
     on_policy = [stage for stage, of in thin.items() if all(c.keys() >= ON_POLICY_COLUMNS for c in of.values())]
+    known = list(algorithms) or ["", *on_policy]  # without a comparison's colours, the first line has the second
+    series = {stage: Series((titles or {}).get(stage, stage), _colour(stage, known), of) for stage, of in thin.items()}
     charts = (
         [(ON_POLICY, [series[stage] for stage in on_policy], max(sizes[s] for s in on_policy))] if len(on_policy) > 1 else []
     )
@@ -202,7 +203,7 @@ def _thinned(columns: Columns, size: int) -> Columns:
 
 def _points(columns: Columns, x: str, metric: str) -> list[tuple[float, float]]:
     pairs = zip(columns[x], columns.get(metric, ()), strict=False)
-    return [(a, b) for a, b in pairs if a is not None and b is not None]
+    return [(bounded(a), bounded(b)) for a, b in pairs if a is not None and b is not None]
 
 
 def _mean(lines: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:

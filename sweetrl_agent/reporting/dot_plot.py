@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from sweetrl_agent.reporting.chart import CHARACTER, rounded_out, shortened, svg_file, text_width
+from sweetrl_agent.reporting.chart import CHARACTER, bounded, rounded_out, shortened, svg_file, text_width
 from sweetrl_agent.reporting.figures import MINUS, Interval
 from sweetrl_agent.reporting.markup import Html, clip, folded, tag
 
@@ -71,7 +71,7 @@ class DotPlot:
     def axis(self) -> tuple[float, float, list[float]]:
         """Both ends of the axis, which has 0 on it, and the numbers to mark."""
         rows = [row for group in self.groups for row in group.rows]
-        values = [0.0, *(v for row in rows for v in (row.value, *(row.bounds or ()), *row.seeds))]
+        values = [0.0, *(bounded(v) for row in rows for v in (row.value, *(row.bounds or ()), *row.seeds))]
         return rounded_out(min(values), max(values), 6)
 
     def html(self) -> Html:
@@ -98,7 +98,7 @@ class DotPlot:
         left = MARGIN + names + 16
         right = left + PLOT
         width = right + 16 + max(text_width(row.text, 13) for row in rows) + MARGIN
-        place = lambda value: left + PLOT * (value - low) / (high - low)
+        place = lambda value: left + PLOT * (bounded(value) - low) / (high - low)
         drawn, y = [], float(TOP)
         for group in self.groups:
             if group.title:
@@ -172,7 +172,7 @@ def _anchor(mark: float, low: float, high: float) -> str:
 
 
 def _share(value: float, low: float, high: float) -> str:
-    return f"{100 * (value - low) / (high - low):.2f}%"
+    return f"{100 * (bounded(value) - low) / (high - low):.2f}%"
 
 
 def _px(value: float) -> str:

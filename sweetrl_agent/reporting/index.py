@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sweetrl_agent.data.files import write_text
+from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.figures import NOTHING, Interval, interval, measure, measure_interval, number
 from sweetrl_agent.reporting.markup import Html, clip, join, note, section, tag
 from sweetrl_agent.reporting.page import fill_page
@@ -78,8 +78,14 @@ def write_index(folder: Path) -> Path:
         raise ValueError(
             f"`folder` must be a run, a comparison, or a folder with some below it; got {str(folder)!r}, which is not a folder."
         )
+    for name in (INDEX, f"{INDEX}.part"):
+        if (folder / name).is_symlink():
+            raise ValueError(
+                f"{str(folder / name)!r} is a symbolic link, and the index would be written where it leads; remove it."
+            )
     entries = read_entries(folder)
     if not entries:
+        refuse_links_out(folder)  # the more important trouble of a folder that may have been meant as a run
         raise ValueError(
             f"`folder` must be a run, a comparison, or a folder with some below it; {str(folder)!r} has none: no {', '.join(RUN_FILES)} "
             "in it or below."
@@ -117,8 +123,8 @@ def _run_folders(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         depth = len(Path(place).relative_to(folder).parts)
         inside = {name for name in names if not Path(place, name).is_symlink()}
-        is_run = depth > 0 and bool(inside & set(RUN_FILES))
-        if is_run or any(re.fullmatch(r"seed_\d+", name) for name in folders):
+        is_comparison_begun = any(re.fullmatch(r"seed_\d+", name) for name in folders)
+        if depth > 0 and (inside & set(RUN_FILES) or is_comparison_begun):
             yield Path(place)
             folders.clear()  # the seeds of a comparison, and the models of a run
         folders[:] = sorted(name for name in folders if depth < MAX_DEPTH and not name.startswith("."))

@@ -90,6 +90,13 @@ def test_what_cannot_be_drawn_is_said_in_a_sentence(comparison, capsys):
     assert "which is not a folder" in refused(capsys, comparison / "nowhere", "--chart", "scores")
 
 
+def test_a_chart_is_not_written_through_a_link(comparison, tmp_path, capsys):
+    (tmp_path / "outside").mkdir()
+    (comparison / "charts").symlink_to(tmp_path / "outside")
+    assert "is a symbolic link that leads out of" in refused(capsys, comparison, "--chart", "scores")
+    assert not list((tmp_path / "outside").iterdir())
+
+
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 def test_a_picture_is_drawn_by_a_browser(comparison, tmp_path, needs_browser):

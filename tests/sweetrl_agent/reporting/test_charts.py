@@ -9,6 +9,7 @@ import pytest
 
 from sweetrl_agent.reporting.chart import rounded_out, series_class, shortened, ticks
 from sweetrl_agent.reporting.comparison_parts import parts
+from sweetrl_agent.reporting.curves import learning_charts
 from sweetrl_agent.reporting.dot_plot import RING, DotPlot, Group, Row, axis_percent
 from sweetrl_agent.reporting.line_chart import Line, LineChart, Point
 
@@ -28,6 +29,16 @@ def test_ranges_end_at_ticks():
     assert rounded_out(-0.58, 0.41, 6)[:2] == (-0.6, 0.6)
     low, high, _ = rounded_out(5, 5, 4)
     assert low < 5 < high
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e17, 1e-300, 0.0])
+def test_numbers_beyond_any_scale_are_drawn(value):
+    rows = [Row("r", value, "text", (min(value, 0.0), max(value, 0.0)), (value,), "series-1")]
+    chart = DotPlot("t", [Group("", rows)], axis_percent)
+    for drawn in (chart.html(), chart.svg()):
+        assert "nan" not in drawn and "inf%" not in drawn and 'class="mean"' in drawn
+    (curves,) = learning_charts({"run": [{"stage": "s", "step": s, "loss": value * s} for s in (0, 1)]})
+    assert "nan" not in curves.svg()
 
 
 def test_series_beyond_the_last_colour_are_dashed():

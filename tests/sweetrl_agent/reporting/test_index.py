@@ -101,6 +101,16 @@ def test_links_are_not_followed(runs, tmp_path_factory):
     assert {entry.place for entry in read_entries(runs)} == {"compare", "mine/first run"}
 
 
+@pytest.mark.parametrize("name", ["index.html", "index.html.part"])
+def test_the_index_is_not_written_through_a_link(runs, tmp_path_factory, name):
+    outside = tmp_path_factory.mktemp("outside") / "file"
+    outside.write_text("mine")
+    (runs / name).symlink_to(outside)
+    with pytest.raises(ValueError, match="is a symbolic link, and the index would be written where it leads"):
+        write_index(runs)
+    assert outside.read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     "content", [{"algorithms": {}}, {"algorithms": {"sweet": {"test": {}}}}, {"algorithms": {"sweet": 3}, "paired": 3}]
 )
