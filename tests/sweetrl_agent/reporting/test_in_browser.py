@@ -174,8 +174,8 @@ def test_the_script_draws_curves_and_dialogues_beside_charts_without_a_stage(pag
     page = opened(pages["comparison"], 1200, "light")
     assert page.locator("svg.lines").count() == 3 and page.locator("figure.dots").count() == 3
     assert page.locator("[data-curve]").count() == 5 and page.locator(".curve path").count() > 5
-    assert page.locator("#count").inner_text() == "15 of 15 dialogues match" and page.locator("article.dialogue").count() == 5
-    assert page.locator("#dialogues .amount").count() == 5 and ATTACK in page.locator("#dialogues").inner_text()
+    assert "15 of 15 dialogues" in page.locator("#count").inner_text() and page.locator("#list button").count() == 15
+    assert page.locator("article.dialogue .amount").count() >= 5 and ATTACK in page.locator("#dialogues").inner_text()
     assert page.locator("img").count() == 0 and page.locator("h3", has_text=f"critic {ATTACK}").count() == 1
 
 
