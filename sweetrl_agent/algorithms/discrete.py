@@ -19,7 +19,9 @@ from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
+from sweetrl_agent.trainers.running import StageClock
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -145,6 +147,7 @@ class _Curve:
         self.rows: list[dict[str, Any]] = []
         self._ended: list[dict[str, float]] = []
         self._episodes = 0
+        self._clock = StageClock([])
 
     def callback(self) -> Any:
         """The callback that Stable-Baselines3 calls after every step."""
@@ -171,6 +174,7 @@ class _Curve:
                 "turns": float(sum(e["l"] for e in self._ended) / len(self._ended)),
                 "episodes": self._episodes,
                 "environment_turns": steps,
+                SECONDS: self._clock.seconds(),
             }
             self.rows.append(row)
             self._ended = []

@@ -20,6 +20,8 @@ from colbench_gym.errors import ColBenchError
 Row = dict[str, Any]
 #: Required fields of every row of `evaluation.jsonl` and of `metrics.jsonl`.
 EVALUATION, METRICS = ("agent", "split", "task_id", "episode", "outcome"), ("stage",)
+#: Field of a row of metrics: wall time of the stage's training up to its step. It is kept in a file of its own, since it differs between equal runs.
+SECONDS = "seconds"
 _CHUNK_BYTES = 1 << 16
 
 
@@ -241,3 +243,8 @@ def refuse_links_out(folder: Path) -> None:
                     f"{str(entry)!r} is a symbolic link that leads out of {str(folder)!r}, to {target!r}; "
                     "remove it, or give another `--output`."
                 )
+
+
+def timeless(row: Row) -> Row:
+    """A row of metrics without its wall time."""
+    return {name: value for name, value in row.items() if name != SECONDS}

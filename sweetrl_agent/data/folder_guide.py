@@ -14,6 +14,7 @@ _ALWAYS = (
     ),
     ("versions.json", "versions of Python and packages, commit and machine"),
     ("metrics.jsonl", "what training logged, by stage and step"),
+    ("timings.jsonl", "wall time of these steps; apart, since it differs between equal runs"),
 )
 _FILES = {
     "initial/": "the initial policy, in the format of pretrained models (`AutoModelForCausalLM.from_pretrained`)",

@@ -30,7 +30,7 @@ from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.data.distributed import is_first, wait_until
-from sweetrl_agent.data.files import METRICS, Row, read_object, read_rows, write_json, write_rows, write_text
+from sweetrl_agent.data.files import METRICS, SECONDS, Row, read_object, read_rows, timeless, write_json, write_rows, write_text
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 TEST_FRACTION = 5
@@ -200,11 +200,17 @@ class Run:
         return policy
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:
-        """Write a stage's training metrics to `metrics.jsonl`, replacing earlier ones of the same stage."""
+        """Write a stage's training metrics to `metrics.jsonl`, replacing earlier ones of the same stage.
+
+        Their wall times go to `timings.jsonl`: equal runs have equal metrics and different times.
+        """
         if not is_first():
             return
-        kept = [row for row in read_rows(self.path("metrics.jsonl"), METRICS) if row["stage"] != stage]
-        write_rows(self.path("metrics.jsonl"), [*kept, *rows])
+        metrics = [timeless(row) for row in rows]
+        times = [{name: row[name] for name in ("stage", "step", SECONDS)} for row in rows if SECONDS in row]
+        for name, new in (("metrics.jsonl", metrics), ("timings.jsonl", times)):
+            kept = [row for row in read_rows(self.path(name), METRICS) if row["stage"] != stage]
+            write_rows(self.path(name), [*kept, *new])
 
     def environment(self, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
         """Environments on some of its tasks, for `rollouts.play`; `simulator` replaces the simulated human of the settings."""

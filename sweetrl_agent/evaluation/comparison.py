@@ -62,7 +62,7 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
         metric: The metric besides success: "tests_passed", or "similarity" for pages.
 
     Returns:
-        "metric": its name. "algorithms": name -> split -> "success", the metric (means in [0, 1]), "n" (tasks), "seeds", and 95% intervals: "ci95" for
+        "metric": its name. "algorithms": name -> split -> "success", the metric (means in [0, 1]), "n" (tasks), "seeds", both means "by_seed" and "metric_by_seed", and 95% intervals: "ci95" for
         the algorithm (over runs and tasks) and "ci95_agents" for the trained agents (over tasks); "links" locates failures of dialogues.
         "paired": for every pair of algorithms and every split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
@@ -81,6 +81,7 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
                 "n": success.shape[1],
                 "seeds": success.shape[0],
                 "by_seed": [_round(x) for x in success.mean(axis=1)],
+                "metric_by_seed": [_round(x) for x in graded.mean(axis=1)],
                 "ci95": {
                     "success": _interval(score_interval(success)),
                     metric: _metric_interval(metric, score_interval(graded)),
@@ -176,6 +177,8 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         "versions": versions(),
         "notes": _notes(given.algorithms, runs),
     }
+    if given.against:
+        results["against"] = given.against
     if given.own_settings:
         results["own_settings"] = json.loads(given.own_settings)
     if given.credit_tasks:

@@ -207,13 +207,14 @@ def task_table(rows: Mapping[int, Sequence[Mapping[str, Any]]], metric: str) -> 
 
 
 def score_of(scores: Scores) -> dict[str, Any]:
-    """Mean success of a table in the format of results: "success", "ci95" over runs and tasks, "n" tasks, "seeds"."""
+    """Mean success of a table in the format of results: "success", "ci95" over runs and tasks, "n" tasks, "seeds", and means "by_seed"."""
     low, high = score_interval(scores)
     return {
         "success": round(float(scores.mean()), 4),
         "ci95": [round(max(0.0, low), 4), round(min(1.0, high), 4)],
         "n": scores.shape[1],
         "seeds": scores.shape[0],
+        "by_seed": [round(float(mean), 4) for mean in scores.mean(axis=1)],
     }
 
 

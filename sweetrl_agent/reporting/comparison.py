@@ -1,19 +1,20 @@
-"""The report of a comparison: report.html, report.md and its charts, from results.json and the first seed's files."""
+"""The report of a comparison: report.html, report.md and its charts, from results.json and the files of its seeds."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from sweetrl_agent.data.files import write_text
+from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.comparison_parts import parts
-from sweetrl_agent.reporting.curves import curves_data, curves_section
+from sweetrl_agent.reporting.curves import ON_POLICY_COLUMNS, LearningChart, curves_section, learning_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.markup import Html, join, note, section, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
 from sweetrl_agent.reporting.pages import pages_section
-from sweetrl_agent.reporting.parts import CHARTS
+from sweetrl_agent.reporting.parts import CHARTS, Part
 from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.scores import agent_colours
 
@@ -38,44 +39,59 @@ def write_comparison(
 
     Returns:
         Path of report.html.
+
+    Raises:
+        ValueError: If a link in the folder points out of it.
     """
+    refuse_links_out(folder)
     results = json.loads((folder / "results.json").read_text())
     made = parts(results, algorithms, critics, columns, is_against_paper)
-    first = RunFolder.read(min(folder.glob("seed_*"), key=lambda path: int(path.name.removeprefix("seed_"))))
+    curves = comparison_charts(folder, results, algorithms)
+    title = f"Comparison {folder.resolve().name}"
+    first = RunFolder.read(seed_folders(folder)[0])
     first.evaluation = [row for row in first.evaluation if row.get("agent") in results["algorithms"]]
     dialogues = dialogues_data(first)
-    colours = agent_colours(list(results["algorithms"]))
-    title = f"Comparison {folder.resolve().name}"
-    page = fill_page(
-        title,
-        _facts(results),
-        join(
-            [part.html() for part in made]
-            + [
-                curves_section(first),
-                pages_section(first),
-                _dialogues_section(first, len(dialogues["dialogues"])),
-                setup_section(first),
-            ]
-        ),
-        {"curves": curves_data(first.metrics), "colours": colours, **dialogues},
-    )
-    write_text(folder / HTML, page)
+    sections = [
+        *(part.html() for part in made),
+        curves_section(curves),
+        pages_section(first),
+        _dialogues_section(first, len(dialogues["dialogues"])),
+        setup_section(first),
+    ]
+    data = {"curves": [chart.data() for chart in curves], "colours": agent_colours(list(results["algorithms"])), **dialogues}
+    write_text(folder / HTML, fill_page(title, _facts(results), join(sections), data))
+    on_policy = [chart for chart in curves if chart.metrics and {*chart.metrics, *chart.axes} >= ON_POLICY_COLUMNS]
+    made += [Part("curves", "Learning curves of on-policy algorithms", charts=on_policy)] if on_policy else []
+    _write_charts(folder, made)
+    write_text(folder / MARKDOWN, "\n\n".join([f"# {title}", *(part.markdown() for part in made)]) + "\n")
+    return folder / HTML
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """The run folders of a comparison's seeds, in the order of the seeds."""
+    numbered = [path for path in folder.glob("seed_*") if path.name.removeprefix("seed_").isdigit()]
+    return sorted(numbered, key=lambda path: int(path.name.removeprefix("seed_")))
+
+
+def comparison_charts(folder: Path, results: Mapping[str, Any], titles: Mapping[str, str]) -> list[LearningChart]:
+    """Learning curves of all seeds."""
+    runs = {path.name.replace("_", " "): RunFolder.read_metrics(path) for path in seed_folders(folder)}
+    return learning_charts(runs, titles, list(results["algorithms"]))
+
+
+def _write_charts(folder: Path, made: list[Part]) -> None:
     for earlier in (folder / CHARTS).glob("*.svg"):  # charts of an earlier report that this one may not have
         earlier.unlink()
     for name, chart in [item for part in made for item in part.chart_files().items()]:
         (folder / CHARTS).mkdir(exist_ok=True)
         write_text(folder / name, chart)
-    write_text(folder / MARKDOWN, "\n\n".join([f"# {title}", *(part.markdown() for part in made)]) + "\n")
-    return folder / HTML
 
 
 def _facts(results: Mapping[str, dict[str, object]]) -> Html:
-    seeds = ", ".join(results["ledger"])
     return join(
         [
             tag("span", "algorithms ", tag("strong", str(len(results["algorithms"])))),
-            tag("span", "seeds ", tag("strong", seeds)),
+            tag("span", "seeds ", tag("strong", ", ".join(results.get("ledger", ())))),
         ]
     )
 

@@ -6,24 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweetrl_agent.reporting import paper
+from sweetrl_agent.reporting.chart import colour_class
+from sweetrl_agent.reporting.comparison_curves import best_of_part, dials_part, scaling_part
+from sweetrl_agent.reporting.comparison_scores import EXPLAINED, Names, Results, ends, paired_part, scores_part
+from sweetrl_agent.reporting.dot_plot import DotPlot, Group, Row, axis_percent
 from sweetrl_agent.reporting.figures import (
     NOTHING,
     duration,
-    measure,
-    measure_interval,
     percent,
     percent_interval,
-    plain,
-    points,
 )
-from sweetrl_agent.reporting.line_chart import Line
-from sweetrl_agent.reporting.parts import Chart, Part, Table
-from sweetrl_agent.reporting.scores import metric_of, metric_title, success_means
-
-Results = Mapping[str, Any]
-Names = Mapping[str, str]
-#: Maximum length of a dial's name under an axis; longer names are given in the notes.
-MAX_NAME = 12
+from sweetrl_agent.reporting.parts import Part, Table
 
 
 def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
@@ -36,7 +29,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         columns: Meaning of each column of the ledger.
         is_against_paper: Show the paper's numbers next to ours.
     """
-    made = [_scores(results, algorithms), _paired(results, algorithms)]
+    made = [scores_part(results, algorithms), *([paired_part(results, algorithms)] if results["paired"] else [])]
     made += (
         [_links(results, algorithms)]
         if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
@@ -44,91 +37,13 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
     )
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
-    made += [_dials(results, algorithms)] if results.get("dials") else []
+    made += [dials_part(results, algorithms)] if results.get("dials") else []
     made += [_credit(results, critics)] if results.get("credit_accuracy") else []
-    made += [_best_of(results, critics)] if results.get("best_of_n") else []
-    made += [_scaling(results, algorithms)] if results.get("scaling") else []
+    made += [best_of_part(results, critics)] if results.get("best_of_n") else []
+    made += [scaling_part(results, algorithms)] if results.get("scaling") else []
     made += [_simulators(results, algorithms)] if results.get("simulators") else []
-    return [*made, _ledger(results, algorithms, columns), _settings(results)]
-
-
-def _scores(results: Results, titles: Names) -> Part:
-    splits = dict.fromkeys(split for of in results["algorithms"].values() for split in of)
-    head = (
-        "Algorithm",
-        "Success",
-        "95%, algorithm",
-        "95%, trained agents",
-        metric_title(results),
-        "95%, algorithm",
-        "Success by seed",
-        "Tasks x seeds",
-    )
-    tables = [
-        Table(
-            head,
-            [
-                _score(titles.get(name, name), of[split], metric_of(results))
-                for name, of in results["algorithms"].items()
-                if split in of
-            ],
-            split,
-        )
-        for split in splits
-    ]
-    text = (
-        f"Success: {success_means(results)}. 'Algorithm': the interval holds for other runs on other tasks of this kind (variance components, "
-        "Student's t with Satterthwaite's degrees of freedom). 'Trained agents': for these agents on other tasks (bootstrap "
-        "over tasks). In percent."
-    )
-    return Part("scores", "Success", tables, notes=[text, *results.get("notes", ())])
-
-
-def _score(title: str, score: Mapping[str, Any], metric: str) -> tuple[str, ...]:
-    return (
-        title,
-        percent(score["success"]),
-        percent_interval(score["ci95"]["success"]) if score["seeds"] > 1 else NOTHING,
-        percent_interval(score["ci95_agents"]["success"]),
-        measure(metric, score[metric]),
-        measure_interval(metric, score["ci95"][metric]) if score["seeds"] > 1 else NOTHING,
-        " ".join(f"{100 * x:.1f}" for x in score["by_seed"]),
-        f"{score['n']} x {score['seeds']}",
-    )
-
-
-def _paired(results: Results, titles: Names) -> Part:
-    head = (
-        "Difference",
-        "Points of success",
-        "95%, algorithm",
-        "p (Holm), trained agents",
-        "Seeds ahead",
-        "Tasks for power 0.8",
-    )
-    splits = dict.fromkeys(row["split"] for row in results["paired"])
-    tables = [
-        Table(head, [_pair(row, titles) for row in results["paired"] if row["split"] == split], split) for split in splits
-    ]
-    text = (
-        "Differences are paired by task and seed, which removes common variance. The interval holds for the algorithms (other runs, other "
-        "tasks) and is wide with two or three seeds, since these give little information on the variance between runs. p: two-sided permutation "
-        "test over tasks, corrected for all pairs of the split; it holds for the trained agents, so it may be small although the interval is wide. "
-        "Last column: tasks needed with this number of seeds to detect a difference of this size with power 0.8; a dash if no number of "
-        "tasks suffices with so few seeds, or if there is no difference."
-    )
-    return Part("paired", "Paired differences", tables, notes=[text])
-
-
-def _pair(row: Mapping[str, Any], titles: Names) -> tuple[str, ...]:
-    return (
-        f"{titles.get(row['a'], row['a'])} minus {titles.get(row['b'], row['b'])}",
-        points(row["difference"]),
-        f"[{points(row['ci95'][0])}, {points(row['ci95'][1])}]" if row["seeds"] > 1 else NOTHING,
-        f"{row['p_holm']:.4f}",
-        f"{row['seeds_ahead']} of {row['seeds']}",
-        NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
-    )
+    made += [_ledger(results, algorithms, columns)] if results.get("ledger") else []
+    return [*made, _settings(results)]
 
 
 def _links(results: Results, titles: Names) -> Part:
@@ -147,39 +62,6 @@ def _links(results: Results, titles: Names) -> Part:
     head = ("Algorithm", "Split", "Wishes heard", "Dialogues with all heard", "Success if all are heard")
     text = "An agent must ask about the wishes, and implement what it hears. Void episodes are excluded."
     return Part("links", "Where dialogues fail", [Table(head, rows)], notes=[text])
-
-
-def _dials(results: Results, titles: Names) -> Part:
-    rows = results["dials"]
-    names = {float(i): row["name"] if len(row["name"]) <= MAX_NAME else f"dial {i + 1}" for i, row in enumerate(rows)}
-    algorithms = dict.fromkeys(name for row in rows for name in row["algorithms"])
-    lines = [
-        Line(titles.get(name, name), [(float(i), own["success"], _whisker(own)) for i, own in found])
-        for name in algorithms
-        if len(found := [(i, row["algorithms"][name]) for i, row in enumerate(rows) if name in row["algorithms"]]) > 1
-    ]
-    head = ("Dial", "Algorithm", "Success", "95%, algorithm", "Success by seed", "Tasks x seeds")
-    cells = [
-        (
-            names[float(i)],
-            titles.get(name, name),
-            percent(own["success"]),
-            percent_interval(own["ci95"]["success"]) if own["seeds"] > 1 else NOTHING,
-            " ".join(f"{100 * x:.1f}" for x in own["by_seed"]),
-            f"{own['n']} x {own['seeds']}",
-        )
-        for i, row in enumerate(rows)
-        for name, own in row["algorithms"].items()
-    ]
-    notes = [": ".join(dict.fromkeys((names[float(i)], row["name"], f"{row['tasks']}."))) for i, row in enumerate(rows)]
-    chart = Chart("Success on test tasks", "dial of the tasks", lines, x_names=names)
-    return Part("dials", "When does turn-level credit help?", [Table(head, cells)], [chart], notes)
-
-
-def _whisker(score: Mapping[str, Any]) -> tuple[float, float]:
-    """The algorithm's interval; none for one seed, which gives no information on the variance between runs."""
-    low, high = score["ci95"]["success"] if score["seeds"] > 1 else 2 * (score["success"],)
-    return low, high
 
 
 def _against(results: Results, titles: Names) -> Part:
@@ -269,29 +151,6 @@ def _kind(row: Mapping[str, Any] | None) -> str:
     return NOTHING if row is None else f"{row['mean']:.2f} [{row['ci95'][0]:.2f}, {row['ci95'][1]:.2f}] n={row['n']}"
 
 
-def _best_of(results: Results, titles: Names) -> Part:
-    found = results["best_of_n"]
-    lines = _lines(found, "critic", "candidates", titles)
-    head, rows = _curve_table(found, "critic", "candidates", "Critic", titles)
-    text = "The initial policy; every turn is the critic's best of N. Critics with hidden information use it at test time; an agent must not."
-    chart = Chart("Success by candidates per turn", "candidates per turn (N)", lines, is_log=True)
-    return Part("best-of-n", "Best-of-N per turn (as Figure 3a)", [Table(head, rows)], [chart], [text])
-
-
-def _scaling(results: Results, titles: Names) -> Part:
-    found = results["scaling"]
-    lines = _lines(found, "algorithm", "trajectories", titles)
-    head, rows = _curve_table(found, "algorithm", "trajectories", "Algorithm", titles)
-    chart = Chart("Success by training trajectories", "trajectories", lines)
-    return Part(
-        "scaling",
-        "Data scaling (as Figure 3b)",
-        [Table(head, rows)],
-        [chart],
-        ["The same initial policy; the first n trajectories of each seed."],
-    )
-
-
 def _simulators(results: Results, titles: Names) -> Part:
     found = results["simulators"]
     rows = [
@@ -325,8 +184,22 @@ def _simulators(results: Results, titles: Names) -> Part:
             Table(("Simulator", "Best first", "Kendall's tau with the first"), ranked, "Ranking of the algorithms"),
             Table(("Source", "Share of the variance"), shares, "Variance of success by algorithm, simulator and seed"),
         ],
-        notes=["Leak: fraction of the hidden code's tokens in the simulated human's replies of a dialogue."],
+        [_simulators_chart(found["cells"], results, titles)],
+        ["Leak: fraction of the hidden code's tokens in the simulated human's replies of a dialogue."],
     )
+
+
+def _simulators_chart(cells: Sequence[Mapping[str, Any]], results: Results, titles: Names) -> DotPlot:
+    colours = {name: colour_class(i) for i, name in enumerate(results["algorithms"])}
+    groups: dict[str, list[Row]] = {}
+    for cell in cells:
+        name, seeds = cell["algorithm"], cell.get("by_seed", ()) if cell["seeds"] > 1 else ()
+        bounds = ends(cell, cell["ci95"])
+        row = Row(
+            titles.get(name, name), cell["success"], percent(cell["success"]), bounds, seeds, colours.get(name, "series-0")
+        )
+        groups.setdefault(cell["simulator"], []).append(row)
+    return DotPlot("Success by simulator", [Group(*item) for item in groups.items()], axis_percent, EXPLAINED)
 
 
 def _ledger(results: Results, titles: Names, columns: Names) -> Part:
@@ -334,6 +207,7 @@ def _ledger(results: Results, titles: Names, columns: Names) -> Part:
     rows = []
     for name in results["algorithms"]:
         costs = [of_seed[name] for of_seed in by_seed.values()]
+        columns = {column: text for column, text in columns.items() if all(column in cost for cost in costs)}
         means = {column: sum(cost[column] for cost in costs) / len(costs) for column in columns}
         rows.append((titles.get(name, name), *(_cost(column, value) for column, value in means.items())))
     head = ("Algorithm", *(column.replace("_", " ") for column in columns))
@@ -346,36 +220,12 @@ def _settings(results: Results) -> Part:
     packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
     others = {name: value for name, value in results["versions"].items() if name != "packages"}
     own = {f"only {name}": settings for name, settings in results.get("own_settings", {}).items()}
-    rows = [(name, str(value)) for name, value in {**results["settings"], **own, **others, **packages}.items()]
+    rows = [(name, str(value)) for name, value in {**results.get("settings", {}), **own, **others, **packages}.items()]
     return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 
 
 def _cost(column: str, value: float) -> str:
     return duration(value) if column.endswith("seconds") else f"{value:,.0f}"
-
-
-def _lines(found: Sequence[Mapping[str, Any]], by: str, x: str, titles: Names) -> list[Line]:
-    names = dict.fromkeys(row[by] for row in found)
-    return [
-        Line(
-            titles.get(name, name),
-            [(float(row[x]), row["success"], (row["ci95"][0], row["ci95"][1])) for row in found if row[by] == name],
-        )
-        for name in names
-    ]
-
-
-def _curve_table(
-    found: Sequence[Mapping[str, Any]], by: str, x: str, title: str, titles: Names
-) -> tuple[list[str], list[list[str]]]:
-    xs = sorted({row[x] for row in found})
-    cells = {(row[by], row[x]): f"{percent(row['success'])} {percent_interval(row['ci95'])}" for row in found}
-    sizes = {f"{row['n']} x {row['seeds']}" for row in found}
-    rows = [
-        [titles.get(name, name), *(cells.get((name, value), NOTHING) for value in xs)]
-        for name in dict.fromkeys(r[by] for r in found)
-    ]
-    return [f"{title} (tasks x seeds: {', '.join(sorted(sizes))})", *(plain(float(value)) for value in xs)], rows
 
 
 def _plain_interval(bounds: Sequence[float]) -> str:

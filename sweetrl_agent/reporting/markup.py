@@ -18,7 +18,7 @@ class Html(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: str, **attributes: str) -> Html:
+def tag(name: str, /, *children: str, **attributes: str) -> Html:
     """An element. Children that are plain strings are escaped.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, embedded_json, folded, join, missing, section, table, tag
+from sweetrl_agent.reporting.palette import custom_properties
 from sweetrl_agent.reporting.run_folder import CONFIG, MAX_CONFIG_CHARS, VERSIONS, RunFolder
 
 
@@ -22,11 +23,11 @@ def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> 
         sections: The sections.
         data: Data of the script: "curves", "colours", "dialogues", "agents".
     """
-    script = resource("report.js")
+    script = "".join(map(resource, ("report.js", "curves.js", "index.js")))
     page = Template(resource("page.html")).substitute(
         title=join([title]),
         policy=_policy(script),
-        style=resource("report.css"),
+        style=custom_properties() + resource("report.css") + resource("charts.css"),
         facts=facts,
         sections=sections,
         data=embedded_json(data),

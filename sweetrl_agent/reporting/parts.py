@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweetrl_agent.reporting.line_chart import Line, line_chart, line_chart_file
+from sweetrl_agent.reporting.chart import Chart
 from sweetrl_agent.reporting.markup import Html, folded, join, note, section, table, tag
 
 MAX_OPEN_ROWS = 20
@@ -30,17 +30,6 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A line chart with intervals over a numeric axis."""
-
-    title: str
-    x_label: str
-    lines: Sequence[Line]
-    is_log: bool = False
-    x_names: Mapping[float, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Part:
     """A titled part of a report."""
 
@@ -52,29 +41,31 @@ class Part:
 
     def html(self) -> Html:
         """The part as a section of the page."""
-        charts = [line_chart(chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names) for chart in self.charts]
         tables = [t.html() for t in self.tables]
-        shown = [tag("div", *charts, class_="columns")] if charts else []
+        shown = [tag("div", *(chart.html() for chart in self.charts), class_="charts")] if self.charts else []
         return section(self.identifier, self.title, *shown, *tables, *(note(text) for text in self.notes))
+
+    def named_charts(self) -> dict[str, Chart]:
+        """The charts by their names in files and on the command line, such as "paired" and "paired_all"."""
+        part = self.identifier.replace("-", "_")
+        return {f"{part}_{chart.name}" if chart.name else part: chart for chart in self.charts}
 
     def chart_files(self) -> dict[str, str]:
         """The charts as SVG files, by their paths relative to the report."""
-        return {
-            self._place(i): line_chart_file(chart.title, chart.x_label, chart.lines, chart.is_log, chart.x_names)
-            for i, chart in enumerate(self.charts)
-        }
-
-    def _place(self, number: int) -> str:
-        return f"{CHARTS}/{self.identifier}{f'_{number}' if number else ''}.svg"
+        return {_place(name): chart.svg() for name, chart in self.named_charts().items()}
 
     def markdown(self) -> str:
         """The part as Markdown, with links to the chart files; a chart's numbers are in its table."""
         blocks = [f"## {self.title}"]
-        blocks += [f"![{chart.title}]({self._place(i)})" for i, chart in enumerate(self.charts)]
+        blocks += [f"![{chart.title}]({_place(name)})" for name, chart in self.named_charts().items()]
         for t in self.tables:
             lines = [_row(t.head), _row(["---"] * len(t.head)), *(_row(row) for row in t.rows)]
             blocks += [f"### {t.caption}", "\n".join(lines)] if t.caption else ["\n".join(lines)]
         return "\n\n".join([*blocks, *self.notes])
+
+
+def _place(name: str) -> str:
+    return f"{CHARTS}/{name}.svg"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ RESULTS = "results.json"
 CONFIG = "config.yaml"
 VERSIONS = "versions.json"
 METRICS = "metrics.jsonl"
+TIMINGS = "timings.jsonl"
 EVALUATION = "evaluation.jsonl"
 ADVANTAGES = "turn_advantages.jsonl"
 PAIRS = "pairs_summary.json"
@@ -33,7 +34,7 @@ class RunFolder:
         results: Scores by agent and split, and facts on the run.
         config: The configuration, as text.
         versions: Python, packages, git commit, machine.
-        metrics: Metrics logged in training.
+        metrics: Metrics logged in training, with the "seconds" of their steps where these are known.
         evaluation: Dialogues of the evaluation, with outcomes.
         advantages: Advantages of the agent's turns, for some of these dialogues.
         pairs: Statistics of the preference pairs.
@@ -62,21 +63,32 @@ class RunFolder:
         if not folder.is_dir():
             raise ValueError(f"`folder` must be the folder of a run, got {str(folder)!r}, which is not a folder.")
         run = cls(folder.resolve().name)
-        run.results = run._object(folder / RESULTS)
+        run.results = run.read_object(folder / RESULTS)
         run.config = run._text(folder / CONFIG)
-        run.versions = run._object(folder / VERSIONS)
-        run.metrics = run._lines(folder / METRICS)
+        run.versions = run.read_object(folder / VERSIONS)
+        run.metrics = run._metrics(folder)
         run.evaluation = run._lines(folder / EVALUATION)
         seconds = run.results.get("seconds")
         if not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys():  # only these algorithms write the two
             run.advantages = run._lines(folder / ADVANTAGES)
-            run.pairs = run._object(folder / PAIRS)
+            run.pairs = run.read_object(folder / PAIRS)
         run.pictures = _list(folder / PICTURES)
         return run
+
+    @classmethod
+    def read_metrics(cls, folder: Path) -> list[Record]:
+        """The metrics of a run folder alone."""
+        return cls(folder.name)._metrics(folder)
 
     def trouble(self, file_name: str) -> str:
         """Why a file cannot be shown."""
         return self.troubles.get(file_name, f"{file_name} contains nothing that can be shown here.")
+
+    def _metrics(self, folder: Path) -> list[Record]:
+        metrics = self._lines(folder / METRICS)
+        times = self._lines(folder / TIMINGS) if (folder / TIMINGS).is_file() else []  # runs of before have none
+        seconds = {(str(row.get("stage")), str(row.get("step"))): row.get("seconds") for row in times}
+        return [{**row, "seconds": seconds.get((str(row.get("stage")), str(row.get("step"))))} for row in metrics]
 
     def _text(self, path: Path) -> str:
         if not path.is_file():
@@ -91,7 +103,8 @@ class RunFolder:
             self.troubles[path.name] = f"{path.name} is empty."
         return text.strip()
 
-    def _object(self, path: Path) -> Record:
+    def read_object(self, path: Path) -> Record:
+        """The JSON object in a file; empty, with an entry in `troubles`, where it has none."""
         text = self._text(path)
         if not text:
             return {}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
-from sweetrl_agent.reporting.curves import curves_data, curves_section
+from sweetrl_agent.reporting.curves import LearningChart, curves_section, run_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
 from sweetrl_agent.reporting.pages import pages_section
-from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, PAIRS, RunFolder
+from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, METRICS, PAIRS, RunFolder
 from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
 
 REPORT = "report.html"
@@ -36,24 +36,25 @@ def write_report(folder: Path) -> Path:
     dialogues = dialogues_data(run)
     agents = [*(score.agent for score in read_scores(run.results)), *(str(r.get("agent", "?")) for r in run.evaluation)]
     colours = agent_colours(agents)
+    curves = run_charts(run)
     page = fill_page(
         run.name,
         _facts(run),
-        _sections(run, colours, len(dialogues["dialogues"])),
-        {"curves": curves_data(run.metrics), "colours": colours, **dialogues},
+        _sections(run, colours, curves, len(dialogues["dialogues"])),
+        {"curves": [chart.data() for chart in curves], "colours": colours, **dialogues},
     )
     write_text(folder / REPORT, page)
     return folder / REPORT
 
 
-def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) -> Html:
+def _sections(run: RunFolder, colours: Mapping[str, str], curves: Sequence[LearningChart], num_dialogues: int) -> Html:
     """All sections, most important first."""
     return join(
         [
             headline_section(run, colours),
             scores_section(run),
             outcomes_section(run, colours),
-            curves_section(run),
+            curves_section(curves, run.trouble(METRICS)),
             pages_section(run),
             _dialogues_section(run, num_dialogues),
             seconds_section(run),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sweetrl_agent.reporting.dot_plot import DotPlot, Group, Row, axis_percent
 from sweetrl_agent.reporting.figures import (
     NOTHING,
     Interval,
@@ -21,10 +21,10 @@ from sweetrl_agent.reporting.figures import (
     points,
 )
 from sweetrl_agent.reporting.markup import Html, missing, note, section, table, tag
+from sweetrl_agent.reporting.palette import NUM_COLOURS
 from sweetrl_agent.reporting.run_folder import RESULTS, RunFolder
 
 BASELINE = "initial"
-NUM_COLOURS = 6
 _MEANING = {
     "success": "Success: {}.",
     "similarity": "Similarity: visual similarity of the last page to the hidden reference page, 100% if they are equal.",
@@ -130,10 +130,18 @@ def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
         return section("headline", title, missing(run.trouble(RESULTS)))
     comparisons = _comparisons(scores)
     parts = [tag("div", *(_card(before, after) for before, after in comparisons), class_="cards")] if comparisons else []
-    parts += [_plot(scores, colours)]
+    if plot := headline_chart(run, colours):
+        parts += [plot.html()]
     if comparisons:
         parts += [_comparison_table(comparisons, title)]
     return section("headline", title, *parts, note(_explanation(name, run.results, bool(comparisons))))
+
+
+def headline_chart(run: RunFolder, colours: Mapping[str, str]) -> DotPlot | None:
+    """The main score of every agent on every split; None if the run has none yet."""
+    scores = read_scores(run.results)
+    title = headline_of(metric_of(run.results)).capitalize()
+    return _plot(scores, colours, title) if any(score.headline is not None for score in scores) else None
 
 
 def scores_section(run: RunFolder) -> Html:
@@ -215,30 +223,17 @@ def _explanation(headline: str, results: Mapping[str, Any], is_compared: bool) -
     )
 
 
-def _plot(scores: Sequence[Score], colours: Mapping[str, str]) -> Html:
-    """One row per agent and split: the score as a dot, its interval as a line, on a common axis from 0%."""
-    tops = [max(s.headline or 0.0, s.headline_bounds[1] if s.headline_bounds else 0.0) for s in scores]
-    top = min(max(math.ceil(10 * min(max(tops), 1.0) - 1e-9), 1) / 10, 1.0)
-    rows: list[Html] = []
-    for split in dict.fromkeys(score.split for score in scores):
-        rows.append(tag("div", split, class_="group"))
-        rows += [_plot_row(score, top, colours.get(score.agent, "")) for score in scores if score.split == split]
-    ticks = [
-        tag("text", percent(top * i / 4).replace(".0%", "%"), x=f"{25 * i}%", y="12", class_=f"tick-{i}") for i in (0, 2, 4)
-    ]
-    axis = tag("svg", *ticks, class_="axis", height="16", aria_hidden="true")
-    rows.append(tag("div", tag("span", class_="label"), axis, tag("span", class_="value"), class_="interval"))
-    return tag("div", *rows, class_="intervals")
-
-
-def _plot_row(score: Score, top: float, colour: str) -> Html:
-    marks = [tag("line", x1=f"{25 * i}%", x2=f"{25 * i}%", y1="0", y2="24", class_="grid") for i in range(5)]
-    if score.headline_bounds:
-        low, high = (f"{100 * min(max(bound / top, 0.0), 1.0):.2f}%" for bound in score.headline_bounds)
-        marks.append(tag("line", x1=low, x2=high, y1="12", y2="12", class_="whisker"))
-    if score.headline is not None:
-        marks.append(tag("circle", cx=f"{100 * min(max(score.headline / top, 0.0), 1.0):.2f}%", cy="12", r="5"))
-    text = f"{score.agent} on {score.split}: {percent(score.headline)} {percent_interval(score.headline_bounds)}"
-    plot = tag("svg", tag("title", text), *marks, role="img", height="24")
-    value = tag("span", percent(score.headline), class_="value")
-    return tag("div", tag("span", score.agent, class_="label"), plot, value, class_=f"interval {colour}".rstrip())
+def _plot(scores: Sequence[Score], colours: Mapping[str, str], title: str) -> DotPlot:
+    """A row for each agent and split, on a common axis from 0%."""
+    groups = [
+        Group(
+            split,
+            [
+                Row(s.agent, s.headline, percent(s.headline), s.headline_bounds, (), colours.get(s.agent, "colour-0").replace("colour", "series"))
+                for s in scores
+                if s.split == split and s.headline is not None
+            ],
+        )
+        for split in dict.fromkeys(score.split for score in scores if score.headline is not None)
+    ]  # fmt: skip
+    return DotPlot(title, groups, axis_percent, "Dot: mean over tasks. Line: 95% interval.")

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 from sandboxes.named import load_named
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.data.distributed import is_first
-from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.files import Row, timeless
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers.trackers import make_trackers
 
@@ -30,7 +30,7 @@ class CallbackBridge(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Repeat what was logged before the checkpoint that training resumes from."""
         for row in logged_rows(state, self.stage):
-            self.callbacks.log(self.stage, row["step"], row)
+            self.callbacks.log(self.stage, row["step"], timeless(row))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """See `Callback.on_step`."""
@@ -41,12 +41,12 @@ class CallbackBridge(TrainerCallback):
         """See `Callback.on_log`; called after the trainer has added the values to its history."""
         if logs and "loss" in logs:
             row = logged_rows(state, self.stage)[-1]
-            if not self.callbacks.log(self.stage, row["step"], row):
+            if not self.callbacks.log(self.stage, row["step"], timeless(row)):
                 control.should_training_stop = True
 
 
 def logged_rows(state: Any, stage: str) -> list[Row]:
-    """The rows of metrics.jsonl from a trainer's state: one per logged step, without timings."""
+    """The rows of metrics from a trainer's state: one per logged step, with its wall time as the only timing."""
     return [
         {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
         for entry in state.log_history

@@ -57,7 +57,11 @@ def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float]) -> 
         rates["evaluate"] = rates["collect"] = done["collect"] / sizes["collect"][0]
     works = {}
     for name, (amount, text) in sizes.items():
-        rate = 0.0 if not amount else rates.get(_kind(name), rates.get("on_policy") if _kind(name) not in _SIZES and text else None)
+        rate = (
+            0.0
+            if not amount
+            else rates.get(_kind(name), rates.get("on_policy") if _kind(name) not in _SIZES and text else None)
+        )
         works[name] = Work(amount, text, None if rate is None else FIXED_S.get(_kind(name), 0.0) + rate * amount)
     expected = {name: works[name].seconds or 0.0 for name in done if name in works}
     telling = [name for name, seconds in expected.items() if seconds >= TELLING_S]

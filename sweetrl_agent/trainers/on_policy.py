@@ -21,11 +21,12 @@ from sweetrl_agent.core.on_policy import OnPolicyAlgorithm, OnPolicyConfig
 from sweetrl_agent.core.policy import RenewablePolicy
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.rollouts.play import episodes_of, play, player, shards
 from sweetrl_agent.rollouts.workers import ordered_map
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.periodic_evaluation import Sample, evaluate_in_training, is_due, repeat
-from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint
+from sweetrl_agent.trainers.running import TRAINED_TOKENS, Checkpoint, StageClock
 
 _log = logging.getLogger(__name__)
 #: Costs of an algorithm, accumulated in its metrics from the first iteration on.
@@ -70,6 +71,7 @@ class _Loop:
         self.learner = Learner(run, algorithm)
         self.checkpoint = Checkpoint(run.path(f"{self.name}/checkpoint.pt"), self.learner.trained, self.learner.optimizer)
         _, self.metrics = self.checkpoint.load()
+        self._clock = StageClock(self.metrics)
         self._spent = Counter({key: self.metrics[-1][key] for key in SPENT} if self.metrics else {})
 
     def iterate(self, sample: Sample, iteration: int) -> bool:
@@ -81,9 +83,10 @@ class _Loop:
         self._spent[TRAINED_TOKENS] += update.tokens
         spent = {key: self._spent[key] for key in SPENT}
         step = iteration + 1
-        self.metrics.append({"stage": self.name, "step": step, **_measured(valid), **_logged(update), **spent})
+        row = {"stage": self.name, "step": step, **_measured(valid), **_logged(update), **spent}
+        self.metrics.append({**row, SECONDS: self._clock.seconds()})
         self.checkpoint.save(step, self.metrics)
-        continues = self.run.callbacks.log(self.name, step, self.metrics[-1])
+        continues = self.run.callbacks.log(self.name, step, row)
         return self.run.callbacks.iteration(self.name, step, valid) and continues
 
     def evaluate(self, sample: Sample) -> bool:

@@ -6,7 +6,8 @@ import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
-from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.files import SECONDS, Row
 from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
@@ -29,16 +30,34 @@ CHECKPOINTS = "checkpoints"
 TRAINED_TOKENS = "num_input_tokens_seen"
 
 
+class StageClock:
+    """Wall time of a stage's training, in seconds; continued from the last logged step where training is resumed."""
+
+    def __init__(self, metrics: Sequence[Row]) -> None:
+        """Start the clock.
+
+        Args:
+            metrics: The stage's rows so far; their last "seconds" is where the clock starts.
+        """
+        self._start = time.monotonic() - next((row[SECONDS] for row in reversed(metrics) if SECONDS in row), 0.0)
+
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        return round(time.monotonic() - self._start, 2)
+
+
 class StageProgress(TrainerCallback):
-    """A progress bar with the stage's name, rate, remaining time and loss."""
+    """A progress bar with the stage's name, rate, remaining time and loss, and the wall time of every logged step."""
 
     def __init__(self, stage: str) -> None:
         """Name the bar after the stage."""
         self.stage = stage
         self.bar: Any = None
+        self.clock = StageClock([])
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Open the bar at the step that training starts or resumes from."""
+        """Open the bar at the step that training starts or resumes from, and start the clock."""
+        self.clock = StageClock(state.log_history)
         if is_first():
             self.bar = progress_bar(total=state.max_steps, initial=state.global_step, desc=self.stage, unit="step")
 
@@ -48,7 +67,9 @@ class StageProgress(TrainerCallback):
             self.bar.update(state.global_step - self.bar.n)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
-        """Show the loss."""
+        """Show the loss, and note the time in the trainer's history, which its checkpoints keep."""
+        if state.log_history:
+            state.log_history[-1][SECONDS] = self.clock.seconds()
         if self.bar is not None and logs and "loss" in logs:
             self.bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
 

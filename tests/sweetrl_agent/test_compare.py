@@ -179,7 +179,7 @@ def test_the_reports_hold_every_part(finished):
     ):  # fmt: skip
         assert f"<h2>{title}" in html and f"## {title}" in markdown
     assert "40.4%" in markdown and "http" not in html.replace("http-equiv", "")
-    assert html.count('class="lines"') == 2
+    assert html.count('class="plot lines"') == 2 and html.count('class="seed"') > 100
 
 
 def test_what_is_done_is_not_done_again(finished, capsys):

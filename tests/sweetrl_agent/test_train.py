@@ -64,7 +64,7 @@ def _content(folder):
     files = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if not path.is_file() or name in ("seconds.json", "peak_mib.json", "report.html"):
+        if not path.is_file() or name in ("seconds.json", "peak_mib.json", "timings.jsonl", "report.html"):
             continue
         files[name] = path.read_bytes()
         if name == "results.json":
@@ -108,7 +108,7 @@ def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
         "README.md", "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
         "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json",
-        "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
+        "timings.jsonl", "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
     for model in ("initial", "critic", "policy"):
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (finished / model).iterdir()}
@@ -116,7 +116,11 @@ def test_a_run_leaves_its_files(finished):
 
 
 def test_metrics_stand_under_the_names_of_the_stages(finished):
-    assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} == {"sft", "critic", "actor"}
+    metrics = read_rows(finished / "metrics.jsonl")
+    assert {row["stage"] for row in metrics} == {"sft", "critic", "actor"} and not any("seconds" in row for row in metrics)
+    times = read_rows(finished / "timings.jsonl")
+    assert [(row["stage"], row["step"]) for row in times] == [(row["stage"], row["step"]) for row in metrics]
+    assert all(row["seconds"] >= 0 for row in times)
 
 
 def test_the_rows_have_their_fields(finished):
