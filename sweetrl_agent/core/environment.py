@@ -21,6 +21,7 @@ import gymnasium as gym
 
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.core.explanation import Explains
 from sweetrl_agent.core.named import find_beside, where
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class DialogueEnvs(Protocol):
         ...
 
 
-class EnvironmentRecord:
+class EnvironmentRecord(Explains):
     """What the trainer knows about an environment. The base class fits any text environment.
 
     Attributes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweetrl_agent.reporting import paper
+from sweetrl_agent.reporting.failures import failures_part
 from sweetrl_agent.reporting.figures import (
     NOTHING,
     duration,
@@ -42,6 +43,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
         else []
     )
+    made += [failures] if (failures := failures_part(results, algorithms)) else []
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
     made += [_dials(results, algorithms)] if results.get("dials") else []
