@@ -47,7 +47,7 @@ NEVER_ASKED = FailureKind(
 )
 ASKED_IN_VAIN = FailureKind(
     "asked_in_vain",
-    "asked, but was not told about",
+    "asked about a wish, but was not told",
     "All turns were used, and the agent asked about each wish that was never stated, e.g. as the second of two questions.",
 )
 ANSWERED_EARLY = FailureKind(

@@ -27,7 +27,7 @@ def explanation(found: Mapping[str, Any], is_success: bool) -> dict[str, Any]:
 
     Args:
         found: A line of explanations.jsonl.
-        is_success: Whether the episode is a success: it then has no diff.
+        is_success: Whether the episode is a success: the reference is then shown alone.
 
     Returns:
         "wishes", "tests", "notes", "diff" and "pages", each only if there is something to show.
@@ -36,24 +36,25 @@ def explanation(found: Mapping[str, Any], is_success: bool) -> dict[str, Any]:
         "wishes": _items(found.get("wishes"), _wish, MAX_WISHES),
         "tests": _items(found.get("tests"), _test, MAX_TESTS),
         "notes": [clipped(text) for text in _list(found.get("notes"))[:MAX_NOTES]],
-        "diff": [] if is_success else diff(found.get("reference"), found.get("answer")),
+        "diff": diff(found.get("reference"), None if is_success else found.get("answer")),
         "pages": _pages(found.get("pages")),
     }
     return {name: part for name, part in parts.items() if part}
 
 
 def diff(reference: object, answer: object) -> Diff:
-    """The lines of two texts, marked; [] if one is missing or they are equal."""
-    if not isinstance(reference, str) or not isinstance(answer, str) or not answer.strip() or reference == answer:
+    """The lines of two texts, marked; the reference alone if there is no answer, [] without a reference."""
+    if not isinstance(reference, str):
         return []
-    wanted, got = _lines(reference), _lines(answer)
+    both = [("the reference", reference), ("the answer", answer if isinstance(answer, str) and answer.strip() else reference)]
+    wanted, got = (_lines(text) for _, text in both)
     found: Diff = []
-    for _, i, i_end, j, j_end in SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
-        if wanted[i:i_end] == got[j:j_end]:
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
+        if kind == "equal":
             found += [(SAME, line) for line in wanted[i:i_end]]
         else:
             found += [(WANTED, line) for line in wanted[i:i_end]] + [(GOT, line) for line in got[j:j_end]]
-    cut = [name for name, text in (("the reference", reference), ("the answer", answer)) if _is_long(text)]
+    cut = [name for name, text in both if _is_long(text)]
     return [*found, *([(NOTE, f"[{' and '.join(cut)}: only the first {MAX_LINES} lines are shown]")] if cut else [])]
 
 

@@ -57,7 +57,7 @@ def failures_part(results: Mapping[str, Any], titles: Mapping[str, str] | None =
         tables.append(_table("Topic", [(t, t) for t in topics], own, "topic", _unheard, titles or {}, caption))
     used = {str(row.get("kind")) for row in rows if row.get("count")}
     meanings = [f"{kind['title'].capitalize()}: {kind['means']}" for kind in kinds if kind["name"] in used]
-    return Part("failures", "Why episodes fail", tables, notes=[_NOTE, *([_WISHES] if wishes else []), " ".join(meanings)])
+    return Part("failures", "Why episodes fail", tables, notes=[_NOTE, *([_WISHES] if wishes else []), *meanings])
 
 
 def _table(

@@ -20,13 +20,13 @@ def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> 
         title: Title of the page.
         facts: The line below the title.
         sections: The sections.
-        data: Data of the script: "curves", "colours", "dialogues", "agents".
+        data: Data of the script: "curves", "colours", and those of `dialogues.dialogues_data`.
     """
-    script = resource("report.js")
+    script = resource("report.js") + resource("viewer.js")
     page = Template(resource("page.html")).substitute(
         title=join([title]),
         policy=_policy(script),
-        style=resource("report.css"),
+        style=resource("report.css") + resource("viewer.css"),
         facts=facts,
         sections=sections,
         data=embedded_json(data),
