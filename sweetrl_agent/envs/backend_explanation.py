@@ -42,7 +42,7 @@ DOES_NOT_RUN = FailureKind(
 )
 NEVER_ASKED = FailureKind(
     "never_asked",
-    "never asked about",
+    "never asked about a wish",
     "All turns were used, and no message of the agent was about a wish that was never stated.",
 )
 ASKED_IN_VAIN = FailureKind(
