@@ -6,7 +6,8 @@ all rows are checked, in the second they are graded in batches, so the file need
 
 SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
 outcome of each hidden test). The file appears only when it is complete. Rows with outcome "ungradable" or "malformed" have no
-score: they hold zeros and are excluded from the means.
+score: they hold zeros and are excluded from the means. With --explain, the failed tests of every row without success are printed too,
+each with its call, the expected value, what the answer returned, and the outcome.
 
 The output is plain ASCII, one line per item: text from rows, programs, file names and errors is escaped.
 """
@@ -21,17 +22,18 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import sandboxes
 from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.scoring.details import OUTCOMES, AnswerDetails, iter_details, meaning
 from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
-from colbench_gym.scoring.unit_tests import UNGRADABLE, Score, UnitTests
+from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, WRONG, Score, UnitTests
 from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_rows, task_from_row
 from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
@@ -247,9 +249,72 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
     return summary
 
 
+class _OutputError(Exception):
+    """Standard output cannot be written to: a closed pipe, a full disk."""
+
+
+def _print(lines: Iterable[str]) -> None:
+    for text in chain(map(_one_line, lines), [None]):
+        try:
+            sys.stdout.flush() if text is None else print(text)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
+            raise _OutputError(error.strerror) from error
+
+
+def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
+    """Why rows failed, line by line: the failed tests of each graded row without success. Their programs run once more.
+
+    Args:
+        path: The graded file; it is read again.
+        out: Its scores.
+        unit_tests: The grader.
+
+    Raises:
+        SandboxError: If the sandbox failed.
+    """
+    yield "Rows without success, with their failed tests (rows are counted from 0):"
+    seen: Counter[str] = Counter()
+    with out.open(encoding="utf-8") as lines:
+        failed = (
+            (row, score)
+            for row, score in zip(read_attempts(path, "skip"), map(json.loads, lines), strict=True)
+            if isinstance(row, Attempt) and not score["success"] and score["outcome"] != UNGRADABLE
+        )
+        for batch in iter(lambda: list(islice(failed, _ROWS_AT_ONCE)), []):
+            details = iter_details(unit_tests, [(row.task, row.answer) for row, _ in batch])
+            for (row, score), one in zip(batch, details, strict=True):
+                seen.update({score["outcome"], *score["calls"]})
+                yield from _explanation(row.index, score, one)
+    for outcome in sorted(seen.keys() - {PASSED}):
+        yield f"{outcome}: {meaning(outcome)}."
+
+
+def _explanation(index: int, score: dict[str, Any], details: AnswerDetails) -> Iterator[str]:
+    passed = score["calls"].count(PASSED)
+    yield f"row {index}: {score['outcome']}, {passed} of {len(score['calls'])} tests passed"
+    outcomes = {test.outcome for test in details.tests}
+    if len(outcomes) == 1 and not outcomes & {PASSED, WRONG}:
+        yield f"  all {len(details.tests)} calls: {outcomes.pop()}"
+        return
+    for test in details.tests:
+        if test.outcome != PASSED:
+            yield f"  {test.call}: expected {test.expected}, got {test.got} ({test.outcome}, {1000 * test.seconds:.1f} ms)"
+
+
+def _meanings() -> str:
+    """The meaning of every outcome, for --help."""
+    return "outcomes of a test or a row:\n" + "\n".join(f"  {name:17} {text}" for name, text in OUTCOMES.items())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if all rows were read and graded, 1 if a component failed."""
-    parser = argparse.ArgumentParser(prog=program_name("colbench_gym.grade"), description=(__doc__ or "").split("\n\n", 1)[1])
+    parser = argparse.ArgumentParser(
+        prog=program_name("colbench_gym.grade"),
+        description=(__doc__ or "").split("\n\n", 1)[1],
+        epilog=_meanings(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
     parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="output file for the scores")
     parser.add_argument(
@@ -274,6 +339,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="how malformed rows are handled (default: %(default)s)",
     )
     add_log_level(parser)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="also print the failed tests of every row without success: expected, got, outcome",
+    )
     given = parser.parse_args(arguments)
     try:
         asked = spec_of("sandbox", given.sandbox)
@@ -291,6 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
         )
+    summary: Summary | None = None
     try:
         name, reason = sandboxes.resolve(asked)
         with shown_logs(given.log_level, "stderr"):
@@ -298,18 +369,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers) as sandbox:
                 unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
                 summary = grade_file(given.file, given.out, unit_tests, given.on_error)
+                report = summary.lines()
+                _print(chain(report, explanations(given.file, given.out, unit_tests)) if given.explain else report)
+    except _OutputError as error:
+        print(_one_line(f"error: the scores are in {given.out}, but printing them failed: {error}"), file=sys.stderr)
+        return 1
     except (ColBenchError, sandboxes.SandboxError, OSError) as error:
         print(_one_line(f"error: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
+        print(
+            _one_line(f"interrupted; the scores are in {given.out}" if summary else "interrupted; nothing was written"),
+            file=sys.stderr,
+        )
         return 130
-    try:
-        print("\n".join(map(_one_line, summary.lines())), flush=True)
-    except OSError as error:  # a closed pipe, a full disk
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
-        print(_one_line(f"error: the scores are in {given.out}, but printing them failed: {error.strerror}"), file=sys.stderr)
-        return 1
     return 0
 
 

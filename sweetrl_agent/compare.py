@@ -192,9 +192,10 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
 def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """Run the missing stages of every seed; writes results.json of the whole comparison."""
-    from sweetrl_agent.data.files import write_json
+    from sweetrl_agent.data.files import read_rows, write_json
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.comparison import all_results
+    from sweetrl_agent.evaluation.failures import explain_shown, failures_of
     from sweetrl_agent.evaluation.missing import failure
     from sweetrl_agent.evaluation.pictures import keep_pictures
     from sweetrl_agent.trainers.trackers import make_trackers
@@ -210,6 +211,8 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     _keep_what_shows_more(out, results)
     write_json(out / "results.json", results)
     first = Run(configs[0])
+    rows = [row for row in read_rows(first.path("evaluation.jsonl")) if row["agent"] in given.algorithms]
+    explain_shown(first, rows, failures_of(first, rows))
     if first.record.has_pages:
         keep_pictures(first)
     return results

@@ -110,7 +110,7 @@ class UnitTests:
         """
         keys = {id(task): _key(task) for task, _ in answers}
         different = {(id(task), answer): (task, answer) for task, answer in answers}
-        programs = {name: self._program(*pair) for name, pair in different.items()}
+        programs = {name: self.program(*pair) for name, pair in different.items()}
         asked = {(keys[name[0]], program.source): program for name, program in programs.items() if program}
         claimed, expected = self._claim({keys[id(task)]: task for task, _ in answers})
         try:
@@ -160,7 +160,8 @@ class UnitTests:
             while len(self._expected) > CACHED_REFERENCES and next(iter(self._expected.values())).done():
                 self._expected.popitem(last=False)
 
-    def _program(self, task: Task, answer: str | None) -> Program | None:
+    def program(self, task: Task, answer: str | None) -> Program | None:
+        """The program in an answer, with the hidden tests as its calls; None if there is none, or the semantics forbid one of its words."""
         if answer is None or not answer.strip():
             return None
         if self.semantics == "released":
@@ -225,13 +226,19 @@ class UnitTests:
             return result
         return replace(result, calls=tuple(replace(call, value=None) for call in result.calls))
 
+    def outcome(self, expected: CallResult, got: CallResult) -> str:
+        """Outcome of one hidden test, given what the reference and the answer returned: "passed", "wrong", ... as in `Score.calls`."""
+        return self._call_verdict(self._expected_fingerprint(expected), got)
+
+    def _expected_fingerprint(self, result: CallResult) -> str:
+        """Fingerprint of a reference's value; "" if no answer can equal it."""
+        is_comparable = result.outcome is Outcome.OK and (result.value is not None or self.semantics == "module")
+        return self._fingerprint(result) if is_comparable else ""
+
     def _expect(self, calls: Sequence[str], first: Sequence[CallResult], second: Sequence[CallResult]) -> Expected:
         reasons = [self._failure(a, b) for a, b in zip(first, second, strict=True)]
         # The released grader runs the reference again for each answer, so a varying reference is compared with another run of itself.
-        fingerprints = (
-            self._fingerprint(b) if b.outcome is Outcome.OK and (b.value is not None or self.semantics == "module") else ""
-            for b in second
-        )
+        fingerprints = map(self._expected_fingerprint, second)
         failures = (f"{call!r:.200} gives {reason}" for call, reason in zip(calls, reasons, strict=True) if reason)
         return Expected(tuple(fingerprints), next(failures, ""))
 

@@ -23,6 +23,7 @@ import sandboxes
 from sandboxes.named import find_beside, where
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.core.explanation import Explains
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
@@ -133,7 +134,7 @@ class DialogueEnvs(Protocol):
         ...
 
 
-class EnvironmentRecord:
+class EnvironmentRecord(Explains):
     """What the trainer knows about an environment. The base class fits any text environment.
 
     Attributes:

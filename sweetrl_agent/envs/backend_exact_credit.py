@@ -94,6 +94,32 @@ def task_advantages(
     return _advantages(task, messages, texts, [special], verdicts, turn_limit(task, max_turns))
 
 
+def recorded_advantages(task: Task, messages: Messages, success: bool, max_turns: int = 0) -> list[float]:
+    """A(o, a) of every turn of a finished dialogue by the task oracle, from the recorded replies: nobody is asked and nothing is run again.
+
+    Args:
+        task: An embedded task.
+        messages: The dialogue with the scripted human, to its end.
+        success: Whether its answer passes.
+        max_turns: Maximum number of agent turns; 0 for the task's own limit.
+
+    Raises:
+        ValueError: If the task has no facts, as in rows of the real benchmark.
+    """
+    _require_facts(task)
+    turns, num_topics = turn_limit(task, max_turns), len(task.hidden.facts)
+    stop = 0.0 if has_fixed_length(num_topics, turns) else STOP
+    special = frozenset(i for i, fact in enumerate(task.hidden.facts) if fact.is_special)
+    spoken = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    heard = [_heard(task, messages[:i]) for i in spoken]
+    unheard = [len(special - facts) for facts in heard]
+    values = [
+        value(m, num_topics - len(facts) - m, turns - turn, stop)
+        for turn, (m, facts) in enumerate(zip(unheard, heard, strict=True))
+    ]
+    return [after - before for before, after in zip(values, [*values[1:], float(success)], strict=True)] if values else []
+
+
 def marginal_advantages(
     task: Task, messages: Messages, texts: Sequence[str], unit_tests: UnitTests, max_turns: int = 0
 ) -> list[float]:

@@ -15,6 +15,8 @@ from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.question_actions import QuestionActions
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.environment import Demonstrations, Settings
+from sweetrl_agent.core.explanation import Failure, FailureKind
+from sweetrl_agent.envs import backend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
 
 
@@ -24,6 +26,7 @@ class BackendRecord(ColBenchRecord):
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
     metric: ClassVar[str] = "tests_passed"
     human_names: ClassVar[Sequence[str]] = tuple(SIMULATORS)
+    failure_kinds: ClassVar[tuple[FailureKind, ...]] = backend_explanation.KINDS
     success_means: ClassVar[str] = "the answer passes every hidden test"
 
     def full_name(self, source: str) -> str:
@@ -56,6 +59,17 @@ class BackendRecord(ColBenchRecord):
         """The name of the dial."""
         return dial_of_source(source).name
 
+    def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
+        """See `Explains`."""
+        return backend_explanation.failure(row, task, self.turn_limit(task, config.task), _states_wishes(config))
+
+    def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[dict[str, Any]]:
+        """See `Explains`; answers and references run in the sandbox of the settings."""
+        semantics = config.task.keyword_arguments().get("semantics", "module")
+        return backend_explanation.explain(
+            episodes, config.task.sandbox_spec(), semantics, config.task.max_turns, _states_wishes(config)
+        )
+
     def make_simulator(self, spec: Any) -> Simulator:
         """See `ColBenchRecord`."""
         return make(spec)
@@ -63,3 +77,9 @@ class BackendRecord(ColBenchRecord):
     def actions(self, config: Settings) -> DialogueActions:
         """Questions about the topics of the dial, and an answer from the replies."""
         return QuestionActions(dial_of_source(config.task.tasks))
+
+
+def _states_wishes(config: Any) -> bool:
+    """Whether the simulated human is the scripted one, which states wishes word for word."""
+    spec = config.task.simulator_spec()
+    return (spec.get("name") if isinstance(spec, Mapping) else spec) == "scripted"

@@ -16,6 +16,8 @@ from colbench_gym.wrappers.slot_actions import SlotActions
 from sandboxes.browser import Browser, LayoutBrowser
 from sandboxes.pages.cache import RenderingCache
 from sweetrl_agent.core.environment import Demonstrations, Settings
+from sweetrl_agent.core.explanation import Failure, FailureKind
+from sweetrl_agent.envs import frontend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
 
 
@@ -25,6 +27,7 @@ class FrontendRecord(ColBenchRecord):
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
     metric: ClassVar[str] = "similarity"
     human_names: ClassVar[Sequence[str]] = tuple(DESIGNERS)
+    failure_kinds: ClassVar[tuple[FailureKind, ...]] = frontend_explanation.KINDS
     success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
     has_pages: ClassVar[bool] = True
     pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
@@ -44,6 +47,15 @@ class FrontendRecord(ColBenchRecord):
     def check_sandbox(self, spec: Any) -> None:
         """See `EnvironmentRecord`; a class of somebody else's is a `Browser`."""
         sandboxes.check_name(spec, Browser, ("render", "close"))
+
+    def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
+        """See `Explains`."""
+        return frontend_explanation.failure(row, self.turn_limit(task, config.task))
+
+    def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[dict[str, Any]]:
+        """See `Explains`; pages are rendered in the sandbox of the settings."""
+        has_edits = bool(config.task.keyword_arguments().get("edits", False))
+        return frontend_explanation.explain(episodes, config.task.sandbox_spec(), has_edits)
 
     def make_simulator(self, spec: Any) -> Simulator:
         """See `ColBenchRecord`."""

@@ -15,6 +15,7 @@ from sweetrl_agent.data.run import Run, versions
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.evaluation.evaluate import links, read_evaluation
+from sweetrl_agent.evaluation.failures import failures_of, summarize_failures
 from sweetrl_agent.evaluation.statistics import (
     Components,
     Scores,
@@ -168,8 +169,11 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
         ]
         for run in runs
     }
+    kinds = runs[0].record.failure_kinds
+    failures = [row for run in runs for row in failures_of(run, evaluations[run.seed])] if kinds else []
     results = {
         **compare_scores(evaluations, runs[0].record.metric),
+        **({"failures": summarize_failures(kinds, failures)} if failures else {}),
         "success_means": runs[0].record.success_means,
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "tasks": runs[0].sources,

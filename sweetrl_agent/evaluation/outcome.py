@@ -10,9 +10,11 @@ from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, w
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
+from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.gains import example, gain_lines, paired_gain
 from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.reporting.figures import measure
+from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
 
 AGENTS = ("initial", "trained")
@@ -55,7 +57,10 @@ def report(run: Run) -> None:
     }
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = read_object(run.path("hint_reading.json"))
+    if failures := failures_of(run, rows):
+        results["failures"] = summarize_failures(run.record.failure_kinds, failures)
     write_json(run.path("results.json"), results)
+    explain_shown(run, rows, failures)
     if run.record.has_pages:
         keep_pictures(run)
     page = write_report(run.folder)
@@ -99,14 +104,14 @@ def table(results: dict[str, Any]) -> str:
 
 
 def score_dialogues(run: Run, critic: str = SWEET) -> None:
-    """Write a critic's advantages of all agents' dialogues on the first test tasks to turn_advantages.jsonl."""
-    path = run.path("turn_advantages.jsonl")
+    """Write a critic's advantages of all agents' dialogues on the first test tasks to its turn_advantages.jsonl."""
+    path = run.artifact(critic, ADVANTAGES)
     if path.exists():
         path.unlink()  # cheap to compute again, and either complete or absent when the stage is done
     shown = {task.id for task in run.test[: run.config.evaluation.shown_dialogues]}
-    with open_critic(run, critic) as critic_:
+    with open_critic(run, critic) as opened:
         for row in read_rows(run.path("evaluation.jsonl")):
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
                 hidden = CRITICS[critic].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-                append_rows(path, [{**address, "advantages": critic_.dialogue_advantages(row["dialogue_history"], hidden)}])
+                append_rows(path, [{**address, "advantages": opened.dialogue_advantages(row["dialogue_history"], hidden)}])

@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from sweetrl_agent.algorithms.critics import SWEET
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.pipeline import STAGES
@@ -113,9 +114,18 @@ def experiment_steps(given: CompareArguments) -> list[Step]:
     if given.simulators:
         asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
         steps.append((f"simulators ({_said(asked)})", partial(simulators.evaluate_with_simulators, **asked)))
-    if "sweet" in given.algorithms:
-        steps.append((f"advantages ({', '.join(given.algorithms)})", _with_settings(score_dialogues, own.get("sweet"))))
+    for critic in scoring_critics(given):
+        name = "advantages" if critic == SWEET else f"advantages of {critic}"
+        function = _with_settings(partial(score_dialogues, critic=critic), own.get(critic))
+        steps.append((f"{name} ({', '.join(given.algorithms)})", function))
     return steps
+
+
+def scoring_critics(given: CompareArguments) -> list[str]:
+    """The critics of a comparison that score the dialogues of its report: those of its algorithms, and those that are compared."""
+    own = [ALGORITHMS[name].critic for name in given.algorithms]
+    compared = given.critics if given.credit_tasks or given.best_of else []
+    return [critic for critic in dict.fromkeys([*own, *compared]) if critic]
 
 
 def _said(asked: dict[str, Any]) -> str:

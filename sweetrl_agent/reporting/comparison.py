@@ -50,6 +50,7 @@ def write_comparison(
     title = f"Comparison {folder.resolve().name}"
     first = RunFolder.read(seed_folders(folder)[0])
     first.evaluation = [row for row in first.evaluation if row.get("agent") in results["algorithms"]]
+    first.results = {name: results[name] for name in ("metric", "failures") if name in results}
     dialogues = dialogues_data(first)
     sections = [
         *(part.html() for part in made),
@@ -98,7 +99,7 @@ def _facts(results: Mapping[str, dict[str, object]]) -> Html:
 
 def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     text = (
-        f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}), those on tasks with advantages first. The "
-        "advantages are from SWEET-RL's critic, for the turns of all agents."
+        f"{num_shown} of the {len(run.evaluation)} dialogues of the first seed ({run.name}), those on tasks with advantages first, then "
+        "some of each kind of failure. The advantages are those of every critic that has scored the dialogues, for the turns of all agents."
     )
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))

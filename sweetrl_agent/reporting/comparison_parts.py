@@ -10,6 +10,7 @@ from sweetrl_agent.reporting.chart import colour_class
 from sweetrl_agent.reporting.comparison_curves import best_of_part, dials_part, scaling_part
 from sweetrl_agent.reporting.comparison_scores import EXPLAINED, Names, Results, ends, paired_part, scores_part
 from sweetrl_agent.reporting.dot_plot import DotPlot, Group, Row, axis_percent
+from sweetrl_agent.reporting.failures import failures_part
 from sweetrl_agent.reporting.figures import (
     NOTHING,
     duration,
@@ -35,6 +36,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
         else []
     )
+    made += [failures] if (failures := failures_part(results, algorithms)) else []
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
     made += [dials_part(results, algorithms)] if results.get("dials") else []

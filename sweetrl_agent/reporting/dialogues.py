@@ -1,72 +1,141 @@
 """The sample of dialogues in the page: small, but complete for each episode shown.
 
-First come dialogues with advantages, then the other agents' dialogues in the same episodes of the same tasks, then further
-episodes, alternating between splits. The page reports how many are left out.
+First come episodes with advantages, with all agents' dialogues in them; then, for every agent, some dialogues of each kind of failure; then
+further episodes, alternating between splits. The page reports how many are left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from sweetrl_agent.reporting.explanations import clipped, explanation, texts
+from sweetrl_agent.reporting.failures import kinds_of
 from sweetrl_agent.reporting.figures import measure, number
 from sweetrl_agent.reporting.markup import embedded_json
 from sweetrl_agent.reporting.run_folder import Record, RunFolder
 from sweetrl_agent.reporting.scores import metric_of
 
 MAX_DIALOGUES = 120
-MAX_BYTES = 1_000_000
+#: Dialogues of episodes with advantages that come before examples of each kind of failure, and examples of each agent and kind.
+MAX_LEADING, EXAMPLES = 72, 3
+#: Size of dialogues with explanations, and of pictures.
+MAX_BYTES, MAX_PICTURE_BYTES = 1_100_000, 1_500_000
 MAX_MESSAGE_CHARS = 8_000
 MAX_NAME_CHARS = 200
+#: The critic of a run; others are listed by their folders.
+OWN_CRITIC = "sweet"
 
 Case = tuple[str, str, str]
 Key = tuple[str, str, str, str]
+#: Advantages of each turn, by critic.
+Advantages = dict[str, list[float | None]]
 
 
 def dialogues_data(run: RunFolder) -> dict[str, Any]:
-    """The sample as JSON data: the dialogues, those with advantages first, their total number, and the agents."""
-    advantages = {_key(record): values for record in run.advantages if (values := _numbers(record.get("advantages")))}
+    """The sample as JSON data: the dialogues, their total number, the agents, and the kinds of failure."""
+    advantages = _advantages(run)
+    failures = {key_of(record): record for record in run.failures}
+    explained = {key_of(record): record for record in run.explanations}
     dialogues: list[dict[str, Any]] = []
-    size = 0
-    for record in _in_order_of_interest(run.evaluation, set(advantages)):
-        dialogue = _dialogue(record, metric_of(run.results), advantages.get(_key(record)))
-        num_bytes = len(embedded_json(dialogue).encode("utf-8", "replace"))
-        if len(dialogues) == MAX_DIALOGUES:
-            break
+    size = pictures = 0
+    for record in shown_records(run.evaluation, set(advantages), {key: str(one.get("kind")) for key, one in failures.items()}):
+        key = key_of(record)
+        known = {**_explained_advantages(explained.get(key, {})), **advantages.get(key, {})}
+        dialogue = _dialogue(record, metric_of(run.results), dict(sorted(known.items(), key=lambda one: one[0] != OWN_CRITIC)))
+        dialogue |= {"kind": None, "about": [], **_failure(failures.get(key))}
+        dialogue["why"] = explanation(explained.get(key, {}), dialogue["success"] == 1)
+        in_pictures = sum(len(dialogue["why"].get("pages", {}).get(side, "")) for side in ("wanted", "got"))
+        if in_pictures and pictures + in_pictures > MAX_PICTURE_BYTES:
+            dialogue["why"]["pages"] |= {"wanted": "", "got": ""}
+            in_pictures = 0
+        num_bytes = len(embedded_json(dialogue).encode("utf-8", "replace")) - in_pictures
         if size + num_bytes <= MAX_BYTES:
             dialogues.append(dialogue)
-            size += num_bytes
-    agents = dict.fromkeys([*run.results, *(dialogue["agent"] for dialogue in dialogues)])
+            size, pictures = size + num_bytes, pictures + in_pictures
     present = {dialogue["agent"] for dialogue in dialogues}
+    agents = dict.fromkeys([*run.results, *(dialogue["agent"] for dialogue in dialogues)])
+    used = {dialogue["kind"] for dialogue in dialogues}
     return {
         "dialogues": dialogues,
         "in_all": len(run.evaluation),
         "agents": [agent for agent in agents if agent in present],
+        "kinds": [kind for kind in kinds_of(run.results) if kind["name"] in used],
     }
 
 
-def _in_order_of_interest(evaluation: Sequence[Record], with_advantages: set[Key]) -> Iterator[Record]:
-    """Every record once: those with advantages, other agents' records of the same cases, then other cases, alternating between splits."""
-    leading_cases = {_case(key) for record in evaluation if (key := _key(record)) in with_advantages}
-    yield from (record for record in evaluation if _key(record) in with_advantages)
-    splits: dict[str, dict[Case, list[Record]]] = {}
+def shown_records(evaluation: Sequence[Record], with_advantages: Collection[Key], kinds: Mapping[Key, str]) -> list[Record]:
+    """The rows of the episodes that a report shows, most interesting first, at most `MAX_DIALOGUES`.
+
+    Args:
+        evaluation: Rows of evaluation.jsonl.
+        with_advantages: Keys of the episodes that have advantages.
+        kinds: Kind of failure of each episode; empty if unknown.
+    """
+    cases: dict[Case, list[Record]] = {}
     for record in evaluation:
-        key = _key(record)
-        if key in with_advantages:
-            continue
-        if _case(key) in leading_cases:
+        cases.setdefault(_case(key_of(record)), []).append(record)
+    leading = [
+        record
+        for records in cases.values()
+        if any(key_of(record) in with_advantages for record in records)
+        for record in sorted(records, key=lambda record: key_of(record) not in with_advantages)
+    ]
+    ordered = [*leading[:MAX_LEADING], *_examples(evaluation, leading[:MAX_LEADING], kinds), *leading, *_alternating(cases)]
+    unique = {id(record): record for record in ordered}
+    return list(islice(unique.values(), MAX_DIALOGUES))
+
+
+def _examples(evaluation: Sequence[Record], chosen: Sequence[Record], kinds: Mapping[Key, str]) -> Iterator[Record]:
+    """Records of each agent's kinds of failure of which fewer than `EXAMPLES` are chosen already."""
+    seen = Counter((key[0], kinds[key]) for key in map(key_of, chosen) if key in kinds)
+    taken = {id(record) for record in chosen}
+    for record in evaluation:
+        key = key_of(record)
+        if key in kinds and id(record) not in taken and seen[key[0], kinds[key]] < EXAMPLES:
+            seen[key[0], kinds[key]] += 1
             yield record
-        else:
-            splits.setdefault(key[1], {}).setdefault(_case(key), []).append(record)
-    queues = [iter(cases.values()) for cases in splits.values()]
+
+
+def _alternating(cases: Mapping[Case, Sequence[Record]]) -> Iterator[Record]:
+    """All records, case by case, alternating between splits."""
+    splits: dict[str, list[Sequence[Record]]] = {}
+    for case, records in cases.items():
+        splits.setdefault(case[0], []).append(records)
+    queues = [iter(of_split) for of_split in splits.values()]
     while queues:
         turn = [(queue, next(queue, None)) for queue in queues]
         queues = [queue for queue, records in turn if records is not None]
         yield from (record for _, records in turn for record in records or ())
 
 
-def _key(record: Record) -> Key:
+def _advantages(run: RunFolder) -> dict[Key, Advantages]:
+    """Advantages of the dialogues that critics have scored, by critic."""
+    found: dict[Key, Advantages] = {}
+    for critic, records in {OWN_CRITIC: run.advantages, **run.other_advantages}.items():
+        for record in records:
+            if values := _numbers(record.get("advantages")):
+                found.setdefault(key_of(record), {})[clipped(critic, MAX_NAME_CHARS)] = values
+    return found
+
+
+def _explained_advantages(found: Record) -> Advantages:
+    """Advantages in an explanation, by critics that need no model."""
+    by_critic = found.get("advantages")
+    if not isinstance(by_critic, dict):
+        return {}
+    return {clipped(name, MAX_NAME_CHARS): of for name, values in list(by_critic.items())[:5] if (of := _numbers(values))}
+
+
+def _failure(found: Record | None) -> dict[str, Any]:
+    return {"kind": clipped(found.get("kind"), MAX_NAME_CHARS), "about": texts(found.get("about"))} if found else {}
+
+
+def key_of(record: Record) -> Key:
+    """What identifies an episode in the files of a run: agent, split, task and index."""
     agent, split, task_id = (str(record.get(name, "?")) for name in ("agent", "split", "task_id"))
     return (agent, split, task_id, str(record.get("episode", 0)))
 
@@ -81,8 +150,8 @@ def _numbers(values: object) -> list[float | None]:
     return [None if (value := number(raw)) is None else float(f"{value:.4g}") for raw in values]
 
 
-def _dialogue(record: Record, metric: str, advantages: list[float | None] | None) -> dict[str, Any]:
-    agent, split, task_id, episode = (_clipped(name, MAX_NAME_CHARS) for name in _key(record))
+def _dialogue(record: Record, metric: str, advantages: Advantages) -> dict[str, Any]:
+    agent, split, task_id, episode = (_clipped(name, MAX_NAME_CHARS) for name in key_of(record))
     history = record.get("dialogue_history")
     messages = [_message(message) for message in history] if isinstance(history, list) else []
     value = number(record.get(metric))
@@ -96,7 +165,7 @@ def _dialogue(record: Record, metric: str, advantages: list[float | None] | None
         "metric": None if value is None else f"{metric.replace('_', ' ')} {measure(metric, value)}",
         "turns": number(record.get("turns")),
         "messages": messages,
-        "advantages": advantages,
+        "advantages": advantages or None,
     }
 
 

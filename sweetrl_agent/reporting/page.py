@@ -21,13 +21,13 @@ def fill_page(title: str, facts: Html, sections: Html, data: dict[str, Any]) -> 
         title: Title of the page.
         facts: The line below the title.
         sections: The sections.
-        data: Data of the script: "curves", "colours", "dialogues", "agents".
+        data: Data of the script: "curves", "colours", and those of `dialogues.dialogues_data`.
     """
-    script = "".join(map(resource, ("report.js", "curves.js", "index.js")))
+    script = "".join(map(resource, ("report.js", "viewer.js", "curves.js", "index.js")))
     page = Template(resource("page.html")).substitute(
         title=join([title]),
         policy=_policy(script),
-        style=custom_properties() + resource("report.css") + resource("charts.css"),
+        style=custom_properties() + "".join(map(resource, ("report.css", "charts.css", "viewer.css"))),
         facts=facts,
         sections=sections,
         data=embedded_json(data),

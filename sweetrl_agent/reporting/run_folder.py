@@ -21,6 +21,8 @@ EVALUATION = "evaluation.jsonl"
 ADVANTAGES = "turn_advantages.jsonl"
 PAIRS = "pairs_summary.json"
 PICTURES = "pictures.json"
+FAILURES = "failures.jsonl"
+EXPLANATIONS = "explanations.jsonl"
 
 MAX_CONFIG_CHARS = 60_000
 
@@ -39,6 +41,9 @@ class RunFolder:
         advantages: Advantages of the agent's turns, for some of these dialogues.
         pairs: Statistics of the preference pairs.
         pictures: Pictures of pages in some dialogues; only for runs on pages.
+        other_advantages: Advantages by other critics than SWEET-RL's, by critic.
+        failures: Kinds of failure of the episodes; only for environments that tell them apart.
+        explanations: Explanations of some episodes.
         troubles: Sentences on missing or unreadable files, by file name.
     """
 
@@ -51,6 +56,9 @@ class RunFolder:
     advantages: list[Record] = field(default_factory=list)
     pairs: Record = field(default_factory=dict)
     pictures: list[Any] = field(default_factory=list)
+    other_advantages: dict[str, list[Record]] = field(default_factory=dict)
+    failures: list[Record] = field(default_factory=list)
+    explanations: list[Record] = field(default_factory=list)
     troubles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -73,6 +81,10 @@ class RunFolder:
             run.advantages = run._lines(folder / ADVANTAGES)
             run.pairs = run.read_object(folder / PAIRS)
         run.pictures = _list(folder / PICTURES)
+        run.other_advantages = {path.parent.name: run._lines(path) for path in sorted(folder.glob(f"*/{ADVANTAGES}"))}
+        run.failures, run.explanations = (
+            run._lines(folder / name) if (folder / name).exists() else [] for name in (FAILURES, EXPLANATIONS)
+        )
         return run
 
     @classmethod

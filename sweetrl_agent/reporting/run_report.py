@@ -9,6 +9,7 @@ from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import LearningChart, curves_section, run_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
+from sweetrl_agent.reporting.failures import failures_section
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
@@ -54,6 +55,7 @@ def _sections(run: RunFolder, colours: Mapping[str, str], curves: Sequence[Learn
             headline_section(run, colours),
             scores_section(run),
             outcomes_section(run, colours),
+            failures_section(run.results),
             curves_section(curves, run.trouble(METRICS)),
             pages_section(run),
             _dialogues_section(run, num_dialogues),
@@ -83,7 +85,7 @@ def _dialogues_section(run: RunFolder, num_shown: int) -> Html:
     left_out = len(run.evaluation) - num_shown
     text = f"{num_shown} of the {len(run.evaluation)} dialogues of {EVALUATION} are in this file"
     text += f", {left_out} are left out" if left_out else ""
-    text += "; those with advantages first, then others in the same episodes, then further ones, alternating between splits."
+    text += "; those with advantages first, then others in the same episodes, some of each kind of failure, and further ones."
     text += f" No advantages: {run.trouble(ADVANTAGES)}" if ADVANTAGES in run.troubles else ""
     return section("dialogues", "Dialogues", note(text), Html(resource("viewer.html")))
 

@@ -177,3 +177,33 @@ def test_it_runs_as_a_command(write, task_row, tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("1 rows of 1 tasks graded\n") and _scores(tmp_path / "scores.jsonl")[0]["success"] == 1
+
+
+def test_explain_prints_the_failed_tests_of_every_row_without_success(write, task_row, tmp_path, capsys):
+    nearly = RIGHT.replace(" if prices else None", "")
+    bad = {**task_row, "ground_truth": "def total(p):\n    return p[100]"}
+    answers = [RIGHT, nearly, "def total(:", None, "def total(p):\n    return '\\x1b[31m\\n' + 'x' * 999"]
+    path = write(*({"task": task_row, "answer": answer} for answer in answers), {"task": bad, "answer": RIGHT}, b"{")
+    out = tmp_path / "scores.jsonl"
+    assert main([str(path), "--out", str(out), "--sandbox", "embedded", "--explain", "--on-error", "skip"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    explained = lines[lines.index("Rows without success, with their failed tests (rows are counted from 0):") + 1 :]
+    assert explained[0] == "row 1: wrong, 9 of 10 tests passed"
+    assert re.fullmatch(r"  total\(\[\]\): expected None, got 0 \(wrong, [\d.]+ ms\)", explained[1])
+    assert explained[2:4] == ["row 2: exception:SyntaxError, 0 of 10 tests passed", "  all 10 calls: exception:SyntaxError"]
+    assert explained[4] == "row 3: no_answer, 0 of 10 tests passed"
+    assert (
+        explained[5] == "row 4: wrong, 0 of 10 tests passed"
+        and r"got '\x1b[31m\nxxx" in explained[6]
+        and "[cut]" in explained[6]
+    )
+    assert explained[16].startswith("exception:SyntaxError: the program raised an exception") and len(explained) == 19
+    assert all(" " <= character <= "~" for line in lines for character in line)
+    assert [score["outcome"] for score in _scores(out)][-2:] == ["ungradable", "malformed"]
+
+
+def test_help_says_what_each_outcome_means(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert "not_serialisable  the value is of a type that is not compared" in text and "--explain" in text

@@ -177,7 +177,7 @@ def test_nothing_that_was_written_into_the_run_becomes_markup(folder: Path) -> N
     assert ATTACK in page.text["setup"] and ATTACK in page.text["curves"] and ATTACK in page.text["pairs"]
     assert ATTACK in page.text["outcomes"] and ATTACK in page.text[""]
     shown = page.data["dialogues"][0]
-    assert shown["task"] == ATTACK and shown["messages"][0] == ["user", ATTACK] and shown["advantages"] == [0.25]
+    assert shown["task"] == ATTACK and shown["messages"][0] == ["user", ATTACK] and shown["advantages"] == {"sweet": [0.25]}
     assert "<" not in page.raw["json"]
 
 
@@ -235,7 +235,7 @@ def test_pages_are_shown_turn_by_turn_and_nothing_but_pictures(folder: Path) -> 
     ]
     (folder / "pictures.json").write_text(json.dumps([*rows, "odd", {"agents": 3}]))
     html = write_report(folder).read_text()
-    assert html.count("data:image/jpeg;base64,") == 2 and "QUJE" in html and "no page" in html
+    assert html.count('src="data:image/jpeg;base64,') == 2 and "QUJE" in html and "no page" in html
     assert "<script>alert" not in html
 
 
@@ -249,7 +249,7 @@ def test_at_most_120_dialogues_those_with_advantages_first(tmp_path: Path) -> No
     assert len(shown) == MAX_DIALOGUES == len(set(shown)) and page.data["in_all"] == 400
     assert shown[:2] == [("initial", "unseen", "task-90"), ("trained", "unseen", "task-90")]
     assert shown[2:6] == [(a, s, "task-0") for s in ("test", "unseen") for a in ("initial", "trained")]
-    assert page.data["dialogues"][0]["advantages"] == [0.1, -0.2] and page.data["dialogues"][1]["advantages"] is None
+    assert page.data["dialogues"][0]["advantages"] == {"sweet": [0.1, -0.2]} and page.data["dialogues"][1]["advantages"] is None
     assert "120 of the 400 dialogues" in page.text["dialogues"] and "280 are left out" in page.text["dialogues"]
 
 
@@ -277,7 +277,7 @@ def test_advantages_meet_their_dialogue_and_no_other(tmp_path: Path) -> None:
     write_lines(tmp_path / "turn_advantages.jsonl", [{**advantages([0.5]), "episode": 1}])
     shown = dialogues_data(RunFolder.read(tmp_path))["dialogues"]
     assert [(d["agent"], d["episode"], d["advantages"]) for d in shown] == [
-        ("initial", "1", [0.5]),
+        ("initial", "1", {"sweet": [0.5]}),
         ("trained", "1", None),
         ("initial", "0", None),
     ]
