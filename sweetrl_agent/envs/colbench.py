@@ -12,9 +12,9 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
+from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
-from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.simulators.scripted import LEVELS
 from colbench_gym.simulators.transcript import transcript
@@ -94,11 +94,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""
-        said = "\n".join(message["content"] for message in episode.messages[1:] if message["role"] == "user")
-        return {
-            "leak": leak_fraction(said, task.hidden.reference, task.signature),
-            "wishes_heard": _wishes_heard(task, said),
-        }
+        return reply_measures(episode.messages, task)
 
     def answer(self, text: str) -> str | None:
         """See `EnvironmentRecord`."""
@@ -177,9 +173,3 @@ class ColBenchRecord(EnvironmentRecord):
                 stack.callback(env.close)
             actions = self.actions(config)
             yield [DiscreteActions(env, actions) for env in own]
-
-
-def _wishes_heard(task: Task, said: str) -> float | None:
-    """Fraction of the special wishes that were stated literally; None for a task without special wishes."""
-    special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
-    return sum(sentence in said for sentence in special) / len(special) if special else None

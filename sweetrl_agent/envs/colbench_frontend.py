@@ -22,8 +22,8 @@ class FrontendRecord(ColBenchRecord):
     """Record of ColBench-Frontend-v0. The tiny model's pages improve for five turns and degrade after seven, hence `max_turns`."""
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
-    metric: ClassVar[str] = "similarity"
-    success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
+    metric: ClassVar[str] = FrontendEnv.metric
+    success_means: ClassVar[str] = FrontendEnv.success_means
     has_pages: ClassVar[bool] = True
     pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
     defaults: ClassVar[Mapping[str, Any]] = {
