@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.agents.agent import Agent
+from colbench_gym.agents.chat import Sampling
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
@@ -43,7 +44,7 @@ from colbench_gym.evaluation.folder import (
     unique_names,
     write_results,
 )
-from colbench_gym.evaluation.policies import PolicySpec, Sampling, default_prompt, find_policies
+from colbench_gym.evaluation.policies import PolicySpec, default_prompt, find_policies
 from colbench_gym.evaluation.prices import Prices, read_prices
 from colbench_gym.evaluation.rows import Row, RowFile
 from colbench_gym.evaluation.summary import VOID

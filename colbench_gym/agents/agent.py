@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 #: Chat messages that an agent may see; the last is the human's.
@@ -52,3 +52,25 @@ class Agent(ABC):
 
     def close(self) -> None:
         """Release connections. A second call does nothing."""
+
+
+class FunctionAgent(Agent):
+    """A function of the user's own: chat messages in, the next message out. Its tokens are not known.
+
+    Args:
+        function: The function.
+    """
+
+    def __init__(self, function: Callable[[list[dict[str, str]]], str]) -> None:
+        self.function = function
+
+    def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
+        """See `Agent.say`.
+
+        Raises:
+            TypeError: If the function does not return a text.
+        """
+        text = self.function([dict(message) for message in messages])
+        if not isinstance(text, str):
+            raise TypeError(f"A policy must return the next message as a text, got {type(text).__name__}.")
+        return Said(text, None, None)

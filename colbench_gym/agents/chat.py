@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from colbench_gym.agents.agent import Agent, Messages, Said
+from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.outside_text import encodable
 from colbench_gym.simulators.cache import request_key
@@ -126,3 +128,40 @@ class ChatAgent(Agent):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a chat model is asked.
+
+    Attributes:
+        system_prompt: First message of every dialogue: a name of `agents.prompts`, or a text; "" for none.
+        temperature: Sampling temperature.
+        max_new_tokens: Maximal number of tokens of a message.
+        api_key_env: Environment variable with the key.
+        timeout_s: Time limit of a request, in seconds.
+        max_retries: Maximal number of retries of a request.
+    """
+
+    system_prompt: str
+    temperature: float
+    max_new_tokens: int
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_s: float = 120.0
+    max_retries: int = 5
+
+
+def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
+    """The agent of "openai:MODEL@URL"."""
+    model, url = split_name(text)
+    prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
+    return ChatAgent(
+        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries
+    )  # fmt: skip
+
+
+def short_name(text: str) -> str:
+    """Short name of a policy, without colons, which separate a file from an agent elsewhere."""
+    if text.startswith(PREFIX):
+        return split_name(text)[0].replace(":", "-")
+    return text.rpartition(":")[2]

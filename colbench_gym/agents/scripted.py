@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.agents.agent import Agent, Messages, Said
+from colbench_gym.agents.agent import Agent, FunctionAgent, Messages, Said
 from colbench_gym.envs.colbench_env import MAX_TURNS
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from colbench_gym.tasks.embedded import dial_of_source
@@ -115,28 +115,6 @@ class OracleAgent(Agent):
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
         return Said(f"{ANSWER_MARKER}\n{hidden}")
-
-
-class FunctionAgent(Agent):
-    """A function of the user's own: chat messages in, the next message out.
-
-    Args:
-        function: The function.
-    """
-
-    def __init__(self, function: Callable[[list[dict[str, str]]], str]) -> None:
-        self.function = function
-
-    def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
-        """See `Agent.say`.
-
-        Raises:
-            TypeError: If the function does not return a text.
-        """
-        text = self.function([dict(message) for message in messages])
-        if not isinstance(text, str):
-            raise TypeError(f"A policy must return the next message as a text, got {type(text).__name__}.")
-        return Said(text)
 
 
 def random_agent(env_id: str, source: str, max_turns: int) -> Agent:

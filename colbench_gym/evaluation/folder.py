@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +24,7 @@ from colbench_gym.evaluation.summary import RESERVED, SCHEMA, differences, summa
 ROWS, SETTINGS, RESULTS = "evaluation.jsonl", "settings.json", "results.json"
 #: Settings by kind: of the whole evaluation, by policy, and the source of every split.
 Settings = dict[str, dict[str, Any]]
+_LABEL = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 _KINDS = ("evaluation", "policies", "tasks")
 
 
@@ -153,6 +155,12 @@ def unique_names(policies: Sequence[str], short: Sequence[str]) -> list[str]:
                 f"Expected another name of a policy than {name!r}, which `results.json` uses; give one, as in mine={name}."
             )
     return names
+
+
+def labelled(text: str) -> tuple[str, str]:
+    """The name and the policy of "NAME=POLICY"; without a name, the name is "". A policy that contains "=" otherwise needs a name."""
+    match = _LABEL.fullmatch(text)
+    return (match[1], match[2]) if match else ("", text)
 
 
 def split_name(source: str) -> str:

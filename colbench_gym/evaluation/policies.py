@@ -13,34 +13,12 @@ from typing import Any
 from colbench_gym.agents import chat
 from colbench_gym.agents.agent import Agent
 from colbench_gym.agents.person import PersonAgent
-from colbench_gym.agents.prompts import PROMPT_OF, PROMPTS
+from colbench_gym.agents.prompts import PROMPT_OF
 from colbench_gym.agents.scripted import MenuAgent, OracleAgent, menu_of, own_agent, random_agent, uniform
-from colbench_gym.evaluation.folder import unique_names
+from colbench_gym.evaluation.folder import labelled, unique_names
 
 SCRIPTED = ("random", "random_actions", "oracle", "person")
-_LABEL = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a chat model is asked.
-
-    Attributes:
-        system_prompt: First message of every dialogue: a name of `agents.prompts`, or a text; "" for none.
-        temperature: Sampling temperature.
-        max_new_tokens: Maximal number of tokens of a message.
-        api_key_env: Environment variable with the key.
-        timeout_s: Time limit of a request, in seconds.
-        max_retries: Maximal number of retries of a request.
-    """
-
-    system_prompt: str
-    temperature: float
-    max_new_tokens: int
-    api_key_env: str = "OPENAI_API_KEY"
-    timeout_s: float = 120.0
-    max_retries: int = 5
 
 
 @dataclass(frozen=True)
@@ -65,14 +43,14 @@ class PolicySpec:
         """Name of its model in a file of prices."""
         return chat.split_name(self.text)[0] if self.is_chat else self.name
 
-    def settings(self, sampling: Sampling) -> dict[str, Any]:
+    def settings(self, sampling: chat.Sampling) -> dict[str, Any]:
         """What its rows depend on, for `settings.json`."""
         if not self.is_chat:
             return {"policy": self.text}
         asked = {"system_prompt": sampling.system_prompt, "temperature": sampling.temperature}
         return {"policy": self.text, "model": self.model, **asked, "max_new_tokens": sampling.max_new_tokens}
 
-    def make(self, env_id: str, source: str, max_turns: int, sampling: Sampling) -> Agent:
+    def make(self, env_id: str, source: str, max_turns: int, sampling: chat.Sampling) -> Agent:
         """Make the agent for a source of tasks.
 
         Raises:
@@ -80,7 +58,7 @@ class PolicySpec:
             ImportError: If a package is missing.
         """
         if self.is_chat:
-            return chat_agent(self.text, sampling)
+            return chat.chat_agent(self.text, sampling)
         if self.text == "random":
             return random_agent(env_id, source, max_turns)
         if self.text == "random_actions":
@@ -95,24 +73,9 @@ class PolicySpec:
         return PersonAgent() if self.text == "person" else own_agent(load_object(self.text), env_id, source)
 
 
-def chat_agent(text: str, sampling: Sampling) -> chat.ChatAgent:
-    """The agent of "openai:MODEL@URL"."""
-    model, url = chat.split_name(text)
-    prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
-    return chat.ChatAgent(
-        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries
-    )  # fmt: skip
-
-
 def default_prompt(env_id: str) -> str:
     """Name of the system prompt for a chat model in an environment; "" for none."""
     return PROMPT_OF.get(env_id, "")
-
-
-def labelled(text: str) -> tuple[str, str]:
-    """The name and the policy of "NAME=POLICY"; without a name, the name is "". A policy that contains "=" otherwise needs a name."""
-    match = _LABEL.fullmatch(text)
-    return (match[1], match[2]) if match else ("", text)
 
 
 def find_policies(texts: Sequence[str]) -> list[PolicySpec]:
@@ -130,15 +93,8 @@ def find_policies(texts: Sequence[str]) -> list[PolicySpec]:
                 f"A policy must be one of {SCRIPTED}, openai:MODEL@http://HOST:PORT/v1 or module:NAME, got {text[:100]!r}; "
                 "`python -m sweetrl_agent.evaluate` also takes run folders, model folders and hub names."
             )
-    names = unique_names([name or text for name, text in given], [name or short_name(text) for name, text in given])
+    names = unique_names([name or text for name, text in given], [name or chat.short_name(text) for name, text in given])
     return [PolicySpec(name, text) for name, (_, text) in zip(names, given, strict=True)]
-
-
-def short_name(text: str) -> str:
-    """Short name of a policy, without colons, which separate a file from an agent elsewhere."""
-    if text.startswith(chat.PREFIX):
-        return chat.split_name(text)[0].replace(":", "-")
-    return text.rpartition(":")[2]
 
 
 def load_object(text: str) -> Any:

@@ -81,6 +81,19 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     return found
 
 
+def given_names(arguments: Sequence[str] | None) -> set[str]:
+    """Names of the settings that the command line or its `--config` file gives.
+
+    Raises:
+        ValueError: If the file is missing or not YAML.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    names = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    return {name.replace("-", "_") for name in names} | set(_read_settings(parser.parse_known_args(words)[0].config))
+
+
 def _read_settings(path: str | None) -> dict[str, Any]:
     import yaml
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
@@ -21,6 +22,7 @@ from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
+from sweetrl_agent.core.agents import AgentPolicy, Oracle
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.core.settings import require_file
 
@@ -138,6 +140,14 @@ class ColBenchRecord(EnvironmentRecord):
     @abstractmethod
     def make_simulator(self, spec: Any) -> Simulator:
         """Make the simulated human of a specification, as the environment does."""
+
+    def scripted_policy(self, name: str, config: Settings) -> Any:
+        """See `EnvironmentRecord`: random questions or slots (general questions on real rows), and the hidden reference at once."""
+        if name == "oracle":
+            return Oracle(OracleAgent())
+        return (
+            AgentPolicy(random_agent(config.task.env, config.task.tasks, config.task.max_turns)) if name == "random" else None
+        )
 
     def check_actions(self, config: Settings) -> None:
         """See `EnvironmentRecord`; the actions cover only the embedded tasks.
