@@ -51,6 +51,7 @@ from colbench_gym.evaluation.summary import VOID
 from colbench_gym.evaluation.table import table
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
+from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
 
 ENVIRONMENTS: Mapping[str, type[ColBenchEnv]] = {"ColBench-Backend-v0": BackendEnv, "ColBench-Frontend-v0": FrontendEnv}
@@ -93,7 +94,9 @@ class Evaluation:
         return {
             "evaluation": fixed,
             "policies": {policy.name: policy.settings(self.sampling) for policy in self.policies},
-            "tasks": dict(self.sources),
+            "tasks": {
+                split: with_dial(source) if self.env_class is BackendEnv else source for split, source in self.sources.items()
+            },
         }
 
 

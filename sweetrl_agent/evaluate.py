@@ -147,7 +147,7 @@ def dry_run(evaluation: Evaluation) -> int:
     """Print the plan and check all requirements; plays nothing and writes no files. Returns the exit status, 2 if it would fail."""
     from colbench_gym.evaluation.folder import SETTINGS, merged_settings
     from sweetrl_agent.data.files import check_output
-    from sweetrl_agent.evaluation.evaluations import checks, episodes_left, plan
+    from sweetrl_agent.evaluation.evaluation_plan import checks, episodes_left, plan
     from sweetrl_agent.trainers.preflight import MISSING
 
     check_output(Path(evaluation.given.output))

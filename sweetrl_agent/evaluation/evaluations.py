@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -32,7 +30,8 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.files import Row, write_json, write_text
 from sweetrl_agent.data.run import TEST_FRACTION, beside_browsers, versions
 from sweetrl_agent.evaluation.evaluate import episode_row, read_evaluation
-from sweetrl_agent.evaluation.policies import PolicySpec, default_prompt, loader
+from sweetrl_agent.evaluation.policies import PolicySpec, pretrained_defaults
+from sweetrl_agent.evaluation.policy_loading import loader
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.episode_files import EpisodeFile
@@ -80,8 +79,8 @@ class Evaluation:
             }
             if spec.settings.get("engine") == "server" and "engine" not in self.explicit:
                 model["engine"] = "transformers"  # the addresses of the run's servers are not recorded
-            if "system_prompt" not in self.explicit and (prompt := default_prompt(spec, shared.env)) is not None:
-                model["system_prompt"] = prompt
+            defaults = pretrained_defaults(spec, shared.env)
+            model |= {name: value for name, value in defaults.items() if name not in self.explicit}
             if not spec.is_model:
                 model |= {"engine": "transformers", "server_urls": []}
         others = {name: getattr(shared, name) for name in (*TASK_SETTINGS, *RUN_SETTINGS)}
@@ -147,7 +146,7 @@ class Evaluation:
         return {name: getattr(self.given, name) for name in ("api_key_env", "timeout_s", "max_retries")}
 
 
-def run_evaluation(evaluation: Evaluation, say: Callable[[str], None] = print) -> dict[str, Any]:
+def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     """Play the missing episodes of every policy, split and seed; write results.json and report.html. Returns the results.
 
     Raises:
@@ -215,68 +214,4 @@ def _written(evaluation: Evaluation) -> dict[str, Any]:
     given = {name: value for name, value in asdict(evaluation.given).items() if name != "output"}
     given["tasks"] = list(evaluation.sources.values())
     shared = {name: value for name, value in asdict(evaluation.shared).items() if name not in (*RUN_SETTINGS, "server_urls")}
-    if any(spec.settings for spec in evaluation.policies):  # a run folder's own settings stay its own
-        shared = {name: value for name, value in shared.items() if name in TASK_SETTINGS or name in evaluation.explicit}
-    return {**given, **shared}
-
-
-def plan(evaluation: Evaluation) -> None:
-    """Print what would be played."""
-    for spec in evaluation.policies:
-        model = evaluation.config(spec).model
-        sampling = (
-            f", temperature {model.temperature:g}, at most {model.max_new_tokens} tokens" if spec.model != spec.text else ""
-        )
-        print(f"policy     {spec.name}: {spec.text} ({spec.kind}{sampling if spec.kind not in ('scripted', 'own') else ''})")
-    tasks = evaluation.tasks()
-    for split, own in tasks.items():
-        print(f"tasks      {split}: {len(own)} of {evaluation.sources[split]}; human: {evaluation.shared.simulator}")
-    count = sum(map(len, tasks.values())) * evaluation.given.episodes * len(evaluation.given.seeds)
-    print(f"episodes   {count} of each policy, seeds {' '.join(map(str, evaluation.given.seeds))}; {evaluation.shared.env}")
-
-
-def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
-    """Checks of what the evaluation needs: packages, models, servers, the environment and every policy that loads no weights."""
-    from sweetrl_agent.trainers.preflight import check_human, check_model, check_packages, check_server
-
-    for spec in evaluation.policies:
-        config = evaluation.config(spec)
-        if spec.is_model:
-            yield partial(check_packages, config, ["evaluate"])
-            yield from (partial(check_server, url, "OPENAI_API_KEY") for url in config.model.server_urls)
-        if spec.kind == "model":
-            yield partial(check_model, "policies", spec.place, config.model)
-        if spec.kind == "chat":
-            from colbench_gym.agents.chat import split_name
-
-            yield partial(check_server, split_name(spec.text)[1], evaluation.given.api_key_env)
-        if spec.kind in ("scripted", "own", "chat") and not spec.is_sequential:
-            for source in evaluation.sources.values():
-                yield loader(spec, evaluation.config(spec, source), evaluation.api())
-
-    def environment() -> None:
-        config = evaluation.config(None, next(iter(evaluation.sources.values())))
-        tasks = next(iter(evaluation.tasks().values()))
-        with closing(config.record.environments(config, tasks[:1], 1)) as env:
-            check_human(config.record, getattr(env.envs[0], "simulator", None))
-            env.envs[0].prepare()
-
-    yield environment
-
-
-def episodes_left(evaluation: Evaluation) -> int:
-    """Number of rows that are missing in the folder."""
-    rows = read_evaluation(evaluation.folder / ROWS, evaluation.config(None).record.metric)
-    mine = {
-        (spec.name, split, seed)
-        for spec in evaluation.policies
-        for split in evaluation.sources
-        for seed in evaluation.given.seeds
-    }
-    count = sum((row["agent"], row["split"], row.get("seed")) in mine for row in rows)
-    return max(
-        0,
-        math.prod((len(evaluation.policies), len(evaluation.given.seeds), evaluation.given.episodes))
-        * sum(map(len, evaluation.tasks().values()))
-        - count,
-    )
+    return given | {name: value for name, value in shared.items() if name in TASK_SETTINGS or name in evaluation.explicit}

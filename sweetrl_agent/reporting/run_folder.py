@@ -65,14 +65,22 @@ class RunFolder:
         run.results = run._object(folder / RESULTS)
         run.config = run._text(folder / CONFIG)
         run.versions = run._object(folder / VERSIONS)
-        run.metrics = run._lines(folder / METRICS)
+        if not run.is_evaluation:
+            run.metrics = run._lines(folder / METRICS)
         run.evaluation = run._lines(folder / EVALUATION)
         seconds = run.results.get("seconds")
-        if not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys():  # only these algorithms write the two
+        if not run.is_evaluation and (
+            not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys()
+        ):  # only these algorithms write the two
             run.advantages = run._lines(folder / ADVANTAGES)
             run.pairs = run._object(folder / PAIRS)
         run.pictures = _list(folder / PICTURES)
         return run
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether it is the folder of `sweetrl_agent.evaluate` and not a run's: nothing was trained."""
+        return isinstance(self.results.get("policies"), dict)
 
     def trouble(self, file_name: str) -> str:
         """Why a file cannot be shown."""

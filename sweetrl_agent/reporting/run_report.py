@@ -9,6 +9,7 @@ from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import curves_data, curves_section
 from sweetrl_agent.reporting.dialogues import dialogues_data
+from sweetrl_agent.reporting.evaluation_parts import differences_section, use_section
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
 from sweetrl_agent.reporting.page import fill_page, resource, setup_section
@@ -52,11 +53,13 @@ def _sections(run: RunFolder, colours: Mapping[str, str], num_dialogues: int) ->
         [
             headline_section(run, colours),
             scores_section(run),
+            differences_section(run),
+            use_section(run),
             outcomes_section(run, colours),
-            curves_section(run),
+            Html("") if run.is_evaluation else curves_section(run),
             pages_section(run),
             _dialogues_section(run, num_dialogues),
-            seconds_section(run),
+            Html("") if run.is_evaluation else seconds_section(run),
             _pairs_section(run),
             setup_section(run),
             _troubles_section(run),
