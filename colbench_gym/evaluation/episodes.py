@@ -13,7 +13,7 @@ from typing import Any
 from colbench_gym.agents.agent import Agent, Said
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.errors import AgentError
-from colbench_gym.evaluation.summary import VOID
+from colbench_gym.evaluation.summary import HUMAN_TOKENS, VOID
 from colbench_gym.scoring.answer import parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.seeds import derive_seed
@@ -112,6 +112,7 @@ class Player:
             self._free.put(env)
 
     def _row(self, env: ColBenchEnv, key: Key, said: list[Said], metrics: dict[str, Any]) -> Row:
+        human = {name: metrics.get(name) for name in HUMAN_TOKENS} if env.simulator.model else {}
         replies = [message["content"] for message in env.messages[1:] if message["role"] == "user"]
         return {
             "task_id": key.task.id,
@@ -129,6 +130,7 @@ class Player:
             "answer": _answer(said),
             "prompt_tokens": _total([one.prompt_tokens for one in said]),
             "generated_tokens": _total([one.generated_tokens for one in said]),
+            **human,
         }
 
 

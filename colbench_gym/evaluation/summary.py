@@ -23,7 +23,8 @@ from colbench_gym.scoring.intervals import (
 Row = Mapping[str, Any]
 VOID = "void"
 #: Token counts of a row; None where a server does not report them.
-TOKENS = ("prompt_tokens", "generated_tokens", "human_prompt_tokens", "human_generated_tokens")
+AGENT_TOKENS = ("prompt_tokens", "generated_tokens")
+HUMAN_TOKENS = ("human_prompt_tokens", "human_generated_tokens")
 #: Keys of results that are not agents.
 RESERVED = frozenset(
     (
@@ -101,16 +102,16 @@ def used(rows: Sequence[Row], model: str, human: str, prices: Prices) -> dict[st
     """Tokens and cost of all episodes, void ones included.
 
     Args:
-        rows: Rows with the fields of `TOKENS`.
+        rows: Rows with the fields of `AGENT_TOKENS` and, if a model plays the human, `HUMAN_TOKENS`.
         model: Name of the agent's model in the prices.
         human: Name of the simulated human's model; "" if it is not a model.
         prices: Price of every model; see `prices`.
 
     Returns:
-        "tokens": the sum of each field of `TOKENS`; None if a row has none. With prices, "cost": "agent", "human" and "total", in the
+        "tokens": the sum of each of these fields; None if a row has none. With prices, "cost": "agent", "human" and "total", in the
         currency of the prices; None where tokens or a price are unknown.
     """
-    tokens = {name: _total(rows, name) for name in TOKENS if name in TOKENS[:2] or human}
+    tokens = {name: _total(rows, name) for name in (*AGENT_TOKENS, *(HUMAN_TOKENS if human else ()))}
     if not prices:
         return {"tokens": tokens}
     agent = cost_of(prices, model, tokens["prompt_tokens"], tokens["generated_tokens"])

@@ -23,6 +23,7 @@ from colbench_gym.evaluation.folder import (
     unique_names,
 )
 from colbench_gym.evaluation.prices import Prices
+from colbench_gym.evaluation.summary import HUMAN_TOKENS
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS, RUN_SETTINGS, TASK_SETTINGS, EvaluateArguments
 from sweetrl_agent.config.job import Config
@@ -192,7 +193,7 @@ def _row(config: Config, tasks: Mapping[str, Any], episode: Episode) -> Row:
     record, task = config.record, tasks[episode.task_id]
     task_row, last = record.task_row(task), episode.turns[-1].text if episode.turns else ""
     found = record.answer(last) if last else None
-    human = {name: episode.metrics.get(name) for name in ("human_prompt_tokens", "human_generated_tokens")}
+    human = {name: episode.metrics.get(name) for name in HUMAN_TOKENS}
     usage = episode.usage or (None, None)
     return {
         **episode_row(episode, task, record),
@@ -200,7 +201,7 @@ def _row(config: Config, tasks: Mapping[str, Any], episode: Episode) -> Row:
         "answer": last if found is None else found,
         "prompt_tokens": usage[0],
         "generated_tokens": usage[1],
-        **({name: value for name, value in human.items()} if _human_model(config.task.simulator_spec()) else {}),
+        **(human if _human_model(config.task.simulator_spec()) else {}),
     }
 
 

@@ -20,7 +20,10 @@ MESSAGES = [{"role": "user", "content": "I need a total."}]
 
 
 def completion(text, prompt_tokens=11, completion_tokens=5):
-    body = {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}}
+    body = {
+        "choices": [{"message": {"content": text}}],
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
+    }
     return returns(json.dumps(body).encode())
 
 
@@ -67,13 +70,19 @@ def test_what_passes_is_tried_again(server):
 @pytest.mark.parametrize("behaviour", [fails(500), fails(400), returns(b"{}"), hangs], ids=["500", "400", "malformed", "slow"])
 def test_a_dialogue_in_which_the_server_fails_is_void(server, behaviour):
     server.script = [behaviour]
-    with pytest.raises(AgentError, match=r"^Expected a message from model 'm' at 'http://127.0.0.1:.*attempts; check the model's context"):
+    with pytest.raises(
+        AgentError, match=r"^Expected a message from model 'm' at 'http://127.0.0.1:.*attempts; check the model's context"
+    ):
         make(server, timeout_s=0.2).say(MESSAGES, 0)
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
-    [(401, "set the environment variable CANARY_KEY"), (404, "check the address"), (302, "give the address that it redirects to")],
+    [
+        (401, "set the environment variable CANARY_KEY"),
+        (404, "check the address"),
+        (302, "give the address that it redirects to"),
+    ],
 )
 def test_a_server_that_refuses_everything_ends_the_evaluation(server, status, advice):
     server.script = [fails(status)]

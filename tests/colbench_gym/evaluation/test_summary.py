@@ -31,7 +31,13 @@ def test_differences_are_paired_by_task_seed_and_episode():
 
 
 def test_void_and_missing_episodes_are_in_no_difference():
-    rows = [row("one", "a", 1), row("one", "b", None, outcome="void"), row("one", "c", 1), row("two", "a", 0), row("two", "b", 1)]
+    rows = [
+        row("one", "a", 1),
+        row("one", "b", None, outcome="void"),
+        row("one", "c", 1),
+        row("two", "a", 0),
+        row("two", "b", 1),
+    ]
     (pair,) = differences(rows, "tests_passed")
     assert (pair["n"], pair["tasks"], pair["success"]["difference"]) == (1, 1, -1.0)
     assert differences(rows[:3], "tests_passed") == []
