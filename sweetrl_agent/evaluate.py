@@ -51,8 +51,10 @@ def run(arguments: Sequence[str] | None) -> int:
     with contextlib.ExitStack() as held:
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             evaluation = parse(arguments)
+            from sweetrl_agent.evaluation.evaluation_plan import refuse
             from sweetrl_agent.evaluation.evaluations import run_evaluation
 
+            refuse(evaluation)
             if evaluation.shared.dry_run:
                 return dry_run(evaluation)
             held.enter_context(locked(evaluation.folder))
@@ -105,8 +107,9 @@ def parse(arguments: Sequence[str] | None) -> Evaluation:
     given.tasks = list(given.tasks) if "tasks" in explicit else []
     settings = next((spec.settings for spec in policies if spec.settings), {})
     given.seeds = list(given.seeds) or [int(settings.get("seed", 0))]
-    if "num_tasks" not in explicit and "tasks" not in explicit:
-        given.num_tasks = int(settings.get("eval_tasks", 0))
+    for name, own in (("num_tasks", "eval_tasks"), ("episodes", "eval_episodes")):
+        if not {name, "tasks"} & explicit:  # the run's own held-out tasks, as often as the run played them
+            setattr(given, name, int(settings.get(own, getattr(given, name))))
     for part in (given, shared):
         check_settings(part)
     if len(set(given.seeds)) < len(given.seeds):

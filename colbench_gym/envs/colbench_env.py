@@ -229,15 +229,18 @@ class ColBenchEnv(gym.Env[str, str]):
 
     @property
     def metrics(self) -> Metrics:
-        """Metrics of the finished episode; {} before its end.
+        """Metrics of the finished episode, with `human_usage`; {} before its end."""
+        return {} if self._metrics is None else {**self._metrics, **self.human_usage}
 
-        If a model server plays the human and reports its tokens, they also hold "human_prompt_tokens" and "human_generated_tokens", for
-        the cost of an evaluation. `info` does not: the first depends on the length of the hidden reference.
+    @property
+    def human_usage(self) -> dict[str, int]:
+        """Tokens so far of the model that plays the human, "human_prompt_tokens" and "human_generated_tokens"; {} if they are unknown.
+
+        They are for the cost of an evaluation and not in `info`: the first depends on the length of the hidden reference.
         """
-        if self._metrics is None or self._human_tokens is None:
-            return dict(self._metrics or {})
-        read, written = self._human_tokens
-        return {**self._metrics, "human_prompt_tokens": read, "human_generated_tokens": written}
+        if self._human_tokens is None:
+            return {}
+        return {"human_prompt_tokens": self._human_tokens[0], "human_generated_tokens": self._human_tokens[1]}
 
     @property
     def hidden_information(self) -> str:

@@ -97,7 +97,9 @@ class Player:
                 try:
                     said.append(self.agent.say(env.messages, derive_seed(seed, "turn", len(said) + 1), hidden))
                 except AgentError as error:
-                    return Played(self._row(env, key, said, {"outcome": VOID, "turns": len(said)}), str(error))
+                    return Played(
+                        self._row(env, key, said, {"outcome": VOID, "turns": len(said), **env.human_usage}), str(error)
+                    )
                 _, _, terminated, truncated, _ = env.step(said[-1].text)
                 is_over = terminated or truncated
             why = str(env.world_error) if env.metrics["outcome"] == VOID else ""

@@ -10,8 +10,24 @@ from colbench_gym.agents.chat import split_name
 from colbench_gym.evaluation.folder import ROWS
 from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.evaluations import Evaluation
-from sweetrl_agent.evaluation.policy_loading import loader
+from sweetrl_agent.evaluation.policy_loading import check
 from sweetrl_agent.trainers.preflight import check_human, check_model, check_packages, check_server
+
+
+def refuse(evaluation: Evaluation) -> None:
+    """Refuse what no evaluation can work with, before anything runs.
+
+    Raises:
+        ValueError: If the environment cannot be made or fails in a trial episode, or a policy does not exist or does not fit the tasks.
+        ColBenchError: If tasks cannot be loaded.
+    """
+    evaluation.tasks()
+    for i, source in enumerate(evaluation.sources.values()):
+        config = evaluation.config(None, source)
+        if not i:
+            config.record.check(config)
+        for spec in evaluation.policies:
+            check(spec, evaluation.config(spec, source), evaluation.api())
 
 
 def plan(evaluation: Evaluation) -> None:
@@ -28,7 +44,7 @@ def plan(evaluation: Evaluation) -> None:
 
 
 def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
-    """Checks of what the evaluation needs: packages, models, servers, the environment and every policy that loads no weights."""
+    """Checks of what the evaluation needs: packages, models, servers, the simulated human and the sandbox."""
     for spec in evaluation.policies:
         config = evaluation.config(spec)
         if spec.is_model:
@@ -38,9 +54,6 @@ def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
             yield partial(check_model, "policies", spec.place, config.model)
         if spec.kind == "chat":
             yield partial(check_server, split_name(spec.text)[1], evaluation.given.api_key_env)
-        if spec.kind in ("scripted", "own", "chat") and not spec.is_sequential:
-            for source in evaluation.sources.values():
-                yield loader(spec, evaluation.config(spec, source), evaluation.api())
 
     def environment() -> None:
         config = evaluation.config(None, next(iter(evaluation.sources.values())))

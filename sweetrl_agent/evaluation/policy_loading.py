@@ -76,7 +76,29 @@ def _base_of(spec: PolicySpec) -> str:
     return str(PeftConfig.from_pretrained(str(path.parent)).base_model_name_or_path)
 
 
+def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
+    """Check that a policy exists and fits the tasks of `config`, without loading weights or making an object of the user's own.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    if spec.kind == "run":
+        _algorithm_of_run(spec)
+    elif spec.kind == "own":
+        load_named("policies", spec.text)
+    elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
+        load(spec, config, api)
+
+
 def _load_of_run(spec: PolicySpec, config: Config) -> Policy:
+    run, algorithm = _algorithm_of_run(spec)
+    changed = {name: getattr(config.model, name) for name in MODEL_SETTINGS}
+    policy: Policy = algorithm.load(run.with_settings(changed))
+    return policy
+
+
+def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any]:
+    """The run of a policy, and the algorithm that it was trained by."""
     trained = run_config(spec)
     run = Run(trained, is_dry=True)
     registry = import_module("sweetrl_agent.algorithms.registry")
@@ -85,8 +107,7 @@ def _load_of_run(spec: PolicySpec, config: Config) -> Policy:
     folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.is_tiny else INITIAL)
     if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
         raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
-    changed = {name: getattr(config.model, name) for name in MODEL_SETTINGS}
-    return algorithm.load(run.with_settings(changed))
+    return run, algorithm
 
 
 def scripted(name: str, config: Config) -> Policy:

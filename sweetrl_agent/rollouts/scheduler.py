@@ -226,7 +226,8 @@ class Shard:
 
     def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
         if utterance.error:
-            self._finish(live, {"outcome": VOID, "turns": len(live.turns)}, AgentError(utterance.error))
+            human_usage = getattr(self.env.envs[live.place], "human_usage", {})
+            self._finish(live, {"outcome": VOID, "turns": len(live.turns), **human_usage}, AgentError(utterance.error))
             return
         live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs, usage=utterance.usage))
         due = (
