@@ -40,18 +40,18 @@ def _scores(score: Mapping[str, Any], metric: str) -> str:
 
 
 def _differences(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
-    lines = []
-    for pair in found:
-        for name in dict.fromkeys(("success", metric)):
-            one = pair[name]
-            low, high = (_signed(name, bound) for bound in one["ci95"])
-            lines.append(
-                f"{_name(pair['split'])}: {_name(pair['to'])} less {_name(pair['from'])}, {name.replace('_', ' ')}: "
-                f"{_signed(name, one['difference'])} ({low} to {high}), p = {one['p']:.4f}"
-                + (f", {one['p_holm']:.4f} after Holm's correction" if one["p_holm"] != one["p"] else "")
-                + f", {pair['tasks']} tasks, {pair['n']} episodes"
-            )
+    lines = [_difference(pair, metric, len(found) > 1) for pair in found]
     return ["", *lines] if lines else []
+
+
+def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:
+    parts = []
+    for name in dict.fromkeys(("success", metric)):
+        one = pair[name]
+        low, high = (_signed(name, bound) for bound in one["ci95"])
+        p = f"p (Holm) = {one['p_holm']:.4f}" if is_corrected else f"p = {one['p']:.4f}"
+        parts.append(f"{name.replace('_', ' ')} {_signed(name, one['difference'])} ({low} to {high}), {p}")
+    return f"{_name(pair['split'])}: {_name(pair['to'])} less {_name(pair['from'])}: {'; '.join(parts)}; {pair['tasks']} tasks"
 
 
 def _tokens(score: Mapping[str, Any]) -> str:

@@ -33,7 +33,9 @@ class EvaluateArguments:
         "environment's test tasks.",
     )
     num_tasks: int = setting(0, "Maximum number of tasks per split; 0 for all (of a run folder: its `eval_tasks`).")
-    episodes: int = setting(1, "Episodes per task and seed (of the held-out tasks of a run folder: its `eval_episodes`).", least=1)
+    episodes: int = setting(
+        1, "Episodes per task and seed (of the held-out tasks of a run folder: its `eval_episodes`).", least=1
+    )
     seeds: list[int] = setting((), "Seeds of the episodes. Empty: the seed of the first run folder, or 0.")
     output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
     prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")

@@ -67,7 +67,7 @@ def test_random_is_worse_than_the_oracle(tmp_path, capsys):
     assert pair["success"]["ci95"][0] > 0.3 and pair["success"]["p"] < 0.01
     out = capsys.readouterr().out
     assert [line.split()[:3] for line in out.splitlines()[2:4]] == [["random", "test", "30"], ["oracle", "test", "30"]]
-    assert "test: oracle less random, success: +" in out
+    assert "test: oracle less random: success +" in out and out.count(" less ") == 1
 
 
 def test_seeds_and_episodes_are_clustered_and_differ(tmp_path):

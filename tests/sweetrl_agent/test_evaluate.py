@@ -221,6 +221,13 @@ def test_what_reads_its_files(tmp_path, capsys):
     assert read_rows(again / "evaluation.jsonl") == rows and "differences" in results
 
 
+def test_a_model_on_servers(serve, tiny_model_folder, tmp_path):
+    server = serve(str(tiny_model_folder))
+    words = [*TASKS, "--max_new_tokens", "4", "--num_tasks", "2", "--engine", "server", "--server_urls", server.url]
+    rows, _ = run(tmp_path / "e", str(tiny_model_folder), "random", *words)
+    assert len(rows) == 4 and len(server.asked) == sum(row["turns"] for row in rows if row["agent"] == "model")
+
+
 def test_from_python(tmp_path):
     results = run_evaluate(["random"], tasks="embedded:test[:2]", sandbox="embedded", output=str(tmp_path / "e"), threads=1)
     assert results["random"]["test"]["n"] == 2 and sweetrl_agent.run_evaluate is run_evaluate
