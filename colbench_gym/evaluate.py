@@ -179,11 +179,8 @@ def _play(evaluation: Evaluation, policy: PolicySpec, player: Player, seed: int,
     by_id = {(key.task.id, key.episode): key for key in keys}
     if evaluation.given.replay_void:
         chosen = [row for row in file.rows if row["outcome"] == VOID and label.items() <= row.items()]
-        again = player.play(by_id[row["task_id"], row["episode"]] for row in chosen)
-        if chosen:
-            file.replace(
-                lambda row: row["outcome"] == VOID and label.items() <= row.items(), ({**label, **p.row} for p in again)
-            )
+        again = [{**label, **played.row} for played in player.play([by_id[row["task_id"], row["episode"]] for row in chosen])]
+        file.replace(lambda row: row["outcome"] == VOID and label.items() <= row.items(), iter(again))
     done = file.count(label)
     if done >= len(keys):
         return

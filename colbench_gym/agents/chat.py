@@ -8,7 +8,7 @@ and no text of the server in an error.
 from __future__ import annotations
 
 import random
-import time
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +88,7 @@ class ChatAgent(Agent):
         self._instructions = [{"role": "system", "content": system_prompt}] if system_prompt else []
         self._sampling = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._server = ChatServer(base_url, key, timeout_s)
+        self._is_closed = threading.Event()
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
@@ -96,7 +97,8 @@ class ChatAgent(Agent):
         return Said(encodable(text), *(usage or (None, None)))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; requests under way fail."""
+        self._is_closed.set()
         self._server.close()
 
     def _completed(self, request: Mapping[str, Any]) -> tuple[str, tuple[int, int] | None]:
@@ -108,7 +110,8 @@ class ChatAgent(Agent):
                 error = caught
             if not error.is_passing or retries >= self.max_retries:
                 raise self._failure(error, retries + 1)
-            time.sleep(pause_s(error, retries, self.backoff_s, jitter))
+            if self._is_closed.wait(pause_s(error, retries, self.backoff_s, jitter)):
+                raise AgentError("The agent was closed.")
             retries += 1
 
     def _failure(self, error: RequestError, attempts: int) -> AgentError | AgentDownError:

@@ -18,6 +18,10 @@ class Agent(Protocol):
         """The next message: "text", "prompt_tokens" and "generated_tokens" (None if unknown)."""
         ...
 
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
 
 class AgentPolicy:
     """An agent as a `Policy`; dialogues are taken one after the other."""
@@ -61,8 +65,13 @@ class ConcurrentAgentPolicy(AgentPolicy):
 
     def step(self) -> list[tuple[Hashable, Utterance]]:
         """See `ContinuousPolicy`; blocks until an utterance is there."""
-        done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
-        return [(self._asked.pop(one), one.result()) for one in list(self._asked) if one in done]
+        try:
+            done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
+            return [(self._asked.pop(one), one.result()) for one in list(self._asked) if one in done]
+        except BaseException:  # requests in flight fail, so that the end of this process does not wait for them
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self.agent.close()
+            raise
 
     def forget(self, name: Hashable) -> None:
         """Does nothing: there is no cache."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from colbench_gym.errors import AgentError, ColBenchError, ScoringError
+from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
@@ -206,6 +206,8 @@ class Shard:
                     for number, utterance in self.speaker.step():
                         self._say(self.speaking.pop(number), utterance, step)
                     step += 1
+        except AgentDownError as error:
+            raise WorldDownError(str(error), self._valid()) from None
         finally:
             for _, _, reply in self.waiting:  # after an error: no step may still be running when this returns
                 if not reply.cancel():
@@ -267,13 +269,17 @@ class Shard:
             self.on_end()
         self._stop_where_the_world_is_down(metrics, error, live.key.task_id)
 
+    def _valid(self) -> Played:
+        """Finished episodes that are not void."""
+        return {t.key: t for t in self.played.values() if not t.is_void}
+
     def _stop_where_the_world_is_down(self, metrics: dict[str, Any], error: Exception | None, task_id: str) -> None:
         if metrics["outcome"] != VOID:
             self.failed.clear()
         elif not isinstance(error, ScoringError):  # a scoring error is a fault of the task
             self.failed.append(task_id)
         if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
-            well = {t.key: t for t in self.played.values() if not t.is_void}
+            well = self._valid()
             raise WorldDownError(
                 f"{len(self.failed)} episodes in a row are void. The last error: {str(error).rstrip('.')}. The stage stops, since other "
                 f"episodes would fail too; the {len(well)} valid ones since the last save are kept. Fix it, and give the same command to resume.",

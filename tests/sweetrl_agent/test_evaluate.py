@@ -202,8 +202,13 @@ def test_a_server_that_is_down_stops_it_and_it_resumes(server, tmp_path, capsys)
     assert main([*words, "--output", str(tmp_path / "e")]) == 2
     assert "error: Expected a message from model 'm' at" in capsys.readouterr().err
     assert len(read_rows(tmp_path / "e" / "evaluation.jsonl")) == 2  # a shard is two episodes
+    assert len(read_rows(tmp_path / "e" / "evaluation.unfinished.jsonl")) == 1  # and the third had ended
+    count = len(server.requests)
     server.script = [talks]
-    assert run(tmp_path / "e", *words)[0] == run(tmp_path / "whole", *words)[0]
+    rows, _ = run(tmp_path / "e", *words)
+    assert len(server.requests) - count == 9  # three episodes of three turns
+    assert rows == run(tmp_path / "whole", *words)[0]
+    assert [path.name for path in (tmp_path / "e").glob("*unfinished*")] == []
 
 
 def test_what_reads_its_files(tmp_path, capsys):
