@@ -21,3 +21,14 @@ class SandboxError(ColBenchError):
 
 class ScoringError(ColBenchError):
     """A reference cannot be graded, so answers to its task cannot be graded either."""
+
+
+class AgentError(ColBenchError):
+    """The evaluated agent could not speak in one dialogue, since its server failed; the episode is void.
+
+    An agent that cannot speak at all (no server, a refused key) raises `AgentDownError`: the evaluation stops.
+    """
+
+
+class AgentDownError(ColBenchError):
+    """The evaluated agent's server cannot be reached or refuses every request: nothing can be evaluated."""

@@ -20,17 +20,17 @@ import json
 import logging
 import os
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import sandboxes
 from colbench_gym.errors import ColBenchError, TaskError
+from colbench_gym.progress import Progress
 from colbench_gym.scoring.details import OUTCOMES, AnswerDetails, iter_details, meaning
 from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
 from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, WRONG, Score, UnitTests
@@ -48,7 +48,6 @@ _ROWS_AT_ONCE = 256
 #: While the last programs of a batch run, idle runners already take programs of the next batch.
 _BATCHES_AT_ONCE = 2
 _SHOWN_OUTCOMES = 20
-_REPORT_EVERY_S = 5.0
 MAX_WORKERS = 1024
 
 
@@ -197,29 +196,6 @@ def _partial(out: Path) -> Path:
     return out.with_name(f".{out.name}.partial")
 
 
-class _Progress:
-    """Reports the progress of grading on standard error: in place on a terminal, else as a line every few seconds."""
-
-    def __init__(self, total: int, stream: TextIO) -> None:
-        self._total, self._stream = total, stream
-        self._start = self._last = time.monotonic()
-        self._every_s = 0.2 if stream.isatty() else _REPORT_EVERY_S
-
-    def show(self, done: int) -> None:
-        now = time.monotonic()
-        is_quiet = logging.getLogger("colbench_gym").level > logging.INFO
-        if is_quiet or (done < self._total and now - self._last < self._every_s):
-            return
-        self._last = now
-        rate = done / max(now - self._start, 1e-9)
-        left = (
-            f", {(self._total - done) / rate:.0f} s left" if rate and done < self._total else f" in {now - self._start:.1f} s"
-        )
-        text = f"graded {done} of {self._total} rows, {rate:.0f} rows/s{left}"
-        self._stream.write(f"\r{text}\x1b[K" + ("\n" if done == self._total else "") if self._stream.isatty() else text + "\n")
-        self._stream.flush()
-
-
 def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) -> Summary:
     """Grade the rows of `path` and write the scores to `out`: first to a temporary file in the same folder, which is then renamed.
 
@@ -231,7 +207,7 @@ def grade_file(path: Path, out: Path, unit_tests: UnitTests, on_error: OnError) 
     total = sum(1 for _ in read_attempts(path, on_error))
     if not total:
         raise TaskError(f"Expected rows of ColBench trajectories or tasks in {str(path)!r}, got an empty file.")
-    summary, progress = Summary(), _Progress(total, sys.stderr)
+    summary, progress = Summary(), Progress(total, sys.stderr, "graded", "rows")
     partial = _partial(out)
     partial.unlink(missing_ok=True)  # it is not opened for writing: it may be a link
     try:

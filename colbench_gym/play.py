@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 import colbench_gym  # noqa: F401  (registers the environment)
+from colbench_gym.agents.person import read_message
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
@@ -23,19 +24,6 @@ from sandboxes.named import spec_of
 from sandboxes.programs import program_name
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
-
-
-def read_message(lines: Iterable[str]) -> str | None:
-    """Read up to an empty line outside a code fence, or to the end of the input. None if the input is empty."""
-    kept: list[str] = []
-    for line in lines:
-        line = line.rstrip("\r\n")
-        is_in_fence = sum(part.count("```") for part in kept) % 2 == 1
-        if line.strip() or is_in_fence:
-            kept.append(line)
-        elif kept:
-            break
-    return "\n".join(kept) if kept else None
 
 
 def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id: str | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Trains collaborative agents: SWEET-RL on TRL, and the field's other algorithms on the same environments.
 
-    from sweetrl_agent import Algorithm, Critic, EnvironmentRecord, OnPolicyAlgorithm, Policy, play, run_compare, run_train
+    from sweetrl_agent import Algorithm, Critic, EnvironmentRecord, OnPolicyAlgorithm, Policy, play, run_compare, run_evaluate, run_train
 
 Names are imported on first access, so that `import sweetrl_agent` does not load torch.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
     from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.core.settings import setting
+    from sweetrl_agent.evaluate import run_evaluate
     from sweetrl_agent.rollouts.play import play
     from sweetrl_agent.train import run_train
 
@@ -35,12 +36,13 @@ __all__ = [
     "StopTraining",
     "play",
     "run_compare",
+    "run_evaluate",
     "run_train",
     "setting",
 ]
 _WHERE = {
     "Algorithm": "core.algorithm", "Callback": "core.callback", "StopTraining": "core.callback", "Critic": "core.critic", "EnvironmentRecord": "core.environment",
-    "OnPolicyAlgorithm": "core.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_train": "train", "setting": "core.settings",
+    "OnPolicyAlgorithm": "core.on_policy", "Policy": "core.policy", "play": "rollouts.play", "run_compare": "compare", "run_evaluate": "evaluate", "run_train": "train", "setting": "core.settings",
 }  # fmt: skip
 
 

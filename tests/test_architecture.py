@@ -32,7 +32,17 @@ NOT_AT_IMPORT = {
 #: Constructors of generators, and what saves and restores the hidden global one, on which everything else in these modules works.
 ALLOWED_RANDOM = {
     "random": {"Random", "SystemRandom", "getstate", "setstate"},
-    "numpy.random": {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox", "get_state", "set_state"},
+    "numpy.random": {
+        "RandomState",
+        "default_rng",
+        "Generator",
+        "SeedSequence",
+        "BitGenerator",
+        "PCG64",
+        "Philox",
+        "get_state",
+        "set_state",
+    },
 }
 #: The runner of a sandbox seeds the generators of the program that it runs, and nobody else's.
 SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandboxes.runner.zygote"}
@@ -40,8 +50,12 @@ SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandbo
 FOLDERS = (
     "core", "envs", "config", "data", "policies", "models", "rollouts", "critics", "trainers", "reporting", "algorithms", "evaluation",
 )  # fmt: skip
-#: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and two helpers that know no task.
-SHARED_WITH_COLBENCH = {"colbench_gym.errors", "colbench_gym.outside_text", "colbench_gym.scoring.intervals"}
+#: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and helpers that know no task.
+SHARED_WITH_COLBENCH = {
+    "colbench_gym.errors", "colbench_gym.outside_text", "colbench_gym.seeds", "colbench_gym.scoring.intervals",
+    *(f"colbench_gym.agents.{name}" for name in ("agent", "chat", "person", "prompts")),
+    *(f"colbench_gym.evaluation.{name}" for name in ("folder", "prices", "summary", "table")),
+}  # fmt: skip
 #: The modules that need the docker package, which is an extra.
 DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}
 

@@ -69,6 +69,9 @@ class BackendEnv(ColBenchEnv):
     * v0: first version.
     """
 
+    metric = "tests_passed"
+    success_means = "the answer passes every hidden test"
+
     def __init__(
         self,
         tasks: str | Sequence[Task] = "embedded:train",

@@ -43,9 +43,15 @@ class ColBenchEnv(gym.Env[str, str]):
     """An agent talks with a simulated human for as many turns as the task allows; then its answer is scored.
 
     `colbench_gym.envs.backend.BackendEnv` has the manual.
+
+    Attributes:
+        metric: Name of the metric that tells better answers from worse, in [0, 1].
+        success_means: When an episode is a success, in words.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
+    metric: str
+    success_means: str
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class ColBenchEnv(gym.Env[str, str]):
         self._metrics: Metrics | None = None
         #: The error that voided the most recent void episode, if any. Its text may quote hidden information: for people and logs only.
         self.world_error: ColBenchError | None = None
+        self._human_tokens: tuple[int, int] | None = None
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -131,6 +138,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`task_id` must be the id of one of the {len(self.tasks)} tasks, got {task_id!r}.")
         self._dialogue = Dialogue().add("user", self._task.description)
         self._metrics = None
+        self._human_tokens = (0, 0) if self.simulator.model else None
         return self._dialogue.transcript(), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -157,6 +165,7 @@ class ColBenchEnv(gym.Env[str, str]):
             if message.answer is not None or is_last:
                 return self._finish(message)
             reply = self._ask(self._task)
+            self._count_human_tokens()
         except ColBenchError as error:
             if self.on_world_error == "raise":
                 self._dialogue, self.np_random.bit_generator.state = dialogue_before, rng_before
@@ -220,8 +229,18 @@ class ColBenchEnv(gym.Env[str, str]):
 
     @property
     def metrics(self) -> Metrics:
-        """Metrics of the finished episode; {} before its end."""
-        return dict(self._metrics or {})
+        """Metrics of the finished episode, with `human_usage`; {} before its end."""
+        return {} if self._metrics is None else {**self._metrics, **self.human_usage}
+
+    @property
+    def human_usage(self) -> dict[str, int]:
+        """Tokens so far of the model that plays the human, "human_prompt_tokens" and "human_generated_tokens"; {} if they are unknown.
+
+        They are for the cost of an evaluation and not in `info`: the first depends on the length of the hidden reference.
+        """
+        if self._human_tokens is None:
+            return {}
+        return {"human_prompt_tokens": self._human_tokens[0], "human_generated_tokens": self._human_tokens[1]}
 
     @property
     def hidden_information(self) -> str:
@@ -283,6 +302,11 @@ class ColBenchEnv(gym.Env[str, str]):
             kind = type(self.simulator).__name__
             raise TypeError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
         return reply
+
+    def _count_human_tokens(self) -> None:
+        usage = self.simulator.last_usage()
+        if self._human_tokens is not None:
+            self._human_tokens = usage and (self._human_tokens[0] + usage[0], self._human_tokens[1] + usage[1])
 
     def _take(self, place: int) -> Task:
         """A task. Its request states `max_turns` if that argument was given."""

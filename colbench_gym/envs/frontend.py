@@ -81,6 +81,8 @@ class FrontendEnv(ColBenchEnv):
     """
 
     metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}
+    metric = "similarity"
+    success_means = "the last page is at least 90% similar to the hidden design"
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""95% confidence intervals of the two numbers that a benchmark reports. Needs only numpy.
+"""95% confidence intervals of the numbers that a benchmark reports, and paired differences of two agents. Needs only numpy.
 
 Rows of one task are not independent: a file with several answers to each task has a smaller effective sample size than its
 number of rows. If tasks repeat, whole tasks are resampled.
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 _Z = 1.959963984540054  # 97.5% quantile of the normal distribution
 RESAMPLES = 2000
+#: Random sign flips of a paired test.
+FLIPS = 9_999
 _DRAWS_AT_ONCE = 1_000_000
 
 Interval = tuple[float, float]
@@ -66,4 +68,91 @@ def _resampled_means(sums: NDArray[np.float64], counts: NDArray[np.float64], see
     for start in range(0, RESAMPLES, step):
         drawn = random.integers(n, size=(min(step, RESAMPLES - start), n))
         means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+    return np.concatenate(means)
+
+
+def rate_interval(successes: Sequence[float], tasks: Sequence[object]) -> Interval:
+    """95% interval of a rate: Wilson's, or, if tasks repeat (several episodes or seeds), a bootstrap over whole tasks.
+
+    Args:
+        successes: 0 or 1 for each episode.
+        tasks: The task of each episode.
+    """
+    if len(set(tasks)) < len(tasks):
+        return mean_interval(successes, tasks)
+    return wilson(sum(successes) / len(successes) if successes else 0.0, len(successes))
+
+
+def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval:
+    """95% interval of a mean paired difference over the population of tasks: percentile bootstrap over tasks.
+
+    If all differences are equal and in [-1, 1], the resampled means do not vary. The interval then allows for tasks of another kind, of
+    which `wilson` says that there may be as many as u = wilson(0, n): each could differ by as much as scores in [0, 1] can.
+
+    Args:
+        differences: Mean difference of every task.
+        seed: Seed of the resampling.
+
+    Returns:
+        The interval; (-1, 1) if there are no tasks.
+    """
+    if not len(differences):
+        return -1.0, 1.0
+    values = np.asarray(differences, dtype=np.float64)
+    if np.ptp(values) == 0:
+        mean, others = float(values[0]), wilson(0.0, len(values))[1] if abs(values[0]) <= 1 else 0.0
+        return mean - others * (1 + mean), mean + others * (1 - mean)
+    low, high = np.quantile(_resampled_means(values, np.ones(len(values)), seed), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def sign_flip_p(differences: Sequence[float] | NDArray[np.float64], seed: int = 0) -> float:
+    """Two-sided p-value of "no difference between these agents": random sign flips per task, all of them for up to 13 tasks.
+
+    The random flips are those of `scipy.stats.permutation_test(..., permutation_type="samples", random_state=seed)`.
+
+    Args:
+        differences: Mean difference of every task.
+        seed: Seed of the flips.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if not values.any():
+        return 1.0
+    n, observed = len(values), values.mean()
+    is_exact = 2**n <= FLIPS
+    means = _all_flips(values) if is_exact else _random_flips(values, seed)
+    tolerance = abs(100 * np.finfo(np.float64).eps * observed)
+    extra = 0 if is_exact else 1  # a random test counts the observed table as one of its flips
+    less = (np.count_nonzero(means <= observed + tolerance) + extra) / (len(means) + extra)
+    greater = (np.count_nonzero(means >= observed - tolerance) + extra) / (len(means) + extra)
+    return float(min(1.0, 2 * min(less, greater)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for multiple tests, in the given order.
+
+    Source: Holm, 1979, Scand. J. Stat. 6.
+    """
+    order = np.argsort(p_values)
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
+def _all_flips(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    bits = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
+    means: NDArray[np.float64] = np.where(bits == 1, -values, values).mean(axis=1)
+    return means
+
+
+def _random_flips(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    random, n = np.random.RandomState(seed), len(values)
+    means: list[NDArray[np.float64]] = []
+    step = max(1, _DRAWS_AT_ONCE // n)
+    for start in range(0, FLIPS, step):
+        drawn = random.random((min(step, FLIPS - start), n, 2))
+        means.append(np.where(drawn[..., 1] < drawn[..., 0], -values, values).mean(axis=1))
     return np.concatenate(means)

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from colbench_gym.errors import SimulatorError
 
+#: Prompt and generated tokens of a reply.
+Usage = tuple[int, int]
 CacheMode = Literal["record", "replay", "off"]
 #: Upper limit of a server's reply, see `chat_server.MAX_REPLY_BYTES`. In ASCII JSON a character takes up to twelve bytes.
 MAX_REPLY_CHARS = 2**20
@@ -61,6 +63,7 @@ class ReplyCache:
         self.mode = mode
         self._lock = threading.Lock()
         self._replies: dict[str, str] = {}
+        self._usage: dict[str, Usage] = {}
         self._num_lines = self._num_bytes = 0  # complete lines read so far
         if mode == "replay" and not self.path.exists():
             raise SimulatorError(
@@ -92,8 +95,12 @@ class ReplyCache:
             )
         return reply
 
-    def put(self, request: Mapping[str, Any], reply: str) -> str:
-        """Store a reply if the mode is "record". An existing reply is not overwritten.
+    def usage(self, request: Mapping[str, Any]) -> Usage | None:
+        """Prompt and generated tokens that a stored reply took; None if they were not recorded."""
+        return self._usage.get(request_key(request))
+
+    def put(self, request: Mapping[str, Any], reply: str, usage: Usage | None = None) -> str:
+        """Store a reply if the mode is "record", with its prompt and generated tokens if they are known. An existing one is not overwritten.
 
         Returns:
             The stored reply. The caller must use it, so that a replay gives the same reply.
@@ -110,14 +117,14 @@ class ReplyCache:
         with self._lock:
             if key not in self._replies:
                 try:
-                    self._append(key, reply)
+                    self._append(key, reply, usage)
                 except OSError as error:
                     raise SimulatorError(
                         f"Expected to add a reply to {str(self.path)!r}, got {error}; free the disk or pass another `cache` path."
                     ) from error
             return self._replies[key]
 
-    def _append(self, key: str, reply: str) -> None:
+    def _append(self, key: str, reply: str, usage: Usage | None) -> None:
         """Add an entry after the last complete line, unless another process has added it. It is flushed: a crash loses at most one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a+b") as file:
@@ -125,12 +132,13 @@ class ReplyCache:
             self._read_added(file)
             if key in self._replies:
                 return
-            line = json.dumps({"key": key, "reply": reply}, ensure_ascii=True).encode("ascii") + b"\n"
+            entry = {"key": key, "reply": reply, **({"usage": usage} if usage else {})}
+            line = json.dumps(entry, ensure_ascii=True).encode("ascii") + b"\n"
             file.truncate(self._num_bytes)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-            self._take(line, key, reply)
+            self._take(line, key, reply, usage)
 
     def _read(self) -> None:
         """Read the lines that were added to the file, if the file exists."""
@@ -165,10 +173,13 @@ class ReplyCache:
                 )
             self._take(line, *entry)
 
-    def _take(self, line: bytes, key: str, reply: str) -> None:
+    def _take(self, line: bytes, key: str, reply: str, usage: Usage | None) -> None:
         self._num_bytes += len(line)
         self._num_lines += 1
-        self._replies.setdefault(key, reply)
+        if key not in self._replies:
+            self._replies[key] = reply
+            if usage:
+                self._usage[key] = usage
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "mode": self.mode}
@@ -177,15 +188,18 @@ class ReplyCache:
         self.__init__(state["path"], state["mode"])  # type: ignore[misc]
 
 
-def _entry(line: bytes) -> tuple[str, str] | None:
-    """Key and reply of a line; None if the line is not an entry in the format of `put`."""
+def _entry(line: bytes) -> tuple[str, str, Usage | None] | None:
+    """Key, reply and tokens of a line; None if the line is not an entry in the format of `put`."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(entry, dict) or entry.keys() != {"key", "reply"}:
+    if not isinstance(entry, dict) or entry.keys() - {"usage"} != {"key", "reply"}:
         return None
-    key, reply = entry["key"], entry["reply"]
+    key, reply, usage = entry["key"], entry["reply"], entry.get("usage")
     if not (isinstance(key, str) and isinstance(reply, str) and _KEY.fullmatch(key) and len(reply) <= MAX_REPLY_CHARS):
         return None
-    return key, reply
+    if usage is None:
+        return key, reply, None
+    is_usage = isinstance(usage, list) and len(usage) == 2 and all(type(count) is int and count >= 0 for count in usage)
+    return (key, reply, (usage[0], usage[1])) if is_usage else None

@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import os
+import random
 import ssl
 import threading
 import time
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 2**20
 MAX_RETRY_AFTER_S = 300.0
+MAX_BACKOFF_S = 30.0
+#: Largest number of tokens of a request that is believed.
+MAX_TOKENS = 10**9
 #: Words that an error message repeats if they occur in the server's reply.
 KNOWN_WORDS = (
     "context length",
@@ -43,6 +47,8 @@ KNOWN_WORDS = (
     "content",
 )
 
+#: Prompt and generated tokens of a completion.
+Usage = tuple[int, int]
 #: Status, headers and body of a response.
 Exchange = tuple[int, Mapping[str, str], bytes]
 
@@ -134,13 +140,21 @@ class ChatServer:
         Raises:
             RequestError: If the server sent no chat completion.
         """
+        return self.complete(request)[0]
+
+    def complete(self, request: Mapping[str, Any]) -> tuple[str, Usage | None]:
+        """The text of a chat completion as in `ask`, and the tokens that the server counted; None if it reports none.
+
+        Raises:
+            RequestError: If the server sent no chat completion.
+        """
         status, headers, body = self._post(json.dumps(request).encode("ascii"))
         if not 200 <= status < 300:
             raise _status_error(status, headers, body)
         text = completion_text(body)
         if text is None:
             raise RequestError("a malformed reply")
-        return text
+        return text, completion_usage(body)
 
     def close(self) -> None:
         """Close the connections. Pending requests fail. A second call does nothing."""
@@ -235,6 +249,29 @@ def completion_text(body: bytes) -> str | None:
     if content is None:
         return ""
     return content if isinstance(content, str) else None
+
+
+def completion_usage(body: bytes) -> Usage | None:
+    """Prompt and generated tokens of a chat completion; None if it has none, or numbers that cannot be true."""
+    try:
+        usage = json.loads(body)["usage"]
+        found = usage["prompt_tokens"], usage["completion_tokens"]
+    except (ValueError, RecursionError, TypeError, LookupError):
+        return None
+    return found if all(type(count) is int and 0 <= count <= MAX_TOKENS for count in found) else None
+
+
+def pause_s(error: RequestError, retries: int, backoff_s: float, jitter: random.Random) -> float:
+    """Seconds to wait before a request is sent again: exponential back-off with jitter, or what the server asks for.
+
+    Args:
+        error: Why it failed.
+        retries: Retries before this one.
+        backoff_s: Longest wait before the first retry, in seconds; it doubles with each further one, up to `MAX_BACKOFF_S`.
+        jitter: Source of the jitter.
+    """
+    backoff: float = min(backoff_s * 2.0**retries, MAX_BACKOFF_S) * jitter.uniform(0.5, 1.0)
+    return backoff if error.wait_s is None else max(backoff, error.wait_s)
 
 
 def _status_error(status: int, headers: Mapping[str, str], body: bytes) -> RequestError:

@@ -24,7 +24,7 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
-from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, read_key
+from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks.task import Task
@@ -49,7 +49,6 @@ whatever it claims to be.
 
 Write the human's next reply and nothing else."""
 
-MAX_BACKOFF_S = 30.0
 #: Default number of characters of a dialogue that are sent to the model; about 6,000 tokens of English.
 MAX_DIALOGUE_CHARS = 24_000
 _ADVICE = {
@@ -130,6 +129,7 @@ class OpenAIHuman(Simulator):
         self._slots = threading.BoundedSemaphore(max_concurrency)
         self._server = ChatServer(self.base_url, key, timeout_s)
         self._is_closed = False
+        self._thread = threading.local()
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
         """Return the reply of the model, or of the cache.
@@ -140,10 +140,18 @@ class OpenAIHuman(Simulator):
         if self._is_closed:
             raise SimulatorError("Expected an open simulator, got one after close(); build a new OpenAIHuman.")
         requests = self.requests(task, dialogue, seed)
+        self._thread.usage = None
         if self._cache is None:
             return self._ask(requests)
         cached = self._cache.get(requests[0])
-        return cached if cached is not None else self._cache.put(requests[0], self._ask(requests))
+        if cached is None:
+            cached = self._cache.put(requests[0], self._ask(requests), self.last_usage())
+        self._thread.usage = self._cache.usage(requests[0])
+        return cached
+
+    def last_usage(self) -> tuple[int, int] | None:
+        """See `Simulator.last_usage`. A reply from the cache has the tokens that it took when it was recorded."""
+        return getattr(self._thread, "usage", None)
 
     def requests(self, task: Task, dialogue: Dialogue, seed: int) -> list[dict[str, Any]]:
         """The requests in the order in which they are tried: each is sent if the one before failed. The first is the cache key."""
@@ -176,12 +184,12 @@ class OpenAIHuman(Simulator):
             attempts += 1
             try:
                 with self._slots:
-                    return _spoken(self._server.ask(left[0]))
+                    text, self._thread.usage = self._server.complete(left[0])
+                    return _spoken(text)
             except RequestError as caught:
                 error = caught
             if error.is_passing and retries < self.max_retries:
-                backoff = min(self.backoff_s * 2**retries, MAX_BACKOFF_S) * jitter.uniform(0.5, 1.0)
-                time.sleep(backoff if error.wait_s is None else max(backoff, error.wait_s))
+                time.sleep(pause_s(error, retries, self.backoff_s, jitter))
                 retries += 1
             elif len(left) > 1 and not error.is_unread:
                 left.pop(0)

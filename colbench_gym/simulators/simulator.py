@@ -19,6 +19,8 @@ class Simulator(ABC):
     is_deterministic: bool = False
     #: For page tasks: False if the simulator only needs the boxes of a page, so that no pictures have to be made.
     needs_pictures: bool = True
+    #: Name of the model that plays the human; "" if none does.
+    model: str = ""
 
     @abstractmethod
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
@@ -35,6 +37,10 @@ class Simulator(ABC):
         Raises:
             SimulatorError: If there is no reply. The episode is then void, not failed.
         """
+
+    def last_usage(self) -> tuple[int, int] | None:
+        """Prompt and generated tokens of the last reply in this thread; None if they are not known, or no model plays the human."""
+        return None
 
     def close(self) -> None:
         """Release connections and processes. A second call does nothing."""

@@ -120,6 +120,19 @@ def _plainly_named(part: Any) -> Any:
     return part
 
 
+def given_names(arguments: Sequence[str] | None) -> set[str]:
+    """Names of the settings that the command line or its `--config` file gives.
+
+    Raises:
+        ValueError: If the file is missing or not YAML.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    names = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    return {name.replace("-", "_") for name in names} | set(files.read(parser.parse_known_args(words)[0].config))
+
+
 def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
     """Error text for words on the command line or keys of the file that are not settings."""
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)

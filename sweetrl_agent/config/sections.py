@@ -20,11 +20,11 @@ from sweetrl_agent.envs.registry import RECORDS
 #: Parts of a run by their dataclass, in order -> title of their section.
 PARTS = {
     "CompareArguments": "compare", "RunArguments": "run", "TaskArguments": "task", "ModelArguments": "model", "SFTArguments": "sft",
-    "CollectArguments": "collect", "EvaluationArguments": "evaluate",
+    "CollectArguments": "collect", "EvaluationArguments": "evaluate", "EvaluateArguments": "evaluation", "SharedArguments": "shared",
 }  # fmt: skip
 #: Stages whose settings are declared with an algorithm.
 ALGORITHM_STAGES = ("critic", "candidates", "rank", "actor")
-_ORDER = ("compare", "run", "task", "model", "sft", "collect", *ALGORITHM_STAGES, "evaluate")
+_ORDER = ("compare", "evaluation", "shared", "run", "task", "model", "sft", "collect", *ALGORITHM_STAGES, "evaluate")
 _METAVARS = {int: "N", float: "X", bool: "true|false", str: "TEXT"}
 
 

@@ -273,6 +273,10 @@ class EnvironmentRecord(Explains):
         """
         raise NotImplementedError
 
+    def scripted_policy(self, name: str, config: Settings) -> Any:
+        """A scripted policy to compare with (a `core.policy.Policy`, or an `InformedPolicy`): "random" or "oracle"; None if it has none."""
+        return None
+
     def check_tiny(self, given: TaskSettings) -> None:
         """Refuse the tiny model if the record has no demonstrations for its SFT.
 

@@ -36,12 +36,14 @@ class Turn:
         log_probs: Their log-probabilities under the sampling distribution, in nats. Written with six decimals; the last decimal depends
             on the machine and on the number of threads.
         reward: Reward of the environment's step for it.
+        usage: Tokens that the model read and generated; None if they are not known.
     """
 
     text: str
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     reward: float = 0.0
+    usage: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,21 @@ class Episode:
         """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
         return self.messages[: 2 * turn - 1]
 
-    def to_row(self, task_row: dict[str, Any] | None = None, answer: str | None = None) -> dict[str, Any]:
+    @property
+    def usage(self) -> tuple[int, int] | None:
+        """Tokens that the agent's model read and generated in all turns; None if they are not known."""
+        known = [turn.usage for turn in self.turns if turn.usage is not None]
+        return (sum(u[0] for u in known), sum(u[1] for u in known)) if len(known) == len(self.turns) else None
+
+    def to_row(
+        self, task_row: dict[str, Any] | None = None, answer: str | None = None, with_usage: bool = False
+    ) -> dict[str, Any]:
         """The episode as a JSON row.
 
         Args:
             task_row: The task as ColBench's row, for ColBench's tools.
             answer: The answer in the last turn; None for the whole text of that turn.
+            with_usage: Whether turns have the tokens that the model read.
         """
         return {
             "schema": SCHEMA,
@@ -105,6 +116,7 @@ class Episode:
                     "token_ids": t.token_ids,
                     "log_probs": [round(x, 6) for x in t.log_probs],
                     "reward": t.reward,
+                    **({"usage": t.usage} if with_usage else {}),
                 }
                 for t in self.turns
             ],
@@ -139,8 +151,13 @@ class Episode:
 
 
 def _turn(row: dict[str, Any]) -> Turn:
+    usage = row.get("usage")
     return Turn(
-        _is(row["text"], str), _all(row["token_ids"], int), _all(row["log_probs"], int, float), _is(row["reward"], int, float)
+        _is(row["text"], str),
+        _all(row["token_ids"], int),
+        _all(row["log_probs"], int, float),
+        _is(row["reward"], int, float),
+        None if usage is None else tuple(_all(usage, int)),
     )
 
 

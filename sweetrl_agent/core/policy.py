@@ -17,11 +17,15 @@ class Utterance:
         text: The text, special tokens removed.
         token_ids: Tokens as sampled, including the end-of-turn token if it was sampled.
         log_probs: Log-probability of each token under the sampling distribution, in nats; empty if the policy returns none.
+        usage: Tokens that the model read and generated; None if they are not known, (0, 0) for a policy without a model.
+        error: Why there is no utterance; the episode is then void. "" if there is one.
     """
 
     text: str
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    usage: tuple[int, int] | None = None
+    error: str = ""
 
 
 class Policy(Protocol):
@@ -33,6 +37,21 @@ class Policy(Protocol):
         Args:
             dialogues: Chat messages that the agent may see; the last is the user's.
             seeds: One per dialogue; the same dialogue and seed give the same utterance.
+        """
+        ...
+
+
+@runtime_checkable
+class InformedPolicy(Protocol):
+    """An oracle: it sees the hidden information. Its score is an upper bound; it takes no part in training or comparison."""
+
+    def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
+        """The next utterance of every dialogue, as `Policy.generate`.
+
+        Args:
+            dialogues: Chat messages; the last is the user's.
+            hidden: Hidden information of each episode; "" if the environment has none.
+            seeds: One per dialogue.
         """
         ...
 

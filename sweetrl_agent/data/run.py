@@ -219,13 +219,20 @@ class Run:
     @contextlib.contextmanager
     def beside_browsers(self) -> Iterator[None]:
         """While pages are rendered, reserve cores for the browsers: if the model uses all cores, both wait for each other."""
-        threads = torch.get_num_threads()
-        if self.record.has_pages:
-            torch.set_num_threads(max(threads - BROWSER_CORES, 1))
-        try:
+        with beside_browsers(self.record.has_pages):
             yield
-        finally:
-            torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def beside_browsers(has_pages: bool) -> Iterator[None]:
+    """See `Run.beside_browsers`."""
+    threads = torch.get_num_threads()
+    if has_pages:
+        torch.set_num_threads(max(threads - BROWSER_CORES, 1))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def source_names(config: Config) -> dict[str, str]:

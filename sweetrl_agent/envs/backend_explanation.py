@@ -22,6 +22,7 @@ from colbench_gym.simulators.code_facts import facts_from_reference
 from colbench_gym.tasks import Fact, Task
 from colbench_gym.tasks.embedded import family_of
 from sandboxes import Limits
+from sandboxes.named import Spec
 from sandboxes.values import fingerprint_of
 from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind
 from sweetrl_agent.envs.backend_exact_credit import recorded_advantages
@@ -133,7 +134,11 @@ def turns_asked(facts: Sequence[Fact], messages: Messages) -> list[int | None]:
 
 
 def explain(
-    episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: sandboxes.Spec, semantics: Any, max_turns: int, states_wishes: bool
+    episodes: Sequence[tuple[Mapping[str, Any], Task]],
+    sandbox: Spec,
+    semantics: Any,
+    max_turns: int,
+    states_wishes: bool,
 ) -> list[dict[str, Any]]:
     """Explanations of episodes; see `core.explanation.Explains`. Answers and references run in a sandbox.
 

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
+from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
-from colbench_gym.simulators.leak import leak_fraction
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.simulators.scripted import LEVELS
 from colbench_gym.simulators.transcript import transcript
@@ -22,6 +23,7 @@ from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
 from sandboxes.named import name_and_arguments, nearest, where
+from sweetrl_agent.core.agents import AgentPolicy, Oracle
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.core.settings import require_file
 
@@ -95,11 +97,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""
-        said = "\n".join(message["content"] for message in episode.messages[1:] if message["role"] == "user")
-        return {
-            "leak": leak_fraction(said, task.hidden.reference, task.signature),
-            "wishes_heard": _wishes_heard(task, said),
-        }
+        return reply_measures(episode.messages, task)
 
     def answer(self, text: str) -> str | None:
         """See `EnvironmentRecord`."""
@@ -161,6 +159,14 @@ class ColBenchRecord(EnvironmentRecord):
     def make_simulator(self, spec: Any) -> Simulator:
         """Make the simulated human of a specification, as the environment does."""
 
+    def scripted_policy(self, name: str, config: Settings) -> Any:
+        """See `EnvironmentRecord`: random questions or slots (general questions on real rows), and the hidden reference at once."""
+        if name == "oracle":
+            return Oracle(OracleAgent())
+        return (
+            AgentPolicy(random_agent(config.task.env, config.task.tasks, config.task.max_turns)) if name == "random" else None
+        )
+
     def check_actions(self, config: Settings) -> None:
         """See `EnvironmentRecord`; the actions cover only the embedded tasks.
 
@@ -195,9 +201,3 @@ class ColBenchRecord(EnvironmentRecord):
                 stack.callback(env.close)
             actions = self.actions(config)
             yield [DiscreteActions(env, actions) for env in own]
-
-
-def _wishes_heard(task: Task, said: str) -> float | None:
-    """Fraction of the special wishes that were stated literally; None for a task without special wishes."""
-    special = [fact.sentence for fact in task.hidden.facts if fact.is_special]
-    return sum(sentence in said for sentence in special) / len(special) if special else None

@@ -24,10 +24,10 @@ class BackendRecord(ColBenchRecord):
     """Record of ColBench-Backend-v0; the exact advantage is known on the embedded tasks."""
 
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
-    metric: ClassVar[str] = "tests_passed"
+    metric: ClassVar[str] = BackendEnv.metric
     human_names: ClassVar[Sequence[str]] = tuple(SIMULATORS)
     failure_kinds: ClassVar[tuple[FailureKind, ...]] = backend_explanation.KINDS
-    success_means: ClassVar[str] = "the answer passes every hidden test"
+    success_means: ClassVar[str] = BackendEnv.success_means
 
     def full_name(self, source: str) -> str:
         """The name with the full dial (difficulty) of embedded tasks."""

@@ -25,10 +25,10 @@ class FrontendRecord(ColBenchRecord):
     """Record of ColBench-Frontend-v0. The tiny model's pages improve for five turns and degrade after seven, hence `max_turns`."""
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
-    metric: ClassVar[str] = "similarity"
+    metric: ClassVar[str] = FrontendEnv.metric
     human_names: ClassVar[Sequence[str]] = tuple(DESIGNERS)
     failure_kinds: ClassVar[tuple[FailureKind, ...]] = frontend_explanation.KINDS
-    success_means: ClassVar[str] = "the last page is at least 90% similar to the hidden design"
+    success_means: ClassVar[str] = FrontendEnv.success_means
     has_pages: ClassVar[bool] = True
     pieces: ClassVar[str] = r"\n|[^\n<]*<[^\n>]*>|[^\n<]+"  # a tag with its classes is one or two tokens
     defaults: ClassVar[Mapping[str, Any]] = {

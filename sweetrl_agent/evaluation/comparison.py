@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from colbench_gym.scoring.intervals import holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.data.files import Row
@@ -22,7 +23,6 @@ from sweetrl_agent.evaluation.statistics import (
     agents_interval,
     algorithm_interval,
     components,
-    holm,
     permutation_p,
     score_interval,
     task_table,

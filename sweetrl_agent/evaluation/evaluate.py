@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.evaluation.summary import links, summarize
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode
@@ -21,6 +21,7 @@ from sweetrl_agent.rollouts.episode_files import EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.rollouts.scheduler import BestOf
 
+__all__ = ["episode_row", "evaluate_agent", "links", "read_evaluation", "record", "summarize"]
 #: Fields of a row besides the metric.
 NUMBERS = ("success", "turns", "answered")
 
@@ -83,7 +84,7 @@ def record(
         run.config.run if best_of is None else replace(run.config.run, ray_workers=0)
     )  # an open critic cannot be sent to workers
     player = partial(play.player, load, environment, run.seed, stage, best_of=best_of)
-    file = EpisodeFile(path, lambda t: _row(t, by_id[t.task_id], run.record), label)
+    file = EpisodeFile(path, lambda t: episode_row(t, by_id[t.task_id], run.record), label)
     with run.beside_browsers():
         file.play(episodes, size, player, settings, f"{stage}: {said}")
 
@@ -106,64 +107,8 @@ def read_evaluation(path: Path, metric: str) -> list[Row]:
     return rows
 
 
-def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, Any]:
-    """Means over episodes that are not void.
-
-    Args:
-        rows: Rows of `evaluation.jsonl`.
-        metric: Name of the metric, higher is better: "tests_passed", or "similarity" for pages.
-
-    Returns:
-        "success" and the metric in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
-        episodes, "turns" per dialogue, the fraction "answered" before the limit of turns, "leak": the fraction of the reference's code
-        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`).
-    """
-    valid = [row for row in rows if row["outcome"] != "void"]
-    if not valid:
-        return {"success": None, metric: None, "n": 0, "void": len(rows), "ci95": {}}
-    success = _mean([row["success"] for row in valid])
-    values = [float(row[metric]) for row in valid]
-    tasks = [row["task_id"] for row in valid]
-    repeats = len(set(tasks)) < len(tasks)
-    interval = mean_interval([float(row["success"]) for row in valid], tasks) if repeats else wilson(success, len(valid))
-    return {
-        "success": round(success, 4),
-        metric: round(_mean(values), 4),
-        "n": len(valid),
-        "void": len(rows) - len(valid),
-        "turns": round(_mean([row["turns"] for row in valid]), 2),
-        "answered": round(_mean([row["answered"] for row in valid]), 4),
-        **({"leak": round(_mean([row["leak"] for row in valid]), 4)} if all("leak" in row for row in valid) else {}),
-        "ci95": {
-            "success": [round(x, 4) for x in interval],
-            metric: [round(x, 4) for x in mean_interval(values, tasks)],
-        },
-        **({"links": found} if (found := links(valid)) else {}),
-    }
-
-
-def links(rows: Sequence[Row]) -> dict[str, float | None]:
-    """Where dialogues fail: whether wishes are asked about, and whether heard wishes are implemented.
-
-    Args:
-        rows: Rows of `evaluation.jsonl` without void ones.
-
-    Returns:
-        "wishes_heard": fraction of a task's special wishes that the simulated human stated, "all_heard": fraction of dialogues in which it
-        stated all, and "success_if_all_heard", None if there are no such dialogues. Empty if no task has wishes.
-    """
-    found = [row for row in rows if row.get("wishes_heard") is not None]
-    if not found:
-        return {}
-    complete = [row for row in found if row["wishes_heard"] == 1]
-    return {
-        "wishes_heard": round(_mean([row["wishes_heard"] for row in found]), 4),
-        "all_heard": round(len(complete) / len(found), 4),
-        "success_if_all_heard": round(_mean([row["success"] for row in complete]), 4) if complete else None,
-    }
-
-
-def _row(episode: Episode, task: Any, record: EnvironmentRecord) -> Row:
+def episode_row(episode: Episode, task: Any, record: EnvironmentRecord) -> Row:
+    """The row of an episode in `evaluation.jsonl`, without its label."""
     metrics = episode.metrics
     replies = [message["content"] for message in episode.messages[1:] if message["role"] == "user"]
     return {

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from colbench_gym.scoring.intervals import wilson
+from colbench_gym.scoring.intervals import sign_flip_p, wilson
 
 Scores = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -116,27 +116,7 @@ def permutation_p(differences: Scores, seed: int = 0) -> float:
         differences: Shape (S, T): score of one algorithm minus that of the other, on the same seed and task.
         seed: Seed of the permutations.
     """
-    by_task = differences.mean(axis=0)
-    if len(by_task) < 2 or not by_task.any():  # of one task, the other sign is as extreme
-        return 1.0
-    found = stats.permutation_test(
-        (by_task,), np.mean, permutation_type="samples", n_resamples=9_999, alternative="two-sided", random_state=seed
-    )
-    return float(found.pvalue)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for multiple tests, in the given order.
-
-    Source: Holm, 1979, Scand. J. Stat. 6.
-    """
-    order = np.argsort(p_values)
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = largest
-    return corrected
+    return sign_flip_p(differences.mean(axis=0), seed)
 
 
 def pass_at_k(successes: int, episodes: int, k: int) -> float:

@@ -32,7 +32,9 @@ class DiscretePolicy:
         """See `Policy.generate`."""
         probabilities = self.choice(np.stack([self.actions.observe(dialogue) for dialogue in dialogues]))
         return [
-            Utterance(self.actions.say(int(np.random.default_rng(seed).choice(len(row), p=row / row.sum())), dialogue))
+            Utterance(
+                self.actions.say(int(np.random.default_rng(seed).choice(len(row), p=row / row.sum())), dialogue), usage=(0, 0)
+            )
             for dialogue, seed, row in zip(dialogues, seeds, probabilities, strict=True)
         ]
 

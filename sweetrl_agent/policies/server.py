@@ -100,10 +100,14 @@ class ServerPolicy:
         return self._threads.submit(self._answer, next(self._servers), prompt + self.response_prefix, settings)
 
     def _answer(self, server: _Server, prompt: str, settings: dict[str, Any]) -> Utterance:
-        choice = server.complete(self.name, prompt, self.tokenizer, settings)
+        completion = server.complete(self.name, prompt, self.tokenizer, settings)
+        choice, used = completion.choices[0], completion.usage
         probabilities = choice.logprobs.token_logprobs if choice.logprobs else []
         return Utterance(
-            (self.response_prefix + choice.text).strip(), (choice.model_extra or {}).get("token_ids") or [], probabilities or []
+            (self.response_prefix + choice.text).strip(),
+            (choice.model_extra or {}).get("token_ids") or [],
+            probabilities or [],
+            (used.prompt_tokens, used.completion_tokens) if used else None,
         )
 
 
@@ -157,7 +161,7 @@ class _Server:
             self._client.with_options(max_retries=0).post("/unload_lora_adapter", cast_to=str, body={"lora_name": name})
 
     def complete(self, name: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
-        """Complete a prompt: a choice of OpenAI's completions API."""
+        """Complete a prompt: a completion of OpenAI's completions API, with one choice."""
         # Servers default to the model's own generation settings, which truncate the distribution: set all of them.
         everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
         if self.is_vllm:  # token ids, not text: the chat template already contains the BOS token, which vLLM would add again
@@ -168,7 +172,7 @@ class _Server:
             generation = {"do_sample": settings["temperature"] > 0, **everything, **ends}
             own = {"prompt": prompt, "extra_body": {"generation_config": json.dumps(generation)}}
         try:
-            return self._client.completions.create(model=name, **own, **settings).choices[0]
+            return self._client.completions.create(model=name, **own, **settings)
         except self._openai.OpenAIError as error:
             has = f"it has {', '.join(self.names)}" if self.names else "it lists no models; does its address end in /v1?"
             raise ColBenchError(f"A request to the server at {self.url} for {name} failed ({has}): {error}") from None

@@ -136,13 +136,15 @@ class TransformersPolicy:
         )
         sampled = output[:, width:].tolist()
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
-        return [self.utterance(ids, values) for ids, values in zip(sampled, log_probs, strict=True)]
+        return [
+            self.utterance(ids, values, len(prompt)) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)
+        ]
 
-    def utterance(self, token_ids: list[int], log_probs: list[float]) -> Utterance:
-        """The utterance of sampled tokens: up to the first end token."""
+    def utterance(self, token_ids: list[int], log_probs: list[float], prompt_tokens: int) -> Utterance:
+        """The utterance of tokens sampled after a prompt: up to the first end token."""
         length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
         text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
-        return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length])
+        return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length], (prompt_tokens, length))
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:

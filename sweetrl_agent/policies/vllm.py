@@ -84,11 +84,13 @@ class VLLMPolicy:
             for seed in seeds
         ]
         outputs = [output.outputs[0] for output in self.llm.generate(prompts, sampling, lora_request=self.lora, use_tqdm=False)]
+        sizes = [len(prompt["prompt_token_ids"]) for prompt in prompts]
         return [
             Utterance(
                 (self.response_prefix + output.text).strip(),
                 list(output.token_ids),
                 [entry[token].logprob for token, entry in zip(output.token_ids, output.logprobs, strict=True)],
+                (size, len(output.token_ids)),
             )
-            for output in outputs
+            for output, size in zip(outputs, sizes, strict=True)
         ]

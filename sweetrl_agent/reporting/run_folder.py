@@ -74,10 +74,13 @@ class RunFolder:
         run.results = run.read_object(folder / RESULTS)
         run.config = run._text(folder / CONFIG)
         run.versions = run.read_object(folder / VERSIONS)
-        run.metrics = run._metrics(folder)
+        if not run.is_evaluation:
+            run.metrics = run._metrics(folder)
         run.evaluation = run._lines(folder / EVALUATION)
         seconds = run.results.get("seconds")
-        if not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys():  # only these algorithms write the two
+        if not run.is_evaluation and (
+            not isinstance(seconds, dict) or {"collect", "critic"} & seconds.keys()
+        ):  # only these algorithms write the two
             run.advantages = run._lines(folder / ADVANTAGES)
             run.pairs = run.read_object(folder / PAIRS)
         run.pictures = _list(folder / PICTURES)
@@ -91,6 +94,11 @@ class RunFolder:
     def read_metrics(cls, folder: Path) -> list[Record]:
         """The metrics of a run folder alone."""
         return cls(folder.name)._metrics(folder)
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether it is the folder of `sweetrl_agent.evaluate` and not a run's: nothing was trained."""
+        return isinstance(self.results.get("policies"), dict)
 
     def trouble(self, file_name: str) -> str:
         """Why a file cannot be shown."""

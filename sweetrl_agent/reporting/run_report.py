@@ -9,6 +9,7 @@ from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.bars import outcomes_section, seconds_section
 from sweetrl_agent.reporting.curves import LearningChart, curves_section, run_charts
 from sweetrl_agent.reporting.dialogues import dialogues_data
+from sweetrl_agent.reporting.evaluation_parts import differences_section, use_section
 from sweetrl_agent.reporting.failures import failures_section
 from sweetrl_agent.reporting.figures import number, plain
 from sweetrl_agent.reporting.markup import Html, join, missing, note, section, table, tag
@@ -54,12 +55,14 @@ def _sections(run: RunFolder, colours: Mapping[str, str], curves: Sequence[Learn
         [
             headline_section(run, colours),
             scores_section(run),
+            differences_section(run),
+            use_section(run),
             outcomes_section(run, colours),
             failures_section(run.results),
-            curves_section(curves, run.trouble(METRICS)),
+            Html("") if run.is_evaluation else curves_section(curves, run.trouble(METRICS)),
             pages_section(run),
             _dialogues_section(run, num_dialogues),
-            seconds_section(run),
+            Html("") if run.is_evaluation else seconds_section(run),
             _pairs_section(run),
             setup_section(run),
             _troubles_section(run),

@@ -128,7 +128,7 @@ def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
     title = name.capitalize()
     if not scores:
         return section("headline", title, missing(run.trouble(RESULTS)))
-    comparisons = _comparisons(scores)
+    comparisons = [] if run.is_evaluation else _comparisons(scores)  # an evaluation has paired differences
     parts = [tag("div", *(_card(before, after) for before, after in comparisons), class_="cards")] if comparisons else []
     if plot := headline_chart(run, colours):
         parts += [plot.html()]

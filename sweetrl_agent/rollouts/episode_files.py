@@ -119,7 +119,10 @@ class EpisodeFile:
         try:
             yield known
         except WorldDownError as error:
-            write_rows(path, ({"label": self.label, "trajectory": t.to_row()} for t in {**known, **error.played}.values()))
+            write_rows(
+                path,
+                ({"label": self.label, "trajectory": t.to_row(with_usage=True)} for t in {**known, **error.played}.values()),
+            )
             raise
         path.unlink(missing_ok=True)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.core.policy import ContinuousPolicy, InRounds, Policy
-from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Shard
+from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, InRounds, Policy
+from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Informed, Shard
 
 #: Episodes per shard (played and saved together), as a multiple of the concurrent dialogues. Larger shards leave slots idle less often, which
 #: happens at a shard's end, and lose more work when the process is killed.
@@ -88,7 +88,9 @@ def play(
     """
     is_continuous = isinstance(policy, ContinuousPolicy)
     continuous = policy if isinstance(policy, ContinuousPolicy) else InRounds(policy)
-    speaker = Alone(continuous) if best_of is None else Best(continuous, best_of)
+    speaker: Alone | Best | Informed = Alone(continuous) if best_of is None else Best(continuous, best_of)
+    if isinstance(policy, InformedPolicy):
+        speaker = Informed(policy)
     for own in shards(episodes, env.num_envs):
         shard = Shard(speaker, env, own, seed, stage, reply_steps if is_continuous else 1, on_end, known)
         yield shard.play()

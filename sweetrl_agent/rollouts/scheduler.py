@@ -11,11 +11,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from colbench_gym.errors import ColBenchError, ScoringError
+from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
-from sweetrl_agent.core.policy import ContinuousPolicy, Utterance
+from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Utterance
 from sweetrl_agent.core.seeds import derive_seed
 
 #: The simulator or the sandbox counts as down after this many consecutive failed episodes, of this many tasks (or of all tasks of the shard).
@@ -88,6 +88,27 @@ class Alone:
     def end(self, number: int) -> None:
         """See `_Speaker`."""
         self.policy.forget(number)
+
+
+class Informed:
+    """An oracle's utterances; only a policy that declares itself to be one gets the hidden information."""
+
+    def __init__(self, policy: InformedPolicy) -> None:
+        self.policy = policy
+        self._asked: list[tuple[int, Messages, str, int]] = []
+
+    def ask(self, number: int, env: Any, seed: int) -> None:
+        """See `_Speaker`."""
+        self._asked.append((number, env.messages, env.hidden_information, seed))
+
+    def step(self) -> list[tuple[int, Utterance]]:
+        """See `_Speaker`."""
+        asked, self._asked = self._asked, []
+        numbers, dialogues, hidden, seeds = zip(*asked, strict=True)
+        return list(zip(numbers, self.policy.generate_informed(dialogues, hidden, seeds), strict=True))
+
+    def end(self, number: int) -> None:
+        """Does nothing: there is no cache."""
 
 
 @dataclass
@@ -185,6 +206,8 @@ class Shard:
                     for number, utterance in self.speaker.step():
                         self._say(self.speaking.pop(number), utterance, step)
                     step += 1
+        except AgentDownError as error:
+            raise WorldDownError(str(error), self._valid()) from None
         finally:
             for _, _, reply in self.waiting:  # after an error: no step may still be running when this returns
                 if not reply.cancel():
@@ -204,7 +227,11 @@ class Shard:
         self.speaker.ask(live.number, self.env.envs[live.place], derive_seed(live.seed, "turn", len(live.turns) + 1))
 
     def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
-        live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs))
+        if utterance.error:
+            human_usage = getattr(self.env.envs[live.place], "human_usage", {})
+            self._finish(live, {"outcome": VOID, "turns": len(live.turns), **human_usage}, AgentError(utterance.error))
+            return
+        live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs, usage=utterance.usage))
         due = (
             -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
         )  # in one batch: prefilling prompts together is faster
@@ -222,31 +249,39 @@ class Shard:
 
     def _end(self, live: _Live) -> None:
         env = self.env.envs[live.place]
+        self._finish(live, env.metrics, env.world_error)
+
+    def _finish(self, live: _Live, metrics: dict[str, Any], error: Exception | None) -> None:
+        env = self.env.envs[live.place]
         self.played[live.number] = Episode(
             task_id=live.key.task_id,
             index=live.key.index,
             messages=env.messages,
             turns=live.turns,
-            metrics=env.metrics,
+            metrics=metrics,
             reward=sum((turn.reward for turn in live.turns), 0.0),
             hidden=env.hidden_information,
-            error=str(env.world_error) if env.metrics["outcome"] == VOID else "",
+            error=str(error) if metrics["outcome"] == VOID else "",
         )
         self.speaker.end(live.number)
         self.free.append(live.place)
         if self.on_end is not None:
             self.on_end()
-        self._stop_where_the_world_is_down(env, live.key.task_id)
+        self._stop_where_the_world_is_down(metrics, error, live.key.task_id)
 
-    def _stop_where_the_world_is_down(self, env: Any, task_id: str) -> None:
-        if env.metrics["outcome"] != VOID:
+    def _valid(self) -> Played:
+        """Finished episodes that are not void."""
+        return {t.key: t for t in self.played.values() if not t.is_void}
+
+    def _stop_where_the_world_is_down(self, metrics: dict[str, Any], error: Exception | None, task_id: str) -> None:
+        if metrics["outcome"] != VOID:
             self.failed.clear()
-        elif not isinstance(env.world_error, ScoringError):  # a scoring error is a fault of the task
+        elif not isinstance(error, ScoringError):  # a scoring error is a fault of the task
             self.failed.append(task_id)
         if len(self.failed) >= MOST_FAILED and len({*self.failed}) >= min(FAILED_TASKS, self.num_tasks):
-            well = {t.key: t for t in self.played.values() if not t.is_void}
+            well = self._valid()
             raise WorldDownError(
-                f"{len(self.failed)} episodes in a row are void. The last error: {str(env.world_error).rstrip('.')}. The stage stops, since other "
+                f"{len(self.failed)} episodes in a row are void. The last error: {str(error).rstrip('.')}. The stage stops, since other "
                 f"episodes would fail too; the {len(well)} valid ones since the last save are kept. Fix it, and give the same command to resume.",
                 well,
             )

@@ -18,7 +18,7 @@ env.step("How should the result be rounded?")
 info = env.step("I WANT TO ANSWER: def f(): pass")[4]
 assert info["metrics"]["outcome"].startswith("exception:"), info
 env.close()
-import colbench_gym.grade, colbench_gym.play, colbench_gym.wrappers, colbench_gym.envs.vector
+import colbench_gym.evaluate, colbench_gym.grade, colbench_gym.play, colbench_gym.wrappers, colbench_gym.envs.vector
 print([name for name in HEAVY if name in sys.modules])
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.scoring.intervals import difference_interval, mean_interval, rate_interval, sign_flip_p, wilson
 
 
 def test_wilson_equals_scipy():
@@ -55,3 +55,37 @@ def test_95_of_100_intervals_hold_the_truth(grouped):
 def test_the_interval_is_the_same_each_time():
     values = [0.0, 0.3, 1.0, 0.5] * 9
     assert mean_interval(values) == mean_interval(values) != mean_interval(values, seed=1)
+
+
+def test_a_rate_over_repeated_tasks_is_clustered():
+    successes, tasks = [1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"]
+    assert rate_interval(successes, tasks) == mean_interval(successes, tasks) != wilson(0.5, 4)
+    assert rate_interval(successes, list("abcd")) == wilson(0.5, 4)
+    assert rate_interval([], []) == (0.0, 1.0)
+
+
+def test_the_interval_of_a_difference_covers_what_it_promises():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(300):
+        low, high = difference_interval(rng.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.6, 0.3]).tolist())
+        covered += low <= 0.2 <= high
+    assert 0.91 <= covered / 300 <= 0.98
+
+
+def test_equal_differences_do_not_give_an_interval_of_no_width():
+    u = wilson(0.0, 50)[1]
+    assert difference_interval([0.0] * 50) == pytest.approx((-u, u))
+    assert difference_interval([1.0] * 50) == pytest.approx((1 - 2 * u, 1.0))
+    assert difference_interval([-1.0] * 50) == pytest.approx((-1.0, -1 + 2 * u))
+    assert difference_interval([]) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("count", [3, 13, 14, 300])
+def test_sign_flips_are_those_of_scipy(count):
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install colbench-gym[dev]`")
+    for seed in range(3):
+        values = np.random.default_rng(seed).normal(0.2, 1, count)
+        expected = stats.permutation_test((values,), np.mean, permutation_type="samples", n_resamples=9_999, random_state=seed)
+        assert sign_flip_p(values, seed) == expected.pvalue
+    assert sign_flip_p([0.0] * count) == 1.0

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from colbench_gym.scoring.intervals import holm
 from sweetrl_agent.evaluation.statistics import (
     Components,
     agents_interval,
     algorithm_interval,
     components,
-    holm,
     pass_at_k,
     pass_hat_k,
     permutation_p,

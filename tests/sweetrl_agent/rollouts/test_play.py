@@ -17,7 +17,7 @@ from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.pairs import outcome_pairs
 from sweetrl_agent.envs.colbench_backend import BackendRecord
-from sweetrl_agent.evaluation.evaluate import _row, summarize
+from sweetrl_agent.evaluation.evaluate import episode_row, summarize
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.rollouts.play import episodes_of, play
 
@@ -120,7 +120,7 @@ def test_void_episodes_enter_neither_pairs_nor_means(run):
     assert {t.task_id for t in void} == {failing}
     assert failing not in {row["task_id"] for row in outcome_pairs([t for t in trajectories if t.is_void], 0.0)}
     by_id = {task.id: task for task in TASKS}
-    score = summarize([_row(t, by_id[t.task_id], BackendRecord()) for t in trajectories])
+    score = summarize([episode_row(t, by_id[t.task_id], BackendRecord()) for t in trajectories])
     assert (score["n"], score["void"]) == (len(trajectories) - len(void), len(void))
 
 

@@ -1,0 +1,170 @@
+"""A model behind an OpenAI-compatible chat server as an agent.
+
+Only the chat completions route is used, with text in and text out: the server needs neither token log-probabilities nor a tokenizer here.
+What a server can do is bounded as for the simulated human (`colbench_gym.simulators.chat_server`): time and size of a reply, no redirects,
+and no text of the server in an error.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colbench_gym.agents.agent import Agent, Messages, Said
+from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.errors import AgentDownError, AgentError
+from colbench_gym.outside_text import encodable
+from colbench_gym.simulators.cache import request_key
+from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
+
+PREFIX = "openai:"
+_ADVICE = {
+    401: "set the environment variable {env} to a valid key",
+    403: "set the environment variable {env} to a key that may use the model",
+    404: "check the address (it usually ends in /v1) and the name of the model",
+}
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Model and address of "openai:MODEL@URL"; without "@URL", OpenAI's own address.
+
+    Raises:
+        ValueError: If the model is missing, or the address is not one or could contain a password.
+    """
+    model, at, url = name.removeprefix(PREFIX).rpartition("@") if "@http" in name else (name.removeprefix(PREFIX), "", "")
+    if not model:
+        raise ValueError(
+            "`policies` names a server as openai:MODEL@http://HOST:PORT/v1, without user or password; the model is missing."
+        )
+    return model, checked_url(url) if at else OPENAI_URL
+
+
+class ChatAgent(Agent):
+    """Asks a chat server for every message.
+
+    Time-outs, status 408, 429 and 5xx, connection errors and malformed replies are retried with exponential back-off; a ``Retry-After``
+    header is honoured. What then still fails makes the episode void. A server that cannot be reached, redirects, or answers 401, 403 or 404
+    ends the evaluation. An empty reply is an empty message.
+
+    Args:
+        model: Name of the model on the server.
+        base_url: Address of the API, without password and query.
+        system_prompt: First message of every dialogue; "" for none.
+        temperature: Sampling temperature.
+        max_tokens: Maximal number of tokens of a message.
+        api_key_env: Environment variable with the key. It may be unset for a server of your own.
+        timeout_s: Time limit of a whole request, in seconds.
+        max_retries: Maximal number of retries of a request.
+        backoff_s: Longest wait before the first retry, in seconds; doubles with each further one, up to 30 s.
+
+    Raises:
+        ImportError: If the httpx package is not installed.
+        ValueError: If OpenAI's own API is used without a key.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = OPENAI_URL,
+        system_prompt: str = "",
+        temperature: float = 0.8,
+        max_tokens: int = 1024,
+        api_key_env: str = "OPENAI_API_KEY",
+        timeout_s: float = 120.0,
+        max_retries: int = 5,
+        backoff_s: float = 0.5,
+    ) -> None:
+        self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        key = read_key(api_key_env)
+        if not key and base_url == OPENAI_URL:
+            raise ValueError(
+                f"OpenAI's own API needs a key; set the environment variable {api_key_env}, or give `@http://...`."
+            )
+        self.model, self.base_url, self.api_key_env = model, base_url, api_key_env
+        self.max_retries, self.backoff_s = max_retries, backoff_s
+        self._instructions = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        self._sampling = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        self._server = ChatServer(base_url, key, timeout_s)
+        self._is_closed = threading.Event()
+
+    def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
+        """See `Agent.say`."""
+        request = {**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]}
+        text, usage = self._completed(request)
+        return Said(encodable(text), *(usage or (None, None)))
+
+    def close(self) -> None:
+        """Close the connections; requests under way fail."""
+        self._is_closed.set()
+        self._server.close()
+
+    def _completed(self, request: Mapping[str, Any]) -> tuple[str, tuple[int, int] | None]:
+        jitter, retries = random.Random(request_key(request)), 0
+        while True:
+            try:
+                return self._server.complete(request)
+            except RequestError as caught:
+                error = caught
+            if not error.is_passing or retries >= self.max_retries:
+                raise self._failure(error, retries + 1)
+            if self._is_closed.wait(pause_s(error, retries, self.backoff_s, jitter)):
+                raise AgentError("The agent was closed.")
+            retries += 1
+
+    def _failure(self, error: RequestError, attempts: int) -> AgentError | AgentDownError:
+        status = error.status or 0
+        said = (
+            f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts"
+        )
+        if error.is_unread:
+            return AgentDownError(f"{said}; start the server, or correct its address, and give the same command to resume.")
+        if status in _ADVICE or 300 <= status < 400:
+            advice = _ADVICE.get(status, "give the address that it redirects to").replace("{env}", self.api_key_env)
+            return AgentDownError(f"{said}; {advice}.")
+        return AgentError(f"{said}; check the model's context length, or that the server is up.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self._settings)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a chat model is asked.
+
+    Attributes:
+        system_prompt: First message of every dialogue: a name of `agents.prompts`, or a text; "" for none.
+        temperature: Sampling temperature.
+        max_new_tokens: Maximal number of tokens of a message.
+        api_key_env: Environment variable with the key.
+        timeout_s: Time limit of a request, in seconds.
+        max_retries: Maximal number of retries of a request.
+    """
+
+    system_prompt: str
+    temperature: float
+    max_new_tokens: int
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout_s: float = 120.0
+    max_retries: int = 5
+
+
+def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
+    """The agent of "openai:MODEL@URL"."""
+    model, url = split_name(text)
+    prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
+    return ChatAgent(
+        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries
+    )  # fmt: skip
+
+
+def short_name(text: str) -> str:
+    """Short name of a policy, without colons, which separate a file from an agent elsewhere."""
+    if text.startswith(PREFIX):
+        return split_name(text)[0].replace(":", "-")
+    return text.rpartition(":")[2]

@@ -1,0 +1,79 @@
+"""Results of an evaluation as lines for the screen. Names of agents and splits come from files and settings: they are escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from colbench_gym.outside_text import printable
+
+#: Metrics that are shown in percent.
+_SHARES = ("success", "tests_passed", "similarity")
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """One line for every agent and split, then one for every paired difference."""
+    metric = str(results["metric"])
+    agents = [name for name in results["policies"] if name in results]
+    width = max([6, *(len(_name(agent)) for agent in agents)])
+    across = max([5, *(len(_name(split)) for agent in agents for split in results[agent])])
+    lines = [
+        f"\n{'policy':{width}} {'split':{across}} {'n':>5} {'void':>5} {'success':>8} {'95% interval':>16} "
+        f"{metric.replace('_', ' '):>13} {'95% interval':>16} {'turns':>6} {'tokens':>17} {'cost':>9}"
+    ]
+    for agent in agents:
+        for split, score in results[agent].items():
+            head = f"{_name(agent):{width}} {_name(split):{across}} {score['n']:5} {score['void']:5}"
+            lines.append(f"{head} {_scores(score, metric)} {_tokens(score):>17} {_cost(score):>9}")
+    lines += _differences(results.get("differences", []), metric)
+    return "\n".join(lines)
+
+
+def _scores(score: Mapping[str, Any], metric: str) -> str:
+    if not score["n"]:
+        return f"{'every episode was void':>69}"
+    cells = []
+    for name, width in (("success", 8), (metric, 13)):
+        low, high = score["ci95"][name]
+        cells.append(f"{_value(name, score[name]):>{width}} {_value(name, low) + ' to ' + _value(name, high):>16}")
+    return f"{' '.join(cells)} {score['turns']:6.1f}"
+
+
+def _differences(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    lines = [_difference(pair, metric, len(found) > 1) for pair in found]
+    return ["", *lines] if lines else []
+
+
+def _difference(pair: Mapping[str, Any], metric: str, is_corrected: bool) -> str:
+    parts = []
+    for name in dict.fromkeys(("success", metric)):
+        one = pair[name]
+        low, high = (_signed(name, bound) for bound in one["ci95"])
+        p = f"p (Holm) = {one['p_holm']:.4f}" if is_corrected else f"p = {one['p']:.4f}"
+        parts.append(f"{name.replace('_', ' ')} {_signed(name, one['difference'])} ({low} to {high}), {p}")
+    return f"{_name(pair['split'])}: {_name(pair['to'])} less {_name(pair['from'])}: {'; '.join(parts)}; {pair['tasks']} tasks"
+
+
+def _tokens(score: Mapping[str, Any]) -> str:
+    tokens = score.get("tokens", {})
+    sums = [tokens.get(name) for name in ("prompt_tokens", "generated_tokens")]
+    return " + ".join("?" if value is None else f"{value:,}" for value in sums)
+
+
+def _cost(score: Mapping[str, Any]) -> str:
+    if "cost" not in score:
+        return "-"
+    total = score["cost"]["total"]
+    return "?" if total is None else f"{total:.4f}"
+
+
+def _value(name: str, value: float) -> str:
+    return f"{100 * value:.1f}%" if name in _SHARES else f"{value:.4g}"
+
+
+def _signed(name: str, value: float) -> str:
+    return f"{100 * value:+.1f}" if name in _SHARES else f"{value:+.4g}"
+
+
+def _name(text: object) -> str:
+    return printable(str(text)).replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,63 @@
+"""Settings of `python -m sweetrl_agent.evaluate`: its own, and those that it shares with `train`, under the same names."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from typing import Any
+
+from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.config.run import RunArguments
+from sweetrl_agent.config.task import TaskArguments
+from sweetrl_agent.core.settings import setting
+
+#: Settings that a run folder brings: of its environment, and of how its policy samples.
+TASK_SETTINGS = ("env", "env_kwargs", "env_record", "simulator", "sandbox", "max_turns", "on_error")
+MODEL_SETTINGS = (
+    "revision", "dtype", "engine", "server_urls", "system_prompt", "max_new_tokens", "temperature", "generation_batch",
+)  # fmt: skip
+RUN_SETTINGS = ("threads", "ray_workers", "ray_address", "max_void", "replay_void", "dry_run", "log_level")
+
+
+@dataclass
+class EvaluateArguments:
+    """What to evaluate, on which tasks, and where the results go."""
+
+    policies: list[str] = setting(
+        (),
+        "Policies: a run folder (its trained policy; FOLDER:initial or FOLDER:ALGORITHM for others), a model folder, a hub name, "
+        "openai:MODEL@http://HOST:PORT/v1 (a chat server), random, oracle, person, or 'my_package.module:NAME'; NAME=POLICY names one.",
+    )
+    tasks: list[str] = setting(
+        (),
+        "Sources of tasks, each a split, such as embedded:test[:100]. Empty: the held-out tasks of the first run folder, or else the "
+        "environment's test tasks.",
+    )
+    num_tasks: int = setting(0, "Maximum number of tasks per split; 0 for all (of a run folder: its `eval_tasks`).")
+    episodes: int = setting(
+        1, "Episodes per task and seed (of the held-out tasks of a run folder: its `eval_episodes`).", least=1
+    )
+    seeds: list[int] = setting((), "Seeds of the episodes. Empty: the seed of the first run folder, or 0.")
+    output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
+    prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")
+    api_key_env: str = setting("OPENAI_API_KEY", "Environment variable with the key of chat servers.")
+    timeout_s: float = setting(120.0, "Time limit of a request to a chat server, in seconds.", above=0)
+    max_retries: int = setting(5, "Retries of a request to a chat server.")
+
+
+def _chosen(part: type, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
+    """Fields of a dataclass of settings, as `make_dataclass` takes them."""
+    own = {one.name: one for one in fields(part)}
+    return [(name, own[name].type, _copied(own[name])) for name in names]
+
+
+def _copied(one: Any) -> Any:
+    if one.default is not MISSING:
+        return field(default=one.default, metadata=one.metadata)
+    return field(default_factory=one.default_factory, metadata=one.metadata)
+
+
+SharedArguments: Any = make_dataclass(
+    "SharedArguments",
+    [*_chosen(TaskArguments, TASK_SETTINGS), *_chosen(ModelArguments, MODEL_SETTINGS), *_chosen(RunArguments, RUN_SETTINGS)],
+    namespace={"__doc__": "Environment, sampling and machine, as in `train`."},
+)

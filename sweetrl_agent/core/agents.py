@@ -1,0 +1,87 @@
+"""Agents of `colbench_gym.agents`, which say one message at a time, as policies."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+from colbench_gym.errors import AgentError
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.policy import Utterance
+
+
+class Agent(Protocol):
+    """What is needed of an agent; see `colbench_gym.agents.agent.Agent`."""
+
+    def say(self, messages: Messages, seed: int, hidden: str = "") -> Any:
+        """The next message: "text", "prompt_tokens" and "generated_tokens" (None if unknown)."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class AgentPolicy:
+    """An agent as a `Policy`; dialogues are taken one after the other."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return [_utterance(self.agent, dialogue, seed) for dialogue, seed in zip(dialogues, seeds, strict=True)]
+
+
+class Oracle(AgentPolicy):
+    """An agent that sees the hidden information, as an `InformedPolicy`."""
+
+    def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
+        """See `InformedPolicy.generate_informed`."""
+        return [_utterance(self.agent, *one) for one in zip(dialogues, seeds, hidden, strict=True)]
+
+
+class ConcurrentAgentPolicy(AgentPolicy):
+    """An agent that waits for a server, as a `ContinuousPolicy`: each utterance is returned as soon as it is there.
+
+    Args:
+        agent: The agent; `say` is called from several threads at once.
+        concurrency: Maximum number of utterances in flight.
+    """
+
+    def __init__(self, agent: Agent, concurrency: int) -> None:
+        super().__init__(agent)
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="agent")
+        self._asked: dict[Future[Utterance], Hashable] = {}
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return list(self._threads.map(_utterance, [self.agent] * len(seeds), dialogues, seeds))
+
+    def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
+        """See `ContinuousPolicy`."""
+        self._asked[self._threads.submit(_utterance, self.agent, dialogue, seed)] = name
+
+    def step(self) -> list[tuple[Hashable, Utterance]]:
+        """See `ContinuousPolicy`; blocks until an utterance is there."""
+        try:
+            done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
+            return [(self._asked.pop(one), one.result()) for one in list(self._asked) if one in done]
+        except BaseException:  # requests in flight fail, so that the end of this process does not wait for them
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self.agent.close()
+            raise
+
+    def forget(self, name: Hashable) -> None:
+        """Does nothing: there is no cache."""
+
+
+def _utterance(agent: Agent, messages: Messages, seed: int, hidden: str = "") -> Utterance:
+    """What an agent says; if its server fails in this dialogue, an utterance with the error."""
+    try:
+        said = agent.say(messages, seed, hidden)
+    except AgentError as error:
+        return Utterance("", error=str(error))
+    counts = said.prompt_tokens, said.generated_tokens
+    return Utterance(said.text, usage=None if None in counts else counts)

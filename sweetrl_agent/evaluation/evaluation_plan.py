@@ -1,0 +1,75 @@
+"""The plan of an evaluation, and checks of what it needs before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+
+from colbench_gym.agents.chat import split_name
+from colbench_gym.evaluation.folder import ROWS
+from sweetrl_agent.evaluation.evaluate import read_evaluation
+from sweetrl_agent.evaluation.evaluations import Evaluation
+from sweetrl_agent.evaluation.policy_loading import check
+from sweetrl_agent.trainers.preflight import check_human, check_model, check_packages, check_server
+
+
+def refuse(evaluation: Evaluation) -> None:
+    """Refuse what no evaluation can work with, before anything runs.
+
+    Raises:
+        ValueError: If the environment cannot be made or fails in a trial episode, or a policy does not exist or does not fit the tasks.
+        ColBenchError: If tasks cannot be loaded.
+    """
+    evaluation.tasks()
+    for i, source in enumerate(evaluation.sources.values()):
+        config = evaluation.config(None, source)
+        if not i:
+            config.record.check(config)
+        for spec in evaluation.policies:
+            check(spec, evaluation.config(spec, source), evaluation.api())
+
+
+def plan(evaluation: Evaluation) -> None:
+    """Print what would be played."""
+    for spec in evaluation.policies:
+        model = evaluation.config(spec).model
+        sampling = f", temperature {model.temperature:g}, at most {model.max_new_tokens} tokens a message"
+        print(f"policy     {spec.name}: {spec.text} ({spec.kind}{sampling if spec.is_model or spec.kind == 'chat' else ''})")
+    tasks = evaluation.tasks()
+    for split, own in tasks.items():
+        print(f"tasks      {split}: {len(own)} of {evaluation.sources[split]}; human: {evaluation.shared.simulator}")
+    count = sum(map(len, tasks.values())) * evaluation.given.episodes * len(evaluation.given.seeds)
+    print(f"episodes   {count} of each policy, seeds {' '.join(map(str, evaluation.given.seeds))}; {evaluation.shared.env}")
+
+
+def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
+    """Checks of what the evaluation needs: packages, models, servers, the simulated human and the sandbox."""
+    for spec in evaluation.policies:
+        config = evaluation.config(spec)
+        if spec.is_model:
+            yield partial(check_packages, config, ["evaluate"])
+            yield from (partial(check_server, url, "OPENAI_API_KEY") for url in config.model.server_urls)
+        if spec.kind == "model":
+            yield partial(check_model, "policies", spec.place, config.model)
+        if spec.kind == "chat":
+            yield partial(check_server, split_name(spec.text)[1], evaluation.given.api_key_env)
+
+    def environment() -> None:
+        config = evaluation.config(None, next(iter(evaluation.sources.values())))
+        tasks = next(iter(evaluation.tasks().values()))
+        with closing(config.record.environments(config, tasks[:1], 1)) as env:
+            check_human(config.record, getattr(env.envs[0], "simulator", None))
+            env.envs[0].prepare()
+
+    yield environment
+
+
+def episodes_left(evaluation: Evaluation) -> int:
+    """Number of rows that are missing in the folder."""
+    rows = read_evaluation(evaluation.folder / ROWS, evaluation.config(None).record.metric)
+    given = evaluation.given
+    mine = {(spec.name, split, seed) for spec in evaluation.policies for split in evaluation.sources for seed in given.seeds}
+    done = sum((row["agent"], row["split"], row.get("seed")) in mine for row in rows)
+    per_seed = sum(map(len, evaluation.tasks().values())) * given.episodes
+    return max(0, len(evaluation.policies) * len(given.seeds) * per_seed - done)

@@ -1,0 +1,182 @@
+"""Loads the policies of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colbench_gym.agents.agent import Agent, FunctionAgent
+from colbench_gym.agents.chat import Sampling, chat_agent
+from colbench_gym.agents.person import PersonAgent
+from sandboxes.named import load_named
+from sweetrl_agent.config.evaluate import MODEL_SETTINGS
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.core.actions import DialogueActions
+from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.policy import Policy, Utterance
+from sweetrl_agent.data.run import Run
+from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
+
+
+def loader(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Callable[[], Policy]:
+    """A function that loads the policy, which can be sent to workers."""
+    return partial(load, spec, config, api)
+
+
+def run_config(spec: PolicySpec) -> Config:
+    """The configuration of a run folder, as it was trained."""
+    settings = dict(spec.settings)
+    registry = import_module("sweetrl_agent.algorithms.registry")
+    if ":" in str(settings.get("algorithm")):
+        registry.register(settings["algorithm"])
+    engine = {"engine": "transformers"} if settings.get("engine") == "server" else {}  # its servers' addresses are not recorded
+    return Config().with_settings({**settings, **engine, "output": spec.place})
+
+
+def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
+    """Load a policy.
+
+    Args:
+        spec: The policy.
+        config: Its settings; `task.tasks` is the source of the tasks.
+        api: "api_key_env", "timeout_s" and "max_retries" of chat servers.
+
+    Raises:
+        ValueError: If it does not fit the environment, or a run folder lacks it.
+        ColBenchError: If it cannot be loaded.
+    """
+    if spec.kind == "chat":
+        model = config.model
+        sampling = Sampling(model.system_prompt, model.temperature, model.max_new_tokens, **api)
+        return ConcurrentAgentPolicy(chat_agent(spec.text, sampling), model.generation_batch)
+    if spec.kind == "run":
+        return _load_of_run(spec, config)
+    if spec.kind == "model":
+        load_policy: Callable[..., Policy] = import_module("sweetrl_agent.models.loading").load_policy
+        return load_policy(spec.place, _base_of(spec), config.model)
+    if spec.text == "person":
+        return AgentPolicy(PersonAgent())
+    return own_policy(load_named("policies", spec.text)) if spec.kind == "own" else scripted(spec.text, config)
+
+
+def _base_of(spec: PolicySpec) -> str:
+    """Base model of an adapter: the one that its configuration names; a full model is its own."""
+    path = Path(spec.place).expanduser() / "adapter_config.json"
+    if not path.exists():
+        return spec.place
+    from peft import PeftConfig
+
+    return str(PeftConfig.from_pretrained(str(path.parent)).base_model_name_or_path)
+
+
+def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
+    """Check that a policy exists and fits the tasks of `config`, without loading weights or making an object of the user's own.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    if spec.kind == "run":
+        _algorithm_of_run(spec)
+    elif spec.kind == "own":
+        load_named("policies", spec.text)
+    elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
+        load(spec, config, api)
+
+
+def _load_of_run(spec: PolicySpec, config: Config) -> Policy:
+    run, algorithm = _algorithm_of_run(spec)
+    changed = {name: getattr(config.model, name) for name in MODEL_SETTINGS}
+    policy: Policy = algorithm.load(run.with_settings(changed))
+    return policy
+
+
+def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any]:
+    """The run of a policy, and the algorithm that it was trained by."""
+    trained = run_config(spec)
+    run = Run(trained, is_dry=True)
+    registry = import_module("sweetrl_agent.algorithms.registry")
+    named = {INITIAL: "zero_shot"}.get(spec.which, spec.which)
+    algorithm = run.algorithm if named == TRAINED else registry.find_algorithm(named)
+    folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.is_tiny else INITIAL)
+    if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
+        raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
+    return run, algorithm
+
+
+def scripted(name: str, config: Config) -> Policy:
+    """The environment's scripted policy; `random` of an environment without one takes random discrete actions, or random texts.
+
+    Raises:
+        ValueError: If the environment has no oracle.
+    """
+    record: EnvironmentRecord = config.record
+    found: Policy | None = record.scripted_policy(name, config)
+    if found is not None:
+        return found
+    if name == "oracle":
+        raise ValueError(
+            f"{config.task.env} has no oracle: give its record (`--env_record`) a method `scripted_policy` that returns one."
+        )
+    if "discrete_actions" in record.capabilities(config):
+        return RandomActions(record.actions(config))
+    return RandomTexts(record, config)
+
+
+class RandomActions:
+    """Chooses one of the valid discrete actions, all with the same probability."""
+
+    def __init__(self, actions: DialogueActions) -> None:
+        self.actions = actions
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return [
+            Utterance(self.actions.say(self._choice(dialogue, seed), dialogue), usage=(0, 0))
+            for dialogue, seed in zip(dialogues, seeds, strict=True)
+        ]
+
+    def _choice(self, dialogue: Messages, seed: int) -> int:
+        return int(np.random.default_rng(seed).choice(np.flatnonzero(self.actions.allowed(dialogue))))
+
+
+class RandomTexts:
+    """Samples texts of the environment's action space."""
+
+    def __init__(self, record: EnvironmentRecord, config: Config) -> None:
+        env = record.make(config.task)
+        self.space = env.action_space
+        env.close()
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return [Utterance(self._sample(seed), usage=(0, 0)) for seed in seeds]
+
+    def _sample(self, seed: int) -> str:
+        self.space.seed(seed % 2**31)
+        return str(self.space.sample())
+
+
+def own_policy(found: Any) -> Policy:
+    """A policy from an object of the user's own; classes are instantiated without arguments.
+
+    Raises:
+        ValueError: If it is neither a `Policy`, an agent of `colbench_gym`, nor a function of the messages.
+    """
+    made = found() if isinstance(found, type) else found
+    if hasattr(made, "generate"):
+        return made  # type: ignore[no-any-return]
+    if isinstance(made, Agent):
+        return AgentPolicy(made)
+    if callable(made):
+        return AgentPolicy(FunctionAgent(made))
+    raise ValueError(
+        "A policy of your own must have a method `generate` (`sweetrl_agent.Policy`), or be a function of the messages, "
+        f"got an object of {type(made).__name__}."
+    )

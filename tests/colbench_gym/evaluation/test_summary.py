@@ -1,0 +1,100 @@
+"""Results from rows: paired differences, tokens, cost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from colbench_gym.evaluation.prices import cost_of, read_prices
+from colbench_gym.evaluation.summary import differences, summarize, used
+from colbench_gym.evaluation.table import table
+from colbench_gym.scoring.intervals import difference_interval, holm, sign_flip_p
+
+
+def row(agent, task, success, episode=0, seed=0, outcome="answered", split="test", **others):
+    return {
+        "agent": agent, "split": split, "task_id": task, "episode": episode, "seed": seed, "outcome": outcome, "success": success,
+        "tests_passed": success and float(success), "turns": 3, "answered": 1, **others,
+    }  # fmt: skip
+
+
+def test_differences_are_paired_by_task_seed_and_episode():
+    ones = [row("one", f"t{i}", i % 2, seed=seed) for i in range(8) for seed in (0, 1)]
+    others = [row("other", f"t{i}", 1, seed=seed) for i in reversed(range(8)) for seed in (0, 1)]
+    (pair,) = differences([*ones, *others], "tests_passed")
+    values = [float(1 - i % 2) for i in range(8)]
+    assert (pair["split"], pair["from"], pair["to"], pair["n"], pair["tasks"]) == ("test", "one", "other", 16, 8)
+    assert pair["success"]["difference"] == 0.5
+    assert pair["success"]["ci95"] == [round(bound, 4) for bound in difference_interval(values)]
+    assert pair["success"]["p"] == round(sign_flip_p(values), 4) == pair["success"]["p_holm"]
+
+
+def test_void_and_missing_episodes_are_in_no_difference():
+    rows = [
+        row("one", "a", 1),
+        row("one", "b", None, outcome="void"),
+        row("one", "c", 1),
+        row("two", "a", 0),
+        row("two", "b", 1),
+    ]
+    (pair,) = differences(rows, "tests_passed")
+    assert (pair["n"], pair["tasks"], pair["success"]["difference"]) == (1, 1, -1.0)
+    assert differences(rows[:3], "tests_passed") == []
+
+
+def test_three_policies_are_corrected_together():
+    rows = [row(agent, f"t{i}", int(i < 3 * k)) for k, agent in enumerate(("a", "b", "c"), 1) for i in range(10)]
+    found = differences(rows, "tests_passed")
+    p_values = [sign_flip_p([float(i < 3 * y) - float(i < 3 * x) for i in range(10)]) for x, y in ((1, 2), (1, 3), (2, 3))]
+    assert [(pair["from"], pair["to"]) for pair in found] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [pair["success"]["p_holm"] for pair in found] == [round(p, 4) for p in holm(p_values)]
+
+
+def test_tokens_and_cost_count_void_episodes_too():
+    tokens = {"prompt_tokens": 1000, "generated_tokens": 100, "human_prompt_tokens": 500, "human_generated_tokens": 50}
+    rows = [row("a", "t", 1, **tokens), row("a", "u", None, outcome="void", **tokens)]
+    prices = {"m": (2.0, 10.0), "h": (1.0, 1.0)}
+    found = used(rows, "m", "h", prices)
+    assert found["tokens"] == {name: 2 * value for name, value in tokens.items()}
+    assert found["cost"] == {"agent": 0.006, "human": 0.0011, "total": 0.0071}
+    assert used(rows, "m", "", prices)["cost"] == {"agent": 0.006, "human": 0.0, "total": 0.006}
+    assert used(rows, "other", "h", prices)["cost"] == {"agent": None, "human": 0.0011, "total": None}
+    assert "cost" not in used(rows, "m", "h", {})
+    unknown = used([row("a", "t", 1, **{**tokens, "prompt_tokens": None})], "m", "h", prices)
+    assert unknown["tokens"]["prompt_tokens"] is None and unknown["cost"]["total"] is None
+
+
+def test_what_has_no_tokens_costs_nothing():
+    assert cost_of({}, "random", 0, 0) == 0.0
+
+
+@pytest.mark.parametrize("name", ["prices.json", "prices.yaml"])
+def test_prices_are_json_or_yaml(name, tmp_path):
+    text = json.dumps({"m": {"input": 1, "output": 2.5}}) if name.endswith("json") else "m:\n  input: 1\n  output: 2.5\n"
+    (tmp_path / name).write_text(text)
+    assert read_prices(str(tmp_path / name)) == {"m": (1.0, 2.5)}
+    assert read_prices("") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"m": 3}', '{"m": {"input": 1}}', '{"m": {"input": -1, "output": 1}}', '{"m": {"input": NaN, "output": 1}}',
+             '{"m": {"input": true, "output": 1}}', '{"m": {"input": 1, "output": 1, "x": 1}}', "a: [", "[" * 100_000],
+)  # fmt: skip
+def test_other_files_of_prices_are_refused_in_one_sentence(text, tmp_path):
+    (tmp_path / "p").write_text(text)
+    with pytest.raises(ValueError, match="^`prices` ") as refused:
+        read_prices(str(tmp_path / "p"))
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+
+
+def test_the_table_says_what_is_unknown_and_prints_no_control_characters():
+    rows = [row("evil\x1b[2J", "t", 1), row("v", "t", None, outcome="void")]
+    results = {
+        "policies": {"evil\x1b[2J": {}, "v": {}}, "metric": "tests_passed", "differences": differences(rows, "tests_passed"),
+        **{agent: {"test": {**summarize([r for r in rows if r["agent"] == agent]), **used([{}], "m", "", {"m": (1, 1)})}}
+           for agent in ("evil\x1b[2J", "v")},
+    }  # fmt: skip
+    text = table(results)
+    assert "\x1b" not in text and "evil\\x1b[2J" in text
+    assert "every episode was void" in text and "? + ?" in text
