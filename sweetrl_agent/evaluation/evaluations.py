@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ class Evaluation:
             {**others, **model, **place, "output": self.given.output, "eval_episodes": self.given.episodes}
         )
 
-    @property
+    @cached_property
     def sources(self) -> dict[str, str]:
         """The source of tasks of every split."""
         return dict(

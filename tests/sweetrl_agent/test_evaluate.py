@@ -253,6 +253,8 @@ def test_a_dry_run_prints_the_plan_and_what_is_missing(server, run_folder, tmp_p
 def test_policies_of_a_run_folder_that_are_not_there(run_folder, tmp_path, capsys):
     assert main([f"{run_folder.folder}:rft", *TASKS, "--output", str(tmp_path / "e")]) == 2
     assert f"`policies`: {str(run_folder.folder)!r} has no policy of 'rft': 'rft/agent' is missing." in capsys.readouterr().err
+    assert main([f"{run_folder.folder}:nonsense", *TASKS, "--output", str(tmp_path / "e")]) == 2
+    assert capsys.readouterr().err.startswith("error: `policies` must be one of ('single_turn', ")
     comparison = tmp_path / "compare"
     shutil.copytree(run_folder.folder, comparison / "seed_0")
     assert main([str(comparison), *TASKS, "--output", str(tmp_path / "e")]) == 2

@@ -232,3 +232,20 @@ def test_replies_come_back_bit_for_bit(tmp_path: Path, reply: str, seed: int) ->
 def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="^`mode` must be 'record', 'replay' or 'off', got 'write'\\.$"):
         ReplyCache(tmp_path / "r.jsonl", "write")  # type: ignore[arg-type]
+
+
+def test_the_tokens_that_a_reply_took_are_kept_with_it(tmp_path):
+    path = tmp_path / "cache.jsonl"
+    cache = ReplyCache(path)
+    cache.put({"a": 1}, "one", (12, 3))
+    cache.put({"a": 2}, "two")
+    again = ReplyCache(path, "replay")
+    assert (again.usage({"a": 1}), again.usage({"a": 2}), again.get({"a": 1})) == ((12, 3), None, "one")
+    assert list(json.loads(path.read_text().splitlines()[1])) == ["key", "reply"]
+
+
+@pytest.mark.parametrize("usage", ["[1]", "[1, -2]", "[1, true]", '"many"', "{}"])
+def test_a_line_with_other_tokens_is_refused(usage, tmp_path):
+    (tmp_path / "cache.jsonl").write_text(f'{{"key": "{"0" * 64}", "reply": "a", "usage": {usage}}}\n')
+    with pytest.raises(SimulatorError, match="Expected a JSON object with key and reply in line 1"):
+        ReplyCache(tmp_path / "cache.jsonl")
