@@ -20,6 +20,8 @@ from sweetrl_agent.evaluation.evaluate import evaluate_agent
 from sweetrl_agent.evaluation.outcome import score_dialogues
 from sweetrl_agent.rollouts.collection import NothingToLearnError
 
+#: Critics that compare two candidates and cannot score a single turn.
+SCORE_PAIRS = ("judge",)
 Step = tuple[str, Callable[[Run], None]]
 _log = logging.getLogger(__name__)
 
@@ -125,7 +127,7 @@ def scoring_critics(given: CompareArguments) -> list[str]:
     """The critics of a comparison that score the dialogues of its report: those of its algorithms, and those that are compared."""
     own = [ALGORITHMS[name].critic for name in given.algorithms]
     compared = given.critics if given.credit_tasks or given.best_of else []
-    return [critic for critic in dict.fromkeys([*own, *compared]) if critic]
+    return [critic for critic in dict.fromkeys([*own, *compared]) if critic and critic not in SCORE_PAIRS]
 
 
 def _said(asked: dict[str, Any]) -> str:

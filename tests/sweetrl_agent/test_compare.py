@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from itertools import combinations
 
 import numpy as np
@@ -150,6 +151,25 @@ def test_the_experiments_are_in_the_results(finished):
     for seed in (0, 1):
         first = {row["n"]: row for row in results["best_of_n"] if row["critic"] == "sweet"}
         assert first and (finished / f"seed_{seed}" / "log.txt").stat().st_size > 0
+
+
+def test_the_results_say_why_episodes_fail(finished):
+    found = json.loads((finished / "results.json").read_text())["failures"]
+    counts = Counter()
+    for row in found["rows"]:
+        counts[row["agent"], row["split"]] += row["count"]
+    assert counts == {(name, split): 8 for name in ALGORITHMS for split in ("test", "unseen")}  # 4 tasks, 2 seeds
+    assert "## Why episodes fail" in (finished / "report.md").read_text()
+    explained = read_rows(finished / "seed_0" / "explanations.jsonl")
+    assert {row["agent"] for row in explained} == set(ALGORITHMS) and not (finished / "seed_1" / "explanations.jsonl").exists()
+
+
+def test_every_critic_of_the_comparison_has_scored_the_dialogues(finished):
+    folder = finished / "seed_0"
+    for critic in dict.fromkeys([*CRITICS, *(ALL[name].critic for name in ALGORITHMS if ALL[name].critic)]):
+        path = folder / "turn_advantages.jsonl" if critic == "sweet" else folder / critic / "turn_advantages.jsonl"
+        agents = {row["agent"] for row in read_rows(path)}
+        assert agents == (set() if critic == "judge" else set(ALGORITHMS))  # the judge compares pairs
 
 
 def test_the_results_say_where_dialogues_fail(finished):

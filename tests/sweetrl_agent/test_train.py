@@ -69,6 +69,8 @@ def _content(folder):
         files[name] = path.read_bytes()
         if name == "results.json":
             files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
+        if name == "explanations.jsonl":
+            files[name] = [{**row, "tests": [{**test, "seconds": 0} for test in row["tests"]]} for row in read_rows(path)]
     return files
 
 
@@ -97,7 +99,7 @@ def copied(finished, tmp_path):
         write_json(
             folder / "seconds.json", {k: v for k, v in seconds.items() if list(STAGES).index(k) < list(STAGES).index(stage)}
         )
-        for name in ("results.json", "report.html"):
+        for name in ("results.json", "report.html", "failures.jsonl", "explanations.jsonl"):
             (folder / name).unlink()
         return folder
 
@@ -106,7 +108,7 @@ def copied(finished, tmp_path):
 
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
-        "README.md", "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
+        "README.md", "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "explanations.jsonl", "failures.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
         "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json",
         "timings.jsonl", "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
@@ -163,6 +165,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
         "algorithm",
         "tasks",
         "hint_reading",
+        "failures",
     ]
     dial = "topics=12&relevant=3&wishes=2&turns=6&points=1"
     assert results["tasks"] == {
