@@ -46,7 +46,9 @@ def test_every_logged_step_gets_its_time(clock):
 def test_times_have_a_file_of_their_own(make_run):
     run = make_run()
     for seconds in (1.5, 2.5):  # a stage that is run again replaces its rows
-        run.add_metrics("sft", [{"stage": "sft", "step": 1, "loss": 0.5, SECONDS: seconds}, {"stage": "sft", "step": 2, "loss": 0.25}])
+        run.add_metrics(
+            "sft", [{"stage": "sft", "step": 1, "loss": 0.5, SECONDS: seconds}, {"stage": "sft", "step": 2, "loss": 0.25}]
+        )
     run.add_metrics("grpo", [{"stage": "grpo", "step": 1, "return": 0.5, SECONDS: 9.0}])
     assert [SECONDS in row for row in read_rows(run.path("metrics.jsonl"))] == [False] * 3
     assert read_rows(run.path("timings.jsonl")) == [
