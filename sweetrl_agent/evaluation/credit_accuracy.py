@@ -182,7 +182,7 @@ def pair_accuracy(turns: Sequence[Turn], pairs: Callable[[Turn], Any] = Turn.unl
 
 
 def summarize(runs: Sequence[Run], critics: Sequence[str], num_tasks: int) -> dict[str, dict[str, Row]]:
-    """Results by critic and split: "n" tasks, "seeds", all of `METRICS` and, in "kinds", all of `KINDS`, each with "mean" and "ci95".
+    """Results by critic and split: "n" tasks, "seeds", all of `METRICS` and, in "kinds", all of `KINDS`, each with "mean" and "ci95"; `METRICS` also "by_seed".
 
     `METRICS` are means over tasks and seeds with intervals over both, on tasks that have a value for every critic and seed;
     "behind_sweet" is the paired difference to SWEET-RL's own critic. Pairs of a kind are rare, so a task is used if it has one for any
@@ -216,6 +216,7 @@ def _tables(cells: dict[tuple[str, int], dict[str, Row]], metric: str) -> dict[s
 def _beside_sweet(tables: dict[str, Scores], critic: str) -> Row:
     """A critic's mean of a metric, and its difference to SWEET-RL's own critic if that is evaluated too."""
     row = _number(tables[critic], algorithm_interval(tables[critic]))
+    row["by_seed"] = [round(float(mean), 4) for mean in tables[critic].mean(axis=1)]
     if "sweet" in tables and critic != "sweet":
         behind = tables["sweet"] - tables[critic]
         row["behind_sweet"] = _number(behind, algorithm_interval(behind))

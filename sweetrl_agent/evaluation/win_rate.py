@@ -42,7 +42,7 @@ def recorded(source: str, metric: str) -> Values:
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> list[Row]:
-    """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds"."""
+    """For every algorithm and split: "algorithm", "split", "win_rate" (ties count one half) with "ci95", "n" tasks, "seeds", "by_seed"."""
     metric = runs[0].record.metric
     values = recorded(source, metric)
     by_seed = {run.seed: read_rows(run.path("evaluation.jsonl")) for run in runs}
@@ -70,6 +70,7 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], source: str) -> li
                         "ci95": [round(max(low, 0.0), 4), round(min(high, 1.0), 4)],
                         "n": scores.shape[1],
                         "seeds": scores.shape[0],
+                        "by_seed": [round(float(mean), 4) for mean in scores.mean(axis=1)],
                     }
                 )
     return found

@@ -98,7 +98,12 @@ def _wins(results: Results, titles: Names) -> Part:
     ]
     text = "Fraction of tasks on which the agent's metric is above that of the recorded run; ties count one half."
     head = ("Algorithm", "Split", "Win rate", "95%, algorithm", "Tasks x seeds")
-    return Part("wins", "Win rate against the recorded run", [Table(head, rows)], notes=[text])
+    scores = [
+        (row["split"], titles.get(row["algorithm"], row["algorithm"]), row["win_rate"], row, row["ci95"])
+        for row in results["win_rate"]
+    ]
+    chart = _chart("Win rate", scores, _colours(results, titles))
+    return Part("wins", "Win rate against the recorded run", [Table(head, rows)], [chart], [text])
 
 
 def _credit(results: Results, titles: Names) -> Part:
@@ -131,7 +136,14 @@ def _credit(results: Results, titles: Names) -> Part:
         "of tasks with such a pair. When all wishes are known, a further question has the same exact advantage as the right answer; with a "
         "limit of ten turns the agent should answer."
     )
-    return Part("credit", "Credit accuracy of critics", tables, notes=[text, about])
+    colours = {titles.get(critic, critic): i for i, critic in enumerate(found, 1)}
+    scores = [
+        (split, title, row["pair_accuracy"]["mean"], {**row, **row["pair_accuracy"]}, row["pair_accuracy"]["ci95"])
+        for title, split, row in cells
+        if "pair_accuracy" in row
+    ]
+    charts = [_chart("Pair accuracy", scores, colours)] if scores else []
+    return Part("credit", "Credit accuracy of critics", tables, charts, [text, about])
 
 
 def _accuracy(title: str, split: str, row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -186,22 +198,41 @@ def _simulators(results: Results, titles: Names) -> Part:
             Table(("Simulator", "Best first", "Kendall's tau with the first"), ranked, "Ranking of the algorithms"),
             Table(("Source", "Share of the variance"), shares, "Variance of success by algorithm, simulator and seed"),
         ],
-        [_simulators_chart(found["cells"], results, titles)],
+        [
+            _chart(
+                "Success by simulator",
+                [
+                    (cell["simulator"], titles.get(cell["algorithm"], cell["algorithm"]), cell["success"], cell, cell["ci95"])
+                    for cell in found["cells"]
+                ],
+                _colours(results, titles),
+            )
+        ],
         ["Leak: fraction of the hidden code's tokens in the simulated human's replies of a dialogue."],
     )
 
 
-def _simulators_chart(cells: Sequence[Mapping[str, Any]], results: Results, titles: Names) -> DotPlot:
-    colours = {name: colour_class(i) for i, name in enumerate(results["algorithms"])}
+def _chart(
+    title: str, scores: Sequence[tuple[str, str, float, Mapping[str, Any], Sequence[float]]], colours: Mapping[str, int]
+) -> DotPlot:
+    """A dot plot of fractions.
+
+    Args:
+        title: Title above the chart.
+        scores: Group, name, mean, an object with "seeds" and "by_seed", and the 95% interval of each row.
+        colours: Number of each name's colour.
+    """
     groups: dict[str, list[Row]] = {}
-    for cell in cells:
-        name, seeds = cell["algorithm"], cell.get("by_seed", ()) if cell["seeds"] > 1 else ()
-        bounds = ends(cell, cell["ci95"])
-        row = Row(
-            titles.get(name, name), cell["success"], percent(cell["success"]), bounds, seeds, colours.get(name, "series-0")
-        )
-        groups.setdefault(cell["simulator"], []).append(row)
-    return DotPlot("Success by simulator", [Group(*item) for item in groups.items()], axis_percent, EXPLAINED)
+    for group, name, mean, score, bounds in scores:
+        seeds = score.get("by_seed", ()) if score["seeds"] > 1 else ()
+        row = Row(name, mean, percent(mean), ends(score, bounds), seeds, colour_class(colours.get(name, 0)))
+        groups.setdefault(group, []).append(row)
+    return DotPlot(title, [Group(*item) for item in groups.items()], axis_percent, EXPLAINED)
+
+
+def _colours(results: Results, titles: Names) -> dict[str, int]:
+    """Number of the colour of each algorithm, by its title: the same in all charts."""
+    return {titles.get(name, name): i for i, name in enumerate(results["algorithms"])}
 
 
 def _ledger(results: Results, titles: Names, columns: Names) -> Part:

@@ -243,9 +243,10 @@ def test_a_score_is_cut_to_what_can_be_and_says_its_numbers():
     scores = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
     low, high = algorithm_interval(scores)
     assert low < 0 and high > 1
-    assert score_of(scores) == {"success": 0.6667, "ci95": [0.0, 1.0], "n": 3, "seeds": 2}
+    assert score_of(scores) == {"success": 0.6667, "ci95": [0.0, 1.0], "n": 3, "seeds": 2, "by_seed": [0.6667, 0.6667]}
     assert score_of(TABLE) == {
         "success": 0.4583, "ci95": [round(max(0.0, bound), 4) for bound in algorithm_interval(TABLE)], "n": 4, "seeds": 3,
+        "by_seed": [0.5, 0.45, 0.425],
     }  # fmt: skip
     assert score_interval(np.full((2, 3), 0.5)) == (0.5, 0.5)  # neither none nor all
 

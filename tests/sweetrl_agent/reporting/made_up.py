@@ -72,6 +72,16 @@ def comparison_results(algorithms=ALGORITHMS):
         "notes": [],
         "best_of_n": [{"critic": c, "candidates": n, "success": 0.2, **flat} for c in CRITICS for n in (1, 2, 4, 8, 16)],
         "scaling": [{"algorithm": a, "trajectories": n, "success": 0.2, **flat} for a in ("rft", "sweet") for n in (450, 480, 900, 1800)],
+        "win_rate": [{"algorithm": a, "split": "test", "win_rate": 0.7, **flat, "ci95": [0.6, 0.8]} for a in algorithms],
+        "credit_accuracy": {
+            critic: {
+                split: {"n": 40, "seeds": 3, "kinds": {}, **{
+                    metric: {"mean": 0.7, "ci95": [0.6, 0.8], "by_seed": [0.68, 0.7, 0.72]} for metric in ("rank_correlation", "pair_accuracy")
+                }}
+                for split in ("test", "unseen")
+            }
+            for critic in CRITICS
+        },
         "dials": [{"name": name, **dial} for name in ("easy", "standard", "hard")],
         "simulators": {"cells": simulators, "rankings": [], "variance": {"algorithm": 0.5}},
     }  # fmt: skip

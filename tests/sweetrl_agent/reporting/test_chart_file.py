@@ -85,7 +85,8 @@ def test_algorithms_are_chosen_and_ordered(comparison, tmp_path):
 def test_what_cannot_be_drawn_is_said_in_a_sentence(comparison, capsys):
     said = refused(capsys, comparison, "--chart", "pie")
     assert (
-        "`chart` must be one of scores, paired, dials, best_of_n, scaling, simulators, curves, " in said and "got 'pie'" in said
+        "`chart` must be one of scores, paired, wins, dials, credit, best_of_n, scaling, simulators, curves, " in said
+        and "got 'pie'" in said
     )
     assert "`algorithms` must be of this comparison, zero_shot, rft" in refused(
         capsys, comparison, "--chart", "scores", "--algorithms", "x"

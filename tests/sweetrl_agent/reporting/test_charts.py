@@ -55,7 +55,7 @@ def found_parts():
     return {part.identifier: part for part in parts(comparison_results(), TITLES, CRITICS, COLUMNS, False)}
 
 
-@pytest.mark.parametrize("name", ["scores", "paired", "dials", "best-of-n", "scaling", "simulators"])
+@pytest.mark.parametrize("name", ["scores", "paired", "dials", "best-of-n", "scaling", "simulators", "wins", "credit"])
 def test_a_part_draws_every_mean_with_every_seed_in_page_and_file(name):
     part = found_parts()[name]
     for chart in part.charts:
@@ -120,7 +120,7 @@ def test_one_seed_has_neither_ring_nor_interval():
 
 def test_results_without_ledger_settings_or_pairs_are_shown():
     results = comparison_results(("sweet",)) | {"paired": []}
-    for name in ("ledger", "settings", "best_of_n", "scaling", "dials", "simulators"):
+    for name in ("ledger", "settings", "best_of_n", "scaling", "dials", "simulators", "win_rate", "credit_accuracy"):
         del results[name]
     assert [part.identifier for part in parts(results, TITLES, CRITICS, COLUMNS, False)] == ["scores", "links", "settings"]
 

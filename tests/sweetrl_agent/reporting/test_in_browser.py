@@ -172,7 +172,7 @@ def test_a_page_can_be_read(name, width, scheme, pages, opened):
 def test_the_script_draws_curves_and_dialogues_beside_charts_without_a_stage(pages, opened):
     """A chart of the page itself has no data of the script: looking for some once stopped the script, and with it the dialogues."""
     page = opened(pages["comparison"], 1200, "light")
-    assert page.locator("svg.lines").count() == 3 and page.locator("figure.dots").count() == 3
+    assert page.locator("svg.lines").count() == 3 and page.locator("figure.dots").count() == 5
     assert page.locator("[data-curve]").count() == 5 and page.locator(".curve path").count() > 5
     assert "15 of 15 dialogues" in page.locator("#count").inner_text() and page.locator("#list button").count() == 15
     assert page.locator("article.dialogue .amount").count() >= 5 and ATTACK in page.locator("#dialogues").inner_text()
