@@ -40,8 +40,14 @@ SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandbo
 FOLDERS = (
     "core", "envs", "config", "data", "policies", "models", "rollouts", "critics", "trainers", "reporting", "algorithms", "evaluation",
 )  # fmt: skip
-#: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and two helpers that know no task.
-SHARED_WITH_COLBENCH = {"colbench_gym.errors", "colbench_gym.outside_text", "colbench_gym.scoring.intervals"}
+#: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, two helpers that know no task, and the
+#: instructions for pretrained models.
+SHARED_WITH_COLBENCH = {
+    "colbench_gym.errors",
+    "colbench_gym.outside_text",
+    "colbench_gym.prompts",
+    "colbench_gym.scoring.intervals",
+}
 #: The modules that need the docker package, which is an extra.
 DOCKER_BACKEND = {"sandboxes.docker", "sandboxes.containers", "sandboxes.images"}
 

@@ -8,21 +8,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from colbench_gym.prompts import PROMPTS
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import Policy
-
-#: System prompts for pretrained chat models, by name: for functions and for pages. The wording is ours; the markers are the benchmark's.
-PROMPTS = {
-    "benchmark": "You help a colleague to get a Python function written. They ask for it vaguely and know more than they say. "
-    "In each turn either ask one short question about what the function should do, without writing code, or hand in your answer. "
-    "To hand in, begin your message with 'I WANT TO ANSWER:' and give the complete function, with the name and arguments that "
-    "were asked for, in one ```python block. You have at most ten turns, or as many as the request names, and only one answer: hand it in when you know enough.",
-    "pages": "You design a web page with a person who has a certain page in mind and describes it vaguely. "
-    "In each turn show the whole page as it is so far, in one ```html block; they look at its picture, not at its code, and say what should be "
-    'different. Style it with the classes of Tailwind 2, which <link rel="stylesheet" '
-    'href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"> brings; scripts do not run. '
-    "To hand in, begin your message with 'I WANT TO ANSWER:' and give the final page. You have at most ten turns, and only one answer.",
-}
 
 
 def device() -> torch.device:

@@ -1,0 +1,28 @@
+"""Instructions for pretrained chat models. The wording is ours; the markers are the benchmark's."""
+
+from __future__ import annotations
+
+#: System prompts by name: "benchmark" for functions, "pages" for web pages.
+PROMPTS = {
+    "benchmark": "You help a colleague to get a Python function written. They ask for it vaguely and know more than they say. "
+    "In each turn either ask one short question about what the function should do, without writing code, or hand in your answer. "
+    "To hand in, begin your message with 'I WANT TO ANSWER:' and give the complete function, with the name and arguments that "
+    "were asked for, in one ```python block. You have at most ten turns, or as many as the request names, and only one answer: hand it in when you know enough.",
+    "pages": "You design a web page with a person who has a certain page in mind and describes it vaguely. "
+    "In each turn show the whole page as it is so far, in one ```html block; they look at its picture, not at its code, and say what should be "
+    'different. Style it with the classes of Tailwind 2, which <link rel="stylesheet" '
+    'href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"> brings; scripts do not run. '
+    "To hand in, begin your message with 'I WANT TO ANSWER:' and give the final page. You have at most ten turns, and only one answer.",
+}
+#: Name of the system prompt of each environment.
+OF_ENVIRONMENT = {"ColBench-Backend-v0": "benchmark", "ColBench-Frontend-v0": "pages"}
+
+
+def instructions(env: str, given: str = "auto") -> str:
+    """The system prompt of an agent.
+
+    Args:
+        env: Id of the environment.
+        given: "auto" for ours for this environment, a name of `PROMPTS`, or the text itself; "" for no system prompt.
+    """
+    return PROMPTS.get(OF_ENVIRONMENT[env] if given == "auto" else given, given)
