@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.errors import ColBenchError
+from colbench_gym.outside_text import encodable
 from colbench_gym.scoring.answer import parse_message
 from colbench_gym.tasks.task import PublicTask
 
@@ -98,17 +100,13 @@ class Conversations:
             shared |= {"similarity": self._first.similarity, "sandbox": self._first.browser}
         self._arguments, self._sandbox_workers = {**arguments, **shared}, sandbox_workers
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="colbench")
+        self._end = weakref.finalize(self, _close, self._threads, self._first)
 
     @property
     def tasks(self) -> tuple[PublicTask, ...]:
         """The public part of every task, as the agent meets it: the turn limit is stated if `max_turns` was given."""
         limit = self._first.max_turns
         return tuple((task.with_turns(limit) if limit else task).public() for task in self._first.tasks)
-
-    @property
-    def score_name(self) -> str:
-        """Name of the metric in [0, 1] that ranks answers: "tests_passed" or "similarity"."""
-        return SCORES[self._class is FrontendEnv]
 
     async def open(self, task_id: str, seed: int) -> Conversation:
         """Start a dialogue on a task.
@@ -127,7 +125,7 @@ class Conversations:
     async def resume(self, task_id: str, messages: Sequence[Mapping[str, str]], seed: int = 0) -> Conversation:
         """Continue a dialogue of a task after these messages ("role", "content"), for example to grade its answer."""
         env = await self.in_thread(self._make)
-        state = {"task_id": task_id, "messages": list(messages), "metrics": None}
+        state = {"task_id": task_id, "messages": [_heard(one) for one in messages], "metrics": None}
         await self.in_thread(lambda: env.set_state(state, reseed=seed))
         return Conversation(self, env)
 
@@ -144,9 +142,8 @@ class Conversations:
         raise void  # outside of the handler: the error of the world, whose text may quote hidden information, is not its context
 
     def close(self) -> None:
-        """End the sandbox, the simulated human and the threads."""
-        self._threads.shutdown()
-        self._first.close()
+        """End the sandbox, the simulated human and the threads; without a call they end with the last reference to this object."""
+        self._end()
 
     def _make(self) -> ColBenchEnv:
         env = self._class(**self._arguments)
@@ -184,15 +181,18 @@ class Conversation:
 
     @property
     def metrics(self) -> Metrics:
-        """Metrics of the finished episode; {} before its end."""
-        return self._env.metrics
+        """Metrics of the finished episode; one that the framework ended before has outcome "unfinished" and no success."""
+        score = SCORES[isinstance(self._env, FrontendEnv)]
+        unfinished = {"success": 0, score: 0.0, "outcome": UNFINISHED, "answered": 0, "turns": self._num_turns}
+        return self._env.metrics or unfinished
 
     def is_last(self, text: str) -> bool:
         """True if this message of the agent would end the dialogue: it holds an answer, or no turn is left."""
-        return parse_message(text).answer is not None or self._turns_left() <= 1
+        return parse_message(text).answer is not None or self._num_turns + 1 >= self._env.turn_limit
 
-    def _turns_left(self) -> int:
-        return self._env.turn_limit - sum(message["role"] == "assistant" for message in self.messages)
+    @property
+    def _num_turns(self) -> int:
+        return sum(message["role"] == "assistant" for message in self.messages)
 
     async def say(self, text: str) -> str | None:
         """Say a message of the agent: the simulated human's reply, or None at the end of the dialogue, whose answer is then graded.
@@ -203,6 +203,17 @@ class Conversation:
         self._said.append(text)
         _, self.reward, terminated, _, _ = await self._conversations.in_thread(lambda: self._env.step(text))
         return None if terminated else self.messages[-1]["content"]
+
+
+def _close(threads: ThreadPoolExecutor, env: ColBenchEnv) -> None:
+    threads.shutdown()
+    env.close()
+
+
+def _heard(message: Mapping[str, str]) -> dict[str, str]:
+    """A message as the environment keeps it: an agent's without its private thought."""
+    role, content = message["role"], encodable(message["content"])
+    return {"role": role, "content": parse_message(content).utterance if role == "assistant" else content}
 
 
 def numbers(metrics: Metrics) -> dict[str, float]:

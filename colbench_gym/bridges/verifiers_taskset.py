@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from colbench_gym.bridges.conversations import THREADS, UNFINISHED, Conversation, Conversations, episode_seed, numbers
+from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, episode_seed, numbers
 from colbench_gym.prompts import instructions
 
 try:
@@ -165,7 +165,7 @@ class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
                 if reply is None:
                     break
                 segment = await interaction.turn(_next(agents.agent.harness, conversation, reply))
-        _record(interaction.trace, conversation, conversations.score_name)
+        _record(interaction.trace, conversation)
 
     async def stop(self) -> None:
         """End the sandbox and the simulated human."""
@@ -184,11 +184,10 @@ def _next(harness: Any, conversation: Conversation, reply: str) -> str | list[di
     return conversation.prompt if isinstance(harness, ColBenchHarness) else reply
 
 
-def _record(trace: Any, conversation: Conversation, score: str) -> None:
+def _record(trace: Any, conversation: Conversation) -> None:
     """Put the outcome of a dialogue on its trace. A trace on which the model's call failed has no score."""
     if trace.errors:
         return
-    metrics = conversation.metrics or {"outcome": UNFINISHED, "success": 0, score: 0.0, "answered": 0}
     trace.record_reward("colbench", conversation.reward)
-    trace.record_metrics(numbers(metrics))
-    trace.info["outcome"] = metrics["outcome"]
+    trace.record_metrics(numbers(conversation.metrics))
+    trace.info["outcome"] = conversation.metrics["outcome"]

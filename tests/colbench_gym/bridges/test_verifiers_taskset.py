@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +110,7 @@ def test_the_command_line_writes_no_hidden_information(serve, tmp_path, canary_r
         "--env.taskset.tasks", canary_rows, "--env.taskset.sandbox", "embedded", "--env.taskset.env-kwargs", '{"reward": "tests_passed"}',
         "--no-push", "--no-rich", "-o", str(tmp_path / "outputs"), "--run.name", "one", "-r", "2",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = (tmp_path / "outputs/one/traces.jsonl").read_text().splitlines()
     assert [json.loads(line)["traces"][0]["rewards"]["colbench"]["score"] for line in lines] == [1.0, 1.0]
