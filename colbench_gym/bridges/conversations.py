@@ -108,11 +108,11 @@ class Conversations:
         limit = self._first.max_turns
         return tuple((task.with_turns(limit) if limit else task).public() for task in self._first.tasks)
 
-    async def open(self, task_id: str, seed: int) -> Conversation:
+    async def open(self, task_id: str | None, seed: int | None) -> Conversation:
         """Start a dialogue on a task.
 
         Args:
-            task_id: Public id of the task.
+            task_id: Public id of the task; None for one that is drawn with the seed.
             seed: Seed of the simulated human.
 
         Raises:
@@ -164,6 +164,16 @@ class Conversation:
         self._said: list[str] = [one["content"] for one in env.messages if one["role"] == "assistant"]
         #: Reward of the last step; 0 before the end of the episode.
         self.reward = 0.0
+
+    @property
+    def task_id(self) -> str:
+        """Public id of the task."""
+        return self._env.task.public_id
+
+    @property
+    def is_over(self) -> bool:
+        """True after the end of the episode."""
+        return bool(self._env.metrics)
 
     @property
     def messages(self) -> list[dict[str, str]]:
