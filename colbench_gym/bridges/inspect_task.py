@@ -148,4 +148,3 @@ def _open(settings: dict[str, Any]) -> Conversations:
         given = {key: value for key, value in settings.items() if key != "env_kwargs"}
         found = _opened[name] = Conversations(**given, **(settings.get("env_kwargs") or {}))
     return found
-

@@ -163,7 +163,9 @@ class ColBenchEnvironment(Environment):
         )
 
 
-def make_app(env: str = "ColBench-Backend-v0", tasks: str = "embedded:train", max_sessions: int = THREADS, **arguments: Any) -> Any:
+def make_app(
+    env: str = "ColBench-Backend-v0", tasks: str = "embedded:train", max_sessions: int = THREADS, **arguments: Any
+) -> Any:
     """The server as an ASGI application.
 
     Args:
@@ -187,7 +189,9 @@ def make_app(env: str = "ColBench-Backend-v0", tasks: str = "embedded:train", ma
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv.")
+    parser = argparse.ArgumentParser(
+        prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv."
+    )
     parser.add_argument("--env", default="ColBench-Backend-v0", choices=sorted(ENVIRONMENTS), help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:train", help="task source (default: %(default)s)")
     parser.add_argument("--simulator", default="scripted", help='"scripted", or JSON with "name" and arguments')

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from trl.models import unwrap_model_for_generation
 
+from colbench_gym.prompts import PROMPTS
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.environment import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
@@ -29,7 +30,6 @@ from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.data.chat import encode_as_sampled, encode_prompt
 from sweetrl_agent.envs.registry import find_record
-from sweetrl_agent.models.loading import PROMPTS
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
@@ -129,7 +129,9 @@ class GRPORollouts:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
         return self._output(trainer.processing_class)
 
-    def episode_reward(self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any) -> list[float | None]:
+    def episode_reward(
+        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any
+    ) -> list[float | None]:
         """The reward of every dialogue, None for a void one; also logs the means of the environment's metrics. Pass it in `reward_funcs`."""
         valid = [one["metrics"] for one in episode if one["reward"] is not None]
         for name in ("success", "answered", "turns", self.record.metric):
@@ -152,7 +154,9 @@ class GRPORollouts:
         return self._envs
 
     def _output(self, tokenizer: Any) -> dict[str, Any]:
-        output: dict[str, list[Any]] = {name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")}
+        output: dict[str, list[Any]] = {
+            name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")
+        }
         for episode in self.episodes:
             for name, value in _tokens(episode, self.system_prompt, tokenizer).items():
                 output[name].append(value)
@@ -177,7 +181,9 @@ def _tokens(episode: Episode, system_prompt: str, tokenizer: Any) -> dict[str, l
 
 def _task_id(prompt: Any) -> str:
     if not isinstance(prompt, list) or not prompt or "task_id" not in prompt[-1]:
-        raise ValueError("`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got another prompt.")
+        raise ValueError(
+            "`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got another prompt."
+        )
     return str(prompt[-1]["task_id"])
 
 
@@ -191,7 +197,9 @@ def _refuse(trainer: Any) -> None:
         if getattr(trainer.args, name, without) not in (without, None):
             raise ValueError(f"`{name}` is not a setting of the dialogues' sampling; leave it at {without!r}.")
     if trainer.args.use_vllm and trainer.accelerator.num_processes > 1:
-        raise ValueError("`use_vllm` with several processes needs all of them to ask for as many turns; use one process, or no vLLM.")
+        raise ValueError(
+            "`use_vllm` with several processes needs all of them to ask for as many turns; use one process, or no vLLM."
+        )
 
 
 @contextmanager

@@ -150,7 +150,9 @@ def test_tasks_are_public_and_state_their_budget(make):
 
 
 def test_pages_are_played_too(needs_browser, make):
-    conversations = make("ColBench-Frontend-v0", tasks="embedded:test[:1]", sandbox="auto", reward="similarity", sandbox_workers=1)
+    conversations = make(
+        "ColBench-Frontend-v0", tasks="embedded:test[:1]", sandbox="auto", reward="similarity", sandbox_workers=1
+    )
     page = "<body class='bg-gray-800'><h1>Harbour House</h1></body>"
 
     async def two():

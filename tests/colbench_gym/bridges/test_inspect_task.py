@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; `bash bridges/test.sh inspect` installs it and runs this.")
+pytest.importorskip(
+    "inspect_ai", reason="inspect_ai is not installed; `bash bridges/test.sh inspect` installs it and runs this."
+)
 
-from inspect_ai import eval as inspect_eval  # noqa: E402
-from inspect_ai import score as score_again  # noqa: E402
-from inspect_ai.log import read_eval_log  # noqa: E402
-from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai import eval as inspect_eval
+from inspect_ai import score as score_again
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-from colbench_gym.bridges import inspect_task  # noqa: E402
+from colbench_gym.bridges import inspect_task
 
 METRICS = ("success", "tests_passed", "answered", "turns")
 
@@ -31,7 +33,9 @@ def evaluate(tmp_path):
     def run(speak, given, **settings):
         def output(said, tools, tool_choice, config):
             found = ModelOutput.from_content("mockllm", speak([{"role": one.role, "content": one.text} for one in said]))
-            found.usage = ModelUsage(input_tokens=5, output_tokens=7, total_tokens=12)  # else it loads a tokenizer from the network
+            found.usage = ModelUsage(
+                input_tokens=5, output_tokens=7, total_tokens=12
+            )  # else it loads a tokenizer from the network
             return found
 
         model = get_model("mockllm/model", custom_outputs=output, memoize=False)

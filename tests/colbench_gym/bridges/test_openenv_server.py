@@ -11,13 +11,15 @@ import urllib.request
 
 import pytest
 
-pytest.importorskip("openenv.core", reason="openenv is not installed; `bash bridges/test.sh openenv` installs it and runs this.")
+pytest.importorskip(
+    "openenv.core", reason="openenv is not installed; `bash bridges/test.sh openenv` installs it and runs this."
+)
 
-import uvicorn  # noqa: E402
-from openenv.core.generic_client import GenericEnvClient  # noqa: E402
+import uvicorn
+from openenv.core.generic_client import GenericEnvClient
 
-from colbench_gym.bridges.conversations import episode_seed  # noqa: E402
-from colbench_gym.bridges.openenv_server import main, make_app  # noqa: E402
+from colbench_gym.bridges.conversations import episode_seed
+from colbench_gym.bridges.openenv_server import main, make_app
 
 
 @pytest.fixture
@@ -72,6 +74,14 @@ def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, ser
         assert (last.done, last.reward) == (True, one.reward) and not any(result.done for result in results[:-1])
         assert last.observation["metrics"] == one.metrics and last.observation["messages"] == one.messages
         assert state["step_count"] == len(one.utterances) and state["task_id"] == one.task_id
+
+
+def test_the_client_without_an_event_loop_plays_too(served):
+    url = served(tasks="embedded:test[:2]")
+    with GenericEnvClient(base_url=url).sync() as env:
+        first = env.reset(index=1).observation["task_id"]
+        assert env.step({"message": "I WANT TO ANSWER: nothing"}).done
+        assert env.reset(index=0).observation["task_id"] != first
 
 
 def test_many_dialogues_are_under_way_at_once(served, together):

@@ -86,6 +86,21 @@ def test_a_void_episode_is_an_error_and_no_score(serve, evaluate, canary_rows, c
     assert canary not in json.dumps(episode.to_record())
 
 
+def test_a_rule_plays_a_void_episode_again(serve, evaluate):
+    starts = []
+
+    def speak(messages):
+        starts.extend([1] * (len(messages) == 1))
+        return "Is it so?" if len(messages) == 1 else "I WANT TO ANSWER: nothing"
+
+    human = serve(lambda messages: "" if len(starts) == 1 else "It is so.")  # an empty reply is no reply
+    server = serve(speak)
+    simulator = {"name": "openai", "model": "human", "base_url": human.url, "max_retries": 0, "backoff_s": 0.0}
+    rules = {"retries": {"rules": [{"type": "VoidEpisodeError", "max_retries": 1}]}}
+    (episode,) = evaluate(server, {"tasks": "embedded:test[:1]", "simulator": simulator}, env=rules)
+    assert len(starts) == 2 and episode.ok and episode.traces[0].info["outcome"] == "wrong"
+
+
 def test_a_failing_model_is_its_error_and_no_score(serve, evaluate):
     def speak(messages):
         raise RuntimeError  # the connection closes without a reply

@@ -97,7 +97,11 @@ def test_a_completion_is_the_dialogue_as_it_was_sampled(make_rollouts, make_trai
         own = [token for token, mask in zip(output["completion_ids"][i], output["env_mask"][i], strict=True) if mask]
         assert own == [token for turn in episode.turns for token in turn.token_ids]
         heard = tiny_tokenizer.decode(output["completion_ids"][i])
-        assert all(message["content"] in heard for message in episode.messages if message["role"] == "user" and message != episode.messages[0])
+        assert all(
+            message["content"] in heard
+            for message in episode.messages
+            if message["role"] == "user" and message != episode.messages[0]
+        )
         assert output["episode"][i] == {"reward": episode.reward, "metrics": episode.metrics}
         with torch.no_grad():
             ids = torch.tensor([output["prompt_ids"][i] + output["completion_ids"][i]])
