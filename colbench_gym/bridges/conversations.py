@@ -16,6 +16,7 @@ import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, TypeVar
 
 from colbench_gym.envs.backend import BackendEnv
@@ -102,7 +103,7 @@ class Conversations:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="colbench")
         self._end = weakref.finalize(self, _close, self._threads, self._first)
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[PublicTask, ...]:
         """The public part of every task, as the agent meets it: the turn limit is stated if `max_turns` was given."""
         limit = self._first.max_turns
@@ -208,10 +209,10 @@ class Conversation:
         """Say a message of the agent: the simulated human's reply, or None at the end of the dialogue, whose answer is then graded.
 
         Raises:
-            VoidEpisodeError: If the simulated human or the sandbox failed.
+            VoidEpisodeError: If the simulated human or the sandbox failed. The dialogue is as before, and the message may be said again.
         """
-        self._said.append(text)
         _, self.reward, terminated, _, _ = await self._conversations.in_thread(lambda: self._env.step(text))
+        self._said.append(text)
         return None if terminated else self.messages[-1]["content"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import sys
@@ -96,6 +97,19 @@ def test_the_error_of_a_void_episode_hides_what_is_hidden(make, humans, total_ta
     seen = "".join(traceback.format_exception(found.value)) + caplog.text
     assert ("round(sum(prices), 2)" in seen) == details
     assert found.value.__cause__ is None and found.value.__context__ is None
+
+
+def test_a_message_that_failed_may_be_said_again(make, humans, total_task):
+    conversations = make(tasks=[total_task()], simulator=humans.Mute(always=False))
+
+    async def play():
+        conversation = await conversations.open("total/0", 0)
+        for text in ("boom ", "Is it so? "):
+            with contextlib.suppress(VoidEpisodeError):
+                await conversation.say(text)
+        return conversation
+
+    assert [one["content"] for one in asyncio.run(play()).prompt][1:2] == ["Is it so? "]
 
 
 def test_a_dead_sandbox_is_an_error_too(make, humans, total_task):

@@ -98,7 +98,7 @@ def test_a_rule_plays_a_void_episode_again(serve, evaluate):
     simulator = {"name": "openai", "model": "human", "base_url": human.url, "max_retries": 0, "backoff_s": 0.0}
     rules = {"retries": {"rules": [{"type": "VoidEpisodeError", "max_retries": 1}]}}
     (episode,) = evaluate(server, {"tasks": "embedded:test[:1]", "simulator": simulator}, env=rules)
-    assert len(starts) == 2 and episode.ok and episode.traces[0].info["outcome"] == "wrong"
+    assert len(starts) == 2 and episode.ok and episode.traces[0].info["outcome"] == "exception:NameError"
 
 
 def test_a_failing_model_is_its_error_and_no_score(serve, evaluate):
