@@ -35,7 +35,7 @@ install() {
     local python="$work/$1/bin/python"
     python3 -m venv "$work/$1"
     if [ "$1" != trl ]; then
-        "$python" -m pip install -q -c bridges/constraints.txt "$work/source" openai httpx "${package[$1]}" pytest pytest-timeout hypothesis
+        "$python" -m pip install -q -c bridges/constraints.txt "$work/source$([ "$1" != inspect ] || echo "[frontend]")" openai httpx "${package[$1]}" pytest pytest-timeout hypothesis
     elif [ -n "$reuse" ]; then
         echo "$reuse" >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reused.pth"
         "$python" -m pip install -q --no-deps --no-build-isolation --ignore-installed "$work/source"

@@ -164,6 +164,8 @@ def test_tasks_are_public_and_state_their_budget(make):
 
 
 def test_pages_are_played_too(needs_browser, make):
+    for package in ("playwright", "tinycss2"):
+        pytest.importorskip(package, reason=f"{package} is not installed: `pip install .[frontend]`.")
     conversations = make(
         "ColBench-Frontend-v0", tasks="embedded:test[:1]", sandbox="auto", reward="similarity", sandbox_workers=1
     )

@@ -125,6 +125,18 @@ def test_a_dialogue_that_inspect_ends_is_unfinished(evaluate):
     assert score.explanation == "unfinished" and score.value["success"] == 0 and score.value["tests_passed"] == 0
 
 
+def test_pages_are_compared_by_our_browser(needs_browser, evaluate):
+    for package in ("playwright", "tinycss2"):
+        pytest.importorskip(package, reason=f"{package} is not installed: `pip install .[frontend]`.")
+    page = "<body class='bg-gray-800'><h1>Harbour House</h1></body>"
+    log = evaluate(
+        lambda messages: f"Like this?\n{page}" if len(messages) == 1 else "I WANT TO ANSWER:",
+        {"env": "ColBench-Frontend-v0", "tasks": "embedded:test[:1]", "sandbox": "auto", "sandbox_workers": 1},
+    )
+    score = log.samples[0].scores["colbench_scorer"]
+    assert score.explanation == "rendered" and 0 < score.value["similarity"] == score.value["reward"] and score.value["turns"] == 2
+
+
 def test_epochs_meet_other_humans_and_share_one_sandbox(evaluate):
     threads = {thread.name for thread in threading.enumerate()}
     log = evaluate(lambda messages: "I WANT TO ANSWER: nothing", {"tasks": "embedded:test[:2]"}, epochs=2)
