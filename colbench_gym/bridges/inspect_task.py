@@ -28,7 +28,7 @@ except ImportError as missing:
         f"The bridge to inspect_ai needs inspect_ai 0.3 ({missing}); install it with `pip install 'inspect-ai>=0.3.200,<0.4'`."
     ) from None
 
-#: Share of samples that may be void before an evaluation stops; the main job's `--max_void`. `--fail-on-error` replaces it.
+#: Share of samples with an error at which an evaluation stops; the main job's `--max_void`. `--fail-on-error` replaces it.
 MAX_VOID = 0.05
 #: Dialogues of the tasks that are under way, by their arguments: solver and scorer of an evaluation share them.
 _opened: WeakValueDictionary[str, Conversations] = WeakValueDictionary()

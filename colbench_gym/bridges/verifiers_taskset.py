@@ -147,7 +147,10 @@ class ColBenchEnvConfig(vf.EnvConfig):
 
 
 class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
-    """An agent talks with the simulated human; the environment's reward is the reward of its trace."""
+    """An agent talks with the simulated human; the environment's reward is the reward of its trace.
+
+    It can be served any number of times: sandbox and simulated human end with the last reference to its taskset.
+    """
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play one task.
@@ -166,11 +169,6 @@ class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
                     break
                 segment = await interaction.turn(_next(agents.agent.harness, conversation, reply))
         _record(interaction.trace, conversation)
-
-    async def stop(self) -> None:
-        """End the sandbox and the simulated human."""
-        taskset: Any = self.taskset
-        taskset.conversations.close()
 
 
 def _text(segment: Any) -> str:

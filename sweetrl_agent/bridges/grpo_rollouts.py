@@ -88,6 +88,7 @@ class GRPORollouts:
         self.record = find_record(env, env_record)
         self.tasks = self.record.load_tasks(tasks, self._task)
         self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
+        self._ids = {_public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
         #: Episodes of the last batch, in the order of its prompts.
@@ -99,8 +100,9 @@ class GRPORollouts:
 
         return Dataset.from_list(
             [
-                {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {task.id}"), "task_id": task.id}]}
+                {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {name}"), "task_id": name}]}
                 for task in self.tasks
+                for name in [_public_id(task)]
             ]
         )
 
@@ -119,7 +121,7 @@ class GRPORollouts:
         counts: Counter[str] = Counter()
         keys = []
         for prompt in prompts:
-            task_id = _task_id(prompt)
+            task_id = self._task_id(prompt)
             keys.append(EpisodeKey(task_id, counts[task_id]))
             counts[task_id] += 1
         self._calls += 1
@@ -147,6 +149,14 @@ class GRPORollouts:
         if self._envs is not None:
             self._envs.close()
             self._envs = None
+
+    def _task_id(self, prompt: Any) -> str:
+        name = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
+        if name not in self._ids:
+            raise ValueError(
+                f"`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got a prompt of task {name!r}."
+            )
+        return self._ids[name]
 
     def _environments(self) -> DialogueEnvs:
         if self._envs is None:
@@ -179,12 +189,9 @@ def _tokens(episode: Episode, system_prompt: str, tokenizer: Any) -> dict[str, l
     }
 
 
-def _task_id(prompt: Any) -> str:
-    if not isinstance(prompt, list) or not prompt or "task_id" not in prompt[-1]:
-        raise ValueError(
-            "`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got another prompt."
-        )
-    return str(prompt[-1]["task_id"])
+def _public_id(task: Any) -> str:
+    """The id that a dataset may hold; the `id` of an embedded task spells its hidden choices."""
+    return str(getattr(task, "public_id", task.id))
 
 
 def _refuse(trainer: Any) -> None:

@@ -134,7 +134,9 @@ def test_pages_are_compared_by_our_browser(needs_browser, evaluate):
         {"env": "ColBench-Frontend-v0", "tasks": "embedded:test[:1]", "sandbox": "auto", "sandbox_workers": 1},
     )
     score = log.samples[0].scores["colbench_scorer"]
-    assert score.explanation == "rendered" and 0 < score.value["similarity"] == score.value["reward"] and score.value["turns"] == 2
+    assert (
+        score.explanation == "rendered" and 0 < score.value["similarity"] == score.value["reward"] and score.value["turns"] == 2
+    )
 
 
 def test_epochs_meet_other_humans_and_share_one_sandbox(evaluate):

@@ -91,7 +91,7 @@ def test_a_completion_is_the_dialogue_as_it_was_sampled(make_rollouts, make_trai
     prompts = [row["prompt"] for row in rollouts.dataset()] * 2
     output = rollouts(prompts, trainer)
     for i, episode in enumerate(rollouts.episodes):
-        assert prompts[i][0]["task_id"] == episode.task_id
+        assert rollouts.tasks[i % 2].id == episode.task_id
         assert output["prompt_ids"][i] == encode_prompt(episode.messages[:1], tiny_tokenizer)
         assert len({len(output[name][i]) for name in ("completion_ids", "env_mask", "logprobs")}) == 1
         own = [token for token, mask in zip(output["completion_ids"][i], output["env_mask"][i], strict=True) if mask]
@@ -151,6 +151,13 @@ def test_hidden_information_is_in_nothing_that_the_trainer_gets(make_rollouts, m
     rollouts = make_rollouts(tasks=str(path), max_turns=2)
     output = rollouts([row["prompt"] for row in rollouts.dataset()], make_trainer(rollouts))
     assert canary not in json.dumps(output) + repr(rollouts.dataset()[:])
+
+
+def test_the_dataset_names_tasks_by_their_public_ids(make_rollouts):
+    rollouts = make_rollouts(tasks="embedded:train[:20]")
+    names = [row["prompt"][0]["task_id"] for row in rollouts.dataset()]
+    assert names == [task.public_id for task in rollouts.tasks]
+    assert not {task.id for task in rollouts.tasks} & set(names)  # an id of an embedded task spells its hidden choices
 
 
 def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
