@@ -60,7 +60,8 @@ def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, rep
 def test_private_thoughts_are_not_in_the_agents_later_prompts(recorded, repeats, serve, evaluate):
     (one,) = recorded(1, tasks="embedded:test/figures")
     server = serve(repeats([one]))
-    evaluate(server, {"tasks": "embedded:test/figures"}, select={"include": {"ids": [one.task_id]}})
+    (episode,) = evaluate(server, {"tasks": "embedded:test/figures"}, select={"include": {"ids": [one.task_id]}})
+    assert len(episode.traces[0].branches) == 2  # before and after the turn with the thought
     last = max((request["messages"] for request in server.asked), key=len)
     assert last == one.messages[:-1]
     assert "OUTPUT:" in one.utterances[1] and "fee" not in json.dumps(last)
