@@ -27,6 +27,7 @@ declare -A tests=(
 )
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/source" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$work/source" # pip builds in the tree
+commit="$(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo " with changes")" # of the sources that are tested
 export GOMP_SPINCOUNT=1000 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 unset PYTHONPATH # the checkout
 
@@ -46,9 +47,9 @@ install() {
 
 # What was run: date, commit, versions.
 heading() {
-    local changes
-    changes=$(git diff --quiet HEAD || echo " with changes")
-    echo "$(date -u +'%Y-%m-%d %H:%M UTC'), commit $(git rev-parse --short HEAD)$changes, $(python3 --version), $(uname -m), $(nproc) cores${reuse:+, reused site-packages}"
+    local from=""
+    [ "$1" != trl ] || [ -z "$reuse" ] || from=", reused site-packages"
+    echo "$(date -u +'%Y-%m-%d %H:%M UTC'), commit $commit, $(python3 --version), $(uname -m), $(nproc) cores$from"
     "$work/$1/bin/python" -P -c '
 import sys
 from importlib.metadata import PackageNotFoundError, version
