@@ -39,7 +39,7 @@ install() {
         "$python" -m pip install -q -c bridges/constraints.txt "$work/source$([ "$1" != inspect ] || echo "[frontend]")" openai httpx "${package[$1]}" pytest pytest-timeout hypothesis
     elif [ -n "$reuse" ]; then
         echo "$reuse" >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reused.pth"
-        "$python" -m pip install -q --no-deps --no-build-isolation --ignore-installed "$work/source"
+        "$python" -m pip install -q --no-deps --ignore-installed "$work/source"
     else
         "$python" -m pip install -q -c constraints.txt "$work/source[train]" pytest pytest-timeout hypothesis
     fi
