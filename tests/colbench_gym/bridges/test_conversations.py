@@ -221,7 +221,8 @@ def test_instructions_are_by_name_or_text():
     ],
 )
 def test_a_missing_package_is_named_with_its_command(monkeypatch, module, package, command):
-    monkeypatch.setitem(sys.modules, package, None)
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"colbench_gym.bridges.{module}", raising=False)
     with pytest.raises(ImportError, match=command):
         __import__(f"colbench_gym.bridges.{module}")
