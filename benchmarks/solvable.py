@@ -29,6 +29,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sandboxes
+from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.intervals import mean_interval, wilson
 from colbench_gym.scoring.unit_tests import UnitTests
@@ -39,7 +40,6 @@ from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import encode_prompt
 from sweetrl_agent.data.files import Row, append_rows, write_json
 from sweetrl_agent.data.padding import right_padded
-from sweetrl_agent.models.loading import PROMPTS
 from sweetrl_agent.policies.slots import SlotCache, predict, read
 
 INSTRUCTIONS = {

@@ -1,6 +1,11 @@
 """ColBench (arXiv:2503.15478) as Gymnasium text environments. Importing the package registers them."""
 
+from __future__ import annotations
+
 import logging
+import sys
+from importlib import import_module
+from typing import Any
 
 from gymnasium.envs.registration import register
 
@@ -16,3 +21,14 @@ register(
     entry_point="colbench_gym.envs.frontend:FrontendEnv",
     vector_entry_point="colbench_gym.envs.frontend:FrontendVectorEnv",
 )
+
+_OF_VERIFIERS = ["ColBenchHarness", "ColBenchTaskset", "ColBenchVerifiersEnv"]
+
+
+def __getattr__(name: str) -> Any:
+    """Where verifiers is loaded, also its taskset, harness and environment: it takes them from the module that an id names, by `__all__`."""
+    if name == "__all__" and "verifiers" in sys.modules:
+        return _OF_VERIFIERS
+    if name in _OF_VERIFIERS:
+        return getattr(import_module("colbench_gym.bridges.verifiers_taskset"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -49,6 +49,7 @@ SEEDS_GLOBALS = {"sandboxes.runner.candidate", "sandboxes.runner.child", "sandbo
 #: Folders of the trainer: a module imports from those before its own, the commands from all.
 FOLDERS = (
     "core", "envs", "config", "data", "policies", "models", "rollouts", "critics", "trainers", "reporting", "algorithms", "evaluation",
+    "bridges",
 )  # fmt: skip
 #: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and helpers that know no task.
 SHARED_WITH_COLBENCH = {

@@ -16,3 +16,13 @@ PROMPTS: dict[str, str] = {
 }
 #: Name of the prompt for an environment.
 PROMPT_OF = {"ColBench-Backend-v0": "benchmark", "ColBench-Frontend-v0": "pages"}
+
+
+def instructions(env: str, given: str = "auto") -> str:
+    """The system prompt of an agent.
+
+    Args:
+        env: Id of the environment.
+        given: "auto" for ours for this environment, a name of `PROMPTS`, or the text itself; "" for no system prompt.
+    """
+    return PROMPTS.get(PROMPT_OF[env] if given == "auto" else given, given)

@@ -1,0 +1,1 @@
+"""Our environments in other trainers."""

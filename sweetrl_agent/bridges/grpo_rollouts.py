@@ -1,0 +1,244 @@
+"""Dialogues for TRL's `GRPOTrainer` (1.16): its rollout function, its reward function and its dataset.
+
+    rollouts = GRPORollouts("ColBench-Backend-v0", tasks="embedded:train[:500]")
+    trainer = GRPOTrainer(model=..., args=GRPOConfig(...), train_dataset=rollouts.dataset(), rollout_func=rollouts, reward_funcs=rollouts.episode_reward)
+
+The trainer asks for one completion of every prompt. Here a completion is a whole dialogue: the tokens of the agent's messages as they were
+sampled, with the simulated human's messages between them, which `env_mask` takes out of the loss. All dialogues of a batch are played at
+the same time (`rollouts.play`). Any environment that `--env` takes will do, with or without a record.
+
+A void episode has no reward (None): the trainer leaves it out of its group's mean and gives it no advantage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from trl.models import unwrap_model_for_generation
+
+from colbench_gym.agents.prompts import PROMPTS
+from sweetrl_agent.config.task import TaskArguments
+from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.policy import Policy, Utterance
+from sweetrl_agent.data.chat import encode_as_sampled, encode_prompt
+from sweetrl_agent.envs.registry import find_record
+from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
+from sweetrl_agent.policies.slots import can_use_slots
+from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.rollouts.play import play
+
+#: Sampling settings of `GRPOConfig` that the dialogues do not have, with the values that leave them out.
+NOT_TAKEN: Mapping[str, Any] = {"top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings that a record reads."""
+
+    task: TaskArguments
+
+
+class GRPORollouts:
+    """Plays the dialogues of a `GRPOTrainer`; pass the object as its `rollout_func`."""
+
+    def __init__(
+        self,
+        env: str = "ColBench-Backend-v0",
+        tasks: str = "embedded:train",
+        simulator: str | Mapping[str, Any] = "scripted",
+        sandbox: str = "auto",
+        max_turns: int = 0,
+        env_kwargs: Mapping[str, Any] | None = None,
+        env_record: str = "",
+        on_error: str = "raise",
+        system_prompt: str = "",
+        num_envs: int = 128,
+        seed: int = 0,
+    ) -> None:
+        """Load the tasks; the environments are made with the first batch.
+
+        Args:
+            env: Id of the environment: any Gymnasium environment over texts, as in `--env`.
+            tasks: Task source, as in `--tasks`.
+            simulator: Simulated human: a name, or a mapping with "name" and arguments.
+            sandbox: "auto", "embedded" or "docker".
+            max_turns: Agent turns of a dialogue; 0 for the task's own limit.
+            env_kwargs: Further keyword arguments of the environment.
+            env_record: "my_package:RECORD", an `EnvironmentRecord`.
+            on_error: "raise" an error for a malformed task row, or "skip" the row.
+            system_prompt: Instructions of the agent; "benchmark" or "pages" for ours; "" for none.
+            num_envs: Dialogues that are played at the same time, in every process.
+            seed: Seed of humans and sampling.
+
+        Raises:
+            ValueError: If the environment, the tasks or an argument are unknown.
+        """
+        self._task = TaskArguments(
+            env=env, tasks=tasks, simulator=simulator if isinstance(simulator, str) else json.dumps(simulator), sandbox=sandbox,
+            max_turns=max_turns, env_kwargs=json.dumps(dict(env_kwargs or {})), env_record=env_record, on_error=on_error,
+        )  # fmt: skip
+        self.record = find_record(env, env_record)
+        self.tasks = self.record.load_tasks(tasks, self._task)
+        self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
+        self._ids = {_public_id(task): task.id for task in self.tasks}
+        self._envs: DialogueEnvs | None = None
+        self._calls = 0
+        #: Episodes of the last batch, in the order of its prompts.
+        self.episodes: list[Episode] = []
+
+    def dataset(self) -> Any:
+        """The tasks as the trainer's dataset: the request as the prompt, whose message also names the task."""
+        from datasets import Dataset
+
+        return Dataset.from_list(
+            [
+                {"prompt": [{"role": "user", "content": getattr(task, "description", f"task {name}"), "task_id": name}]}
+                for task in self.tasks
+                for name in [_public_id(task)]
+            ]
+        )
+
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        """One dialogue for every prompt; see `GRPOTrainer`.
+
+        Args:
+            prompts: Prompts of `dataset`, each as often as there are dialogues of a group in this process.
+            trainer: The trainer; its model is sampled.
+
+        Raises:
+            ValueError: If a prompt is not one of `dataset`, or a sampling setting has no meaning here.
+            WorldDownError: If the simulated human or the sandbox failed in many episodes in a row.
+        """
+        _refuse(trainer)
+        counts: Counter[str] = Counter()
+        keys = []
+        for prompt in prompts:
+            task_id = self._task_id(prompt)
+            keys.append(EpisodeKey(task_id, counts[task_id]))
+            counts[task_id] += 1
+        self._calls += 1
+        stage = f"grpo {self._calls} {trainer.accelerator.process_index}"
+        envs = self._environments()
+        with _policy(trainer, self.system_prompt, self.num_envs) as policy:
+            self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
+        return self._output(trainer.processing_class)
+
+    def episode_reward(
+        self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any
+    ) -> list[float | None]:
+        """The reward of every dialogue, None for a void one; also logs the means of the environment's metrics. Pass it in `reward_funcs`."""
+        valid = [one["metrics"] for one in episode if one["reward"] is not None]
+        for name in ("success", "answered", "turns", self.record.metric):
+            values = [float(metrics[name]) for metrics in valid if name in metrics]
+            if values and "log_metric" in given:
+                given["log_metric"](name, sum(values) / len(values))
+        if "log_metric" in given:
+            given["log_metric"]("void", 1 - len(valid) / len(episode))
+        return [one["reward"] for one in episode]
+
+    def close(self) -> None:
+        """Close the environments: their sandbox and their simulated human."""
+        if self._envs is not None:
+            self._envs.close()
+            self._envs = None
+
+    def _task_id(self, prompt: Any) -> str:
+        name = prompt[-1].get("task_id") if isinstance(prompt, list) and prompt else None
+        if name not in self._ids:
+            raise ValueError(
+                f"`train_dataset` must be that of `GRPORollouts.dataset`, whose prompts name their task; got a prompt of task {name!r}."
+            )
+        return self._ids[name]
+
+    def _environments(self) -> DialogueEnvs:
+        if self._envs is None:
+            self._envs = self.record.environments(_Settings(self._task), self.tasks, self.num_envs)
+        return self._envs
+
+    def _output(self, tokenizer: Any) -> dict[str, Any]:
+        output: dict[str, list[Any]] = {
+            name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")
+        }
+        for episode in self.episodes:
+            for name, value in _tokens(episode, self.system_prompt, tokenizer).items():
+                output[name].append(value)
+            output["episode"].append({"reward": None if episode.is_void else episode.reward, "metrics": episode.metrics})
+        return dict(output)
+
+
+def _tokens(episode: Episode, system_prompt: str, tokenizer: Any) -> dict[str, list[Any]]:
+    """A dialogue as prompt and completion; the completion ends with the agent's last token."""
+    messages = [*system_message(system_prompt), *episode.messages]
+    encoded = encode_as_sampled(messages, [turn.token_ids for turn in episode.turns], tokenizer)
+    is_action = [turn > 0 for turn in encoded.turn_ids]
+    start, end = is_action.index(True), len(is_action) - is_action[::-1].index(True)
+    log_probs = iter([value for turn in episode.turns for value in turn.log_probs])
+    return {
+        "prompt_ids": encoded.token_ids[:start],
+        "completion_ids": encoded.token_ids[start:end],
+        "logprobs": [next(log_probs) if own else 0.0 for own in is_action[start:end]],
+        "env_mask": [int(own) for own in is_action[start:end]],
+    }
+
+
+def _public_id(task: Any) -> str:
+    """The id that a dataset may hold; the `id` of an embedded task spells its hidden choices."""
+    return str(getattr(task, "public_id", task.id))
+
+
+def _refuse(trainer: Any) -> None:
+    """Refuse settings of the trainer that would silently do nothing.
+
+    Raises:
+        ValueError: Names the setting.
+    """
+    for name, without in NOT_TAKEN.items():
+        if getattr(trainer.args, name, without) not in (without, None):
+            raise ValueError(f"`{name}` is not a setting of the dialogues' sampling; leave it at {without!r}.")
+    if trainer.args.use_vllm and trainer.accelerator.num_processes > 1:
+        raise ValueError(
+            "`use_vllm` with several processes needs all of them to ask for as many turns; use one process, or no vLLM."
+        )
+
+
+@contextmanager
+def _policy(trainer: Any, system_prompt: str, batch_size: int) -> Any:
+    """The trainer's model as a policy that plays dialogues."""
+    args, tokenizer = trainer.args, trainer.processing_class
+    if args.use_vllm:
+        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt)
+        return
+    was_training = trainer.model.training
+    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model, torch.no_grad():
+        kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
+        yield kind(
+            model, tokenizer, max_new_tokens=args.max_completion_length, temperature=args.temperature, top_p=args.top_p,
+            batch_size=batch_size, system_prompt=system_prompt,
+        )  # fmt: skip
+        model.train(was_training)
+
+
+class VLLMPolicy(Policy):
+    """The trainer's own vLLM, which holds its current weights. Its samples do not depend on our seeds."""
+
+    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str) -> None:
+        """Wrap `GRPOTrainer.vllm_generation`."""
+        self._generation, self._tokenizer, self._system_prompt = generation, tokenizer, system_prompt
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy`."""
+        leading = system_message(self._system_prompt)
+        prompts = [encode_prompt([*leading, *dialogue], self._tokenizer) for dialogue in dialogues]
+        _, completions, log_probs, _ = self._generation.generate(prompts=prompts, images=None, num_generations=1)
+        return [
+            Utterance(self._tokenizer.decode(ids, skip_special_tokens=True).strip(), list(ids), [one[0] for one in values])
+            for ids, values in zip(completions, log_probs, strict=True)
+        ]

@@ -1,0 +1,149 @@
+"""The environments in verifiers: a real evaluation of a stand-in model server. `bridges/test.sh` runs it with the package installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+vf = pytest.importorskip(
+    "verifiers.v1", reason="verifiers is not installed; `bash bridges/test.sh verifiers` installs it and runs this."
+)
+
+from verifiers.v1.cli.eval.runner import run_eval  # noqa: E402
+from verifiers.v1.configs.cli.eval import EvalConfig  # noqa: E402
+
+
+@pytest.fixture
+def evaluate(tmp_path, monkeypatch):
+    """Function: model server, settings of the taskset, of the evaluation -> its episodes."""
+    monkeypatch.setenv("VF_RUN_ID", "test")  # verifiers sets it for the rest of the process
+
+    def run(server, taskset, env=None, **settings):
+        config = EvalConfig(
+            env={"taskset": {"id": "colbench-gym", "sandbox": "embedded", "instructions": "", **taskset}, **(env or {})},
+            client={"base_url": server.url, "api_key_var": "NO_KEY"},
+            model="m",
+            push=False,
+            rich=None,
+            output_dir=tmp_path / "outputs",
+            **settings,
+        )
+        return asyncio.run(run_eval(config))
+
+    return run
+
+
+def test_scores_are_those_of_the_environment_on_the_same_dialogues(recorded, repeats, serve, evaluate):
+    dialogues = recorded(10, tasks="embedded:test/figures")
+    server = serve(repeats(dialogues))
+    wanted = {"include": {"ids": [one.task_id for one in dialogues]}}
+    episodes = evaluate(server, {"tasks": "embedded:test/figures"}, select=wanted)
+    by_id = {episode.task.data.id: episode for episode in episodes}
+    assert {one.task_id for one in dialogues} == set(by_id)
+    assert {one.reward for one in dialogues} == {0.0, 1.0}
+    for one in dialogues:
+        (trace,) = by_id[one.task_id].traces
+        assert by_id[one.task_id].ok and trace.reward == one.reward
+        assert trace.info["outcome"] == one.metrics["outcome"]
+        assert {name: trace.metrics[name] for name in ("success", "tests_passed", "answered", "turns")} == {
+            name: float(one.metrics[name]) for name in ("success", "tests_passed", "answered", "turns")
+        }
+        heard = [m.content for m in trace.branches[-1].messages if m.role == "user"]
+        assert heard == [m["content"] for m in one.messages if m["role"] == "user"]
+
+
+def test_private_thoughts_are_not_in_the_agents_later_prompts(recorded, repeats, serve, evaluate):
+    (one,) = recorded(1, tasks="embedded:test/figures")
+    server = serve(repeats([one]))
+    (episode,) = evaluate(server, {"tasks": "embedded:test/figures"}, select={"include": {"ids": [one.task_id]}})
+    assert len(episode.traces[0].branches) == 2  # before and after the turn with the thought
+    last = max((request["messages"] for request in server.asked), key=len)
+    assert last == one.messages[:-1]
+    assert "OUTPUT:" in one.utterances[1] and "fee" not in json.dumps(last)
+
+
+def test_many_dialogues_are_under_way_at_once(recorded, serve, together, evaluate):
+    with together(8) as human:
+        server = serve(lambda messages: "Is it so?" if len(messages) == 1 else "I WANT TO ANSWER: nothing")
+        simulator = {"name": "openai", "model": "human", "base_url": human.url, "max_retries": 0}
+        episodes = evaluate(server, {"tasks": "embedded:test[:8]", "simulator": json.dumps(simulator)})
+    assert [episode.ok for episode in episodes] == [True] * 8
+    assert {episode.traces[0].num_turns for episode in episodes} == {2}
+
+
+def test_a_void_episode_is_an_error_and_no_score(serve, evaluate, canary_rows, canary):
+    human = serve(lambda messages: "")  # an empty reply is no reply
+    server = serve(lambda messages: "Is it so?")
+    simulator = {"name": "openai", "model": "human", "base_url": human.url, "max_retries": 0, "backoff_s": 0.0}
+    (episode,) = evaluate(server, {"tasks": canary_rows, "simulator": simulator})
+    (trace,) = episode.traces
+    assert not episode.ok and not trace.ok and not trace.rewards
+    assert trace.errors[0].type == "VoidEpisodeError" and "SimulatorError" in trace.errors[0].message
+    assert canary not in json.dumps(episode.to_record())
+
+
+def test_a_rule_plays_a_void_episode_again(serve, evaluate):
+    starts = []
+
+    def speak(messages):
+        starts.extend([1] * (len(messages) == 1))
+        return "Is it so?" if len(messages) == 1 else "I WANT TO ANSWER: nothing"
+
+    human = serve(lambda messages: "" if len(starts) == 1 else "It is so.")  # an empty reply is no reply
+    server = serve(speak)
+    simulator = {"name": "openai", "model": "human", "base_url": human.url, "max_retries": 0, "backoff_s": 0.0}
+    rules = {"retries": {"rules": [{"type": "VoidEpisodeError", "max_retries": 1}]}}
+    (episode,) = evaluate(server, {"tasks": "embedded:test[:1]", "simulator": simulator}, env=rules)
+    assert len(starts) == 2 and episode.ok and episode.traces[0].info["outcome"] == "exception:NameError"
+
+
+def test_a_failing_model_is_its_error_and_no_score(serve, evaluate):
+    def speak(messages):
+        raise RuntimeError  # the connection closes without a reply
+
+    server = serve(speak)
+    server.handle_error = lambda request, address: None
+    (episode,) = evaluate(server, {"tasks": "embedded:test[:1]"})
+    assert not episode.ok and episode.traces[0].errors[0].type == "ProviderError" and not episode.traces[0].rewards
+
+
+def test_a_dialogue_that_verifiers_ends_is_unfinished(serve, evaluate):
+    server = serve(lambda messages: "Is it so?")
+    (episode,) = evaluate(server, {"tasks": "embedded:test[:1]"}, env={"agent": {"max_turns": 2}})
+    (trace,) = episode.traces
+    assert trace.reward == 0 and trace.info["outcome"] == "unfinished" and trace.metrics["tests_passed"] == 0.0
+
+
+def test_the_command_line_writes_no_hidden_information(serve, tmp_path, canary_rows, canary, passes):
+    server = serve(lambda messages: passes if len(messages) > 2 else "Must I add anything?")
+    command = [
+        str(Path(sys.executable).with_name("vf-eval")), "colbench-gym", "--model", "m", "--client.base-url", server.url, "--client.api-key-var", "NO_KEY",
+        "--env.taskset.tasks", canary_rows, "--env.taskset.sandbox", "embedded", "--env.taskset.env-kwargs", '{"reward": "tests_passed"}',
+        "--no-push", "--no-rich", "-o", str(tmp_path / "outputs"), "--run.name", "one", "-r", "2",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = (tmp_path / "outputs/one/traces.jsonl").read_text().splitlines()
+    assert [json.loads(line)["traces"][0]["rewards"]["colbench"]["score"] for line in lines] == [1.0, 1.0]
+    assert json.loads(lines[0])["task"]["data"]["system_prompt"].startswith("You help a colleague")
+    written = "".join(path.read_text() for path in (tmp_path / "outputs").rglob("*") if path.is_file())
+    assert canary not in written + done.stdout + done.stderr
+
+
+def test_an_unknown_argument_is_refused_by_name(serve, evaluate):
+    with pytest.raises(ValueError, match="An argument of ColBench-Backend-v0 is unknown"):
+        evaluate(serve(str), {"env_kwargs": {"level": 3}})
+
+
+def test_the_package_names_its_classes_to_verifiers_alone():
+    import colbench_gym
+
+    assert colbench_gym.__all__ == ["ColBenchHarness", "ColBenchTaskset", "ColBenchVerifiersEnv"]
+    assert issubclass(colbench_gym.ColBenchTaskset, vf.Taskset)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        colbench_gym.nothing  # noqa: B018

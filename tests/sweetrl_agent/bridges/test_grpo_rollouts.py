@@ -1,0 +1,186 @@
+"""TRL's `GRPOTrainer` on our dialogues: real steps of the real trainer on a random tiny model."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+
+import gymnasium as gym
+import pytest
+import torch
+
+import colbench_gym  # noqa: F401
+from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts, VLLMPolicy
+from sweetrl_agent.data.chat import encode_prompt
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
+
+
+class Counting(gym.Env):
+    """Says a number of turns, then is over; the reward is the share of agent texts with a vowel."""
+
+    observation_space = action_space = gym.spaces.Text(10_000)
+
+    def __init__(self, fails=False):
+        self.fails, self.turn = fails, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.turn, self.seed = 0, seed
+        return f"Round {seed}", {}
+
+    def step(self, action):
+        self.turn += 1
+        if self.fails and self.seed % 2:
+            raise ConnectionError("the server of task is down")
+        return "Go on.", float(self.turn == 2 and len(action) % 2), self.turn == 2, False, {}
+
+
+gym.register("BridgeCounting-v0", Counting)
+
+
+@pytest.fixture
+def make_trainer(tiny_model_folder, tmp_path):
+    """Function: rollouts, settings -> a `GRPOTrainer` of them on the tiny model."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    def make(rollouts, **settings):
+        given = {
+            "output_dir": str(tmp_path / "grpo"), "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 12,
+            "max_steps": 2, "learning_rate": 1e-2, "logging_steps": 1, "report_to": "none", "use_cpu": True, "bf16": False,
+            "save_strategy": "no", "disable_tqdm": True, "seed": 3,
+        }  # fmt: skip
+        return GRPOTrainer(
+            model=str(tiny_model_folder), args=GRPOConfig(**{**given, **settings}), train_dataset=rollouts.dataset(),
+            rollout_func=rollouts, reward_funcs=rollouts.episode_reward,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def make_rollouts():
+    """Function: settings -> rollouts, closed at the end."""
+    made = []
+
+    def make(*env, **settings):
+        made.append(GRPORollouts(*env, **{"sandbox": "embedded", "num_envs": 8, **settings}))
+        return made[-1]
+
+    yield make
+    for rollouts in made:
+        rollouts.close()
+
+
+def test_the_trainer_learns_from_the_environments_rewards(make_rollouts, make_trainer):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
+    trainer = make_trainer(rollouts)
+    before = {name: value.clone() for name, value in trainer.model.named_parameters()}
+    trainer.train()
+    assert any(not torch.equal(before[name], value) for name, value in trainer.model.named_parameters())
+    logged = [row for row in trainer.state.log_history if "reward" in row]
+    mean = sum(episode.reward for episode in rollouts.episodes) / 8
+    assert logged[-1]["reward"] == pytest.approx(mean) and logged[-1]["turns"] == 2.0 and logged[-1]["void"] == 0.0
+    assert len({(episode.task_id, episode.index) for episode in rollouts.episodes}) == 8
+
+
+def test_a_completion_is_the_dialogue_as_it_was_sampled(make_rollouts, make_trainer, tiny_tokenizer):
+    rollouts = make_rollouts(tasks="embedded:train[:2]", max_turns=3)
+    trainer = make_trainer(rollouts)
+    prompts = [row["prompt"] for row in rollouts.dataset()] * 2
+    output = rollouts(prompts, trainer)
+    for i, episode in enumerate(rollouts.episodes):
+        assert rollouts.tasks[i % 2].id == episode.task_id
+        assert output["prompt_ids"][i] == encode_prompt(episode.messages[:1], tiny_tokenizer)
+        assert len({len(output[name][i]) for name in ("completion_ids", "env_mask", "logprobs")}) == 1
+        own = [token for token, mask in zip(output["completion_ids"][i], output["env_mask"][i], strict=True) if mask]
+        assert own == [token for turn in episode.turns for token in turn.token_ids]
+        heard = tiny_tokenizer.decode(output["completion_ids"][i])
+        assert all(
+            message["content"] in heard
+            for message in episode.messages
+            if message["role"] == "user" and message != episode.messages[0]
+        )
+        assert output["episode"][i] == {"reward": episode.reward, "metrics": episode.metrics}
+        with torch.no_grad():
+            ids = torch.tensor([output["prompt_ids"][i] + output["completion_ids"][i]])
+            found = torch.log_softmax(trainer.model(ids).logits[0].float() / trainer.args.temperature, -1)
+        start, first = len(output["prompt_ids"][i]), len(episode.turns[0].token_ids)
+        expected = [float(found[start + place - 1, token]) for place, token in enumerate(own[:first])]
+        assert output["logprobs"][i][:first] == pytest.approx(expected, abs=1e-3)
+
+
+def test_rewards_are_those_of_the_environment_on_the_same_dialogues(make_rollouts, make_trainer):
+    rollouts = make_rollouts(tasks="embedded:train[:4]", env_kwargs={"reward": "tests_passed"}, max_turns=2)
+    prompts = [row["prompt"] for row in rollouts.dataset()]
+    output = rollouts(prompts, make_trainer(rollouts))
+    env = gym.make("ColBench-Backend-v0", tasks="embedded:train[:4]", sandbox="embedded", reward="tests_passed", max_turns=2)
+    for i, episode in enumerate(rollouts.episodes):
+        env.reset(seed=0, options={"task_id": episode.task_id})
+        for turn in episode.turns:
+            _, reward, _, _, info = env.step(turn.text)
+        assert (reward, info["metrics"]) == (output["episode"][i]["reward"], episode.metrics)
+    env.close()
+
+
+def test_a_void_episode_has_no_reward_and_no_advantage(make_rollouts, make_trainer):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3", env_kwargs={"fails": True})
+    trainer = make_trainer(rollouts, max_steps=1, per_device_train_batch_size=16)
+    seen = []
+    compute = trainer._calculate_rewards
+    trainer._calculate_rewards = lambda *args: seen.append(compute(*args)) or seen[-1]
+    trainer.train()
+    by_task = {episode.task_id: [] for episode in rollouts.episodes}
+    for episode, reward in zip(rollouts.episodes, seen[0][:, 0].tolist(), strict=True):
+        by_task[episode.task_id].append(reward)
+    assert all(math.isnan(reward) == bool(int(task) % 2) for task, rewards in by_task.items() for reward in rewards)
+    logged = next(row for row in trainer.state.log_history if "reward" in row)
+    assert logged["void"] == 0.5 and not math.isnan(logged["reward"]) and not math.isnan(logged["loss"])
+
+
+def test_hidden_information_is_in_nothing_that_the_trainer_gets(make_rollouts, make_trainer, tmp_path):
+    canary = "XQ7canaryZ9"
+    row = {
+        "problem_description": "I need a total. The signature of the function is: def total(prices)",
+        "ground_truth": f"def total(prices):\n    {canary} = 7\n    return sum(prices) + {canary}",
+        "test_cases": {f"test{i}": f"total([{i}])" for i in range(1, 11)},
+    }
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    rollouts = make_rollouts(tasks=str(path), max_turns=2)
+    output = rollouts([row["prompt"] for row in rollouts.dataset()], make_trainer(rollouts))
+    assert canary not in json.dumps(output) + repr(rollouts.dataset()[:])
+
+
+def test_the_dataset_names_tasks_by_their_public_ids(make_rollouts):
+    rollouts = make_rollouts(tasks="embedded:train[:20]")
+    names = [row["prompt"][0]["task_id"] for row in rollouts.dataset()]
+    assert names == [task.public_id for task in rollouts.tasks]
+    assert not {task.id for task in rollouts.tasks} & set(names)  # an id of an embedded task spells its hidden choices
+
+
+def test_what_would_do_nothing_is_refused(make_rollouts, make_trainer):
+    rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3")
+    with pytest.raises(ValueError, match="`top_k` is not a setting of the dialogues' sampling; leave it at 0"):
+        make_trainer(rollouts, top_k=5).train()
+    with pytest.raises(ValueError, match="`train_dataset` must be that of `GRPORollouts.dataset`"):
+        rollouts([[{"role": "user", "content": "Hello"}]], make_trainer(rollouts))
+
+
+def test_vllm_is_asked_as_trl_asks_it(tiny_tokenizer):
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    signature = inspect.signature(VLLMGeneration.generate)
+
+    class Generation:
+        def generate(self, **given):
+            signature.bind(self, **given)
+            self.prompts = given["prompts"]
+            return self.prompts, [[7, 1]] * len(self.prompts), [[[-0.5], [-0.25]]] * len(self.prompts), None
+
+    generation = Generation()
+    dialogue = [{"role": "user", "content": "Hi"}]
+    said = VLLMPolicy(generation, tiny_tokenizer, "Be brief.").generate([dialogue, dialogue], [0, 1])
+    assert [one.log_probs for one in said] == [[-0.5, -0.25]] * 2 and said[0].token_ids == [7, 1]
+    assert generation.prompts[0] == encode_prompt([{"role": "system", "content": "Be brief."}, *dialogue], tiny_tokenizer)
