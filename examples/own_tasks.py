@@ -25,7 +25,13 @@ REFERENCE = """def postage(weight, express):
     return min(price, {most})"""
 CALLS = [f"postage({weight}, {express})" for weight in (1, 3, 7, 12, 50) for express in (True, False)]
 #: What an agent may ask. The last two questions matter in no task.
-QUESTIONS = ("What is the price?", "What does express cost?", "Is there a maximum?", "Is anything rounded?", "What if the input is empty?")
+QUESTIONS = (
+    "What is the price?",
+    "What does express cost?",
+    "Is there a maximum?",
+    "Is anything rounded?",
+    "What if the input is empty?",
+)
 
 
 def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
@@ -43,7 +49,9 @@ def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def answer(heard: dict[str, str]) -> str:
     """A function from what was heard, with guesses for the rest."""
-    numbers = {question: [word.strip(".") for word in reply.split() if word.strip(".").isdigit()] for question, reply in heard.items()}
+    numbers = {
+        question: [word.strip(".") for word in reply.split() if word.strip(".").isdigit()] for question, reply in heard.items()
+    }
     base, rate = (numbers.get(QUESTIONS[0]) or ["5", "3"])[:2]
     (extra,) = (numbers.get(QUESTIONS[1]) or ["5"])[-1:]
     (most,) = (numbers.get(QUESTIONS[2]) or ["50"])[-1:]
@@ -74,7 +82,11 @@ def main(arguments: list[str]) -> int:
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train
 
-    tasks, test_tasks, file = Path("runs/postage.jsonl"), Path("runs/postage_test.jsonl"), Path("runs/postage_demonstrations.jsonl")
+    tasks, test_tasks, file = (
+        Path("runs/postage.jsonl"),
+        Path("runs/postage_test.jsonl"),
+        Path("runs/postage_demonstrations.jsonl"),
+    )
     write_rows(tasks, rows(400))
     write_rows(test_tasks, rows(100, seed=1))
     write_rows(file, demonstrations(str(tasks), 1_500))

@@ -86,7 +86,13 @@ def algorithms() -> str:
 
     rows = []
     for name, algorithm in ALGORITHMS.items():
-        learns = "nothing" if not algorithm.stages else "collected dialogues" if "collect" in algorithm.shared else "its own dialogues"
+        learns = (
+            "nothing"
+            if not algorithm.stages
+            else "collected dialogues"
+            if "collect" in algorithm.shared
+            else "its own dialogues"
+        )
         needs = ", ".join(f"`{need}`" for need in sorted(algorithm.requires)) or "nothing"
         rows.append((f"`{name}`", algorithm.title, learns, needs))
     return table(("name", "algorithm", "learns from", "requires of the environment"), rows)
@@ -124,7 +130,9 @@ def differences(file: str, split: str, *pairs: str) -> str:
         low, high = sorted(sign * bound for bound in one["ci95"])
         ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
         name = f"{titles()[first]} minus {titles()[second]}".replace("Zero-shot", "initial policy")
-        rows.append((name, f"{100 * sign * one['difference']:+.1f} ({100 * low:.1f} to {100 * high:.1f})", f"{ahead} of {one['seeds']}"))
+        rows.append(
+            (name, f"{100 * sign * one['difference']:+.1f} ({100 * low:.1f} to {100 * high:.1f})", f"{ahead} of {one['seeds']}")
+        )
     return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
 
 

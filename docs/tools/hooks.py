@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from latex2mathml.converter import convert
-
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^(```+).*?^\1\s*?$", re.MULTILINE | re.DOTALL)
 _DISPLAY = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
@@ -70,5 +68,9 @@ def outside_fences(markdown: str, change: Callable[[str], str]) -> str:
 
 def with_equations(markdown: str) -> str:
     """Replace LaTeX by MathML."""
+    if "$" not in markdown:
+        return markdown
+    from latex2mathml.converter import convert  # here, because tests use the other functions without the tools of the site
+
     markdown = _DISPLAY.sub(lambda found: f'<div class="equation">{convert(found[1], display="block")}</div>', markdown)
     return _INLINE.sub(lambda found: convert(found[1]), markdown)

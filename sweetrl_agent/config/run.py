@@ -16,7 +16,7 @@ class RunArguments:
     seed: int = setting(0, "Seed of everything.")
     algorithm: str = setting(
         "sweet",
-        "Algorithm: a name of README's table, such as rft, grpo or turn_ppo, or 'my_package.module:Class', an `Algorithm`.",
+        "Algorithm: a name of docs/algorithms/index.md, such as rft, grpo or turn_ppo, or 'my_package.module:Class', an `Algorithm`.",
     )
     stage: str = setting("all", f"One of {', '.join(STAGES)}, or all. A stage reads the files of earlier stages.")
     dry_run: bool = setting(
