@@ -32,11 +32,11 @@ def most_improved(output: str) -> str:
 
     played: dict[str, dict[str, Any]] = {}
     for row in read_rows(Path(output) / "evaluation.jsonl"):
-        if row["split"] == "test" and "tests_passed" in row["metrics"]:
+        if row["split"] == "test" and row["tests_passed"] is not None:  # None: void
             played.setdefault(row["task_id"], {})[row["agent"]] = row
     both = [rows for rows in played.values() if {*rows} == {"initial", "trained"}]
-    best = max(both, key=lambda rows: rows["trained"]["metrics"]["tests_passed"] - rows["initial"]["metrics"]["tests_passed"])
-    return "\n\n".join(f"--- {agent}\n{_as_text(row['messages'])}" for agent, row in best.items())
+    best = max(both, key=lambda rows: rows["trained"]["tests_passed"] - rows["initial"]["tests_passed"])
+    return "\n\n".join(f"--- {agent}\n{_as_text(row['dialogue_history'])}" for agent, row in best.items())
 
 
 def _as_text(messages: list[dict[str, str]]) -> str:
