@@ -18,6 +18,8 @@ _DISPLAY = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"\$`([^`]+)`\$")
 _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+#: An address that a browser loads by itself; links that a reader follows are `<a href>`.
+LOADED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?\s(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
 #: Files outside `docs` that the site shows as pages.
 PAGES = {
     "README.md": "index.md",
@@ -26,6 +28,17 @@ PAGES = {
     "sandboxes/README.md": "sandboxes.md",
     "tests/hostile/README.md": "hostile.md",
 }
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Called by MkDocs with the HTML of every page; refuses what a browser would load from the network.
+
+    Raises:
+        ValueError: Names the page and the address.
+    """
+    if found := LOADED.search(output):
+        raise ValueError(f"{page.file.src_uri}: the site must work without a network, but this page loads {found[1]}.")
+    return output
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -110,3 +110,29 @@ def test_links_of_an_included_file_hold_on_the_site(tmp_path, monkeypatch):
     text = hooks.included("FILE.md", "reference/structure.md")
     assert "# Title" not in text and "[d](https://example.org)" in text and "[f](docs/own/tasks.md)" in text
     assert "[a](../own/tasks.md#rows) [b](../sandboxes.md) c (`tests/test_x.py`)" in text and " `e.py`\n" in text
+
+
+def test_troubleshooting_quotes_what_we_say():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = [found for part in page.split("| it says |")[1:] for found in re.findall(r"^\| `([^`]+)` \|", part, re.MULTILINE)]
+    sources = [
+        path.read_text(encoding="utf-8")
+        for package in ("sandboxes", "colbench_gym", "sweetrl_agent")
+        for path in (ROOT / package).rglob("*.py")
+    ]
+    assert len(quoted) > 15
+    assert not [message for message in quoted if not any(message in source for source in sources)]
+
+
+@pytest.mark.parametrize(
+    ("html", "is_refused"),
+    [
+        ('<script src="https://cdn.example/a.js">', True),
+        ("<link rel=stylesheet href=//fonts.example/a.css>", True),
+        ('<img alt="x" src="http://example.org/a.png">', True),
+        ('<a href="https://arxiv.org/abs/2503.15478">', False),
+        ('<script src="assets/a.js"></script> https://example.org', False),
+    ],
+)
+def test_a_page_that_loads_from_the_network_is_refused(html, is_refused):
+    assert bool(hooks.LOADED.search(html)) == is_refused

@@ -50,7 +50,7 @@ def test_the_first_stage_of_a_setting(setting, stage):
     assert first_stage(setting) == stage
 
 
-@pytest.mark.parametrize("page", ["concepts.md", "algorithms/sweet.md"])
+@pytest.mark.parametrize("page", ["train.md", "algorithms/sweet.md"])
 def test_the_table_of_the_documentation_is_that_of_the_stages(page):
     assert f"\n{as_table(MAIN_JOB)}\n" in (DOCS / page).read_text(encoding="utf-8")
 
