@@ -9,5 +9,6 @@ if ! cmp -s docs/requirements.txt "$venv/requirements.txt"; then
     "$venv/bin/pip" install -q -r docs/requirements.txt
     cp docs/requirements.txt "$venv/requirements.txt"
 fi
-NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --strict --quiet
+export NO_MKDOCS_2_WARNING=1
+"$venv/bin/mkdocs" build --strict # not --quiet, which would also hide warnings from --strict
 echo "build/site/index.html"
