@@ -20,6 +20,7 @@ _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 #: An address that a browser loads by itself; links that a reader follows are `<a href>`.
 LOADED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?\s(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
+_NAME = re.compile(r"<code>([^<\s]{1,32})</code>")
 #: Files outside `docs` that the site shows as pages.
 PAGES = {
     "README.md": "index.md",
@@ -39,6 +40,11 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     if found := LOADED.search(output):
         raise ValueError(f"{page.file.src_uri}: the site must work without a network, but this page loads {found[1]}.")
     return output
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by MkDocs with the body of every page: names in code, such as a flag, are not broken at their hyphens."""
+    return _NAME.sub(r'<code class="name">\1</code>', html)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
