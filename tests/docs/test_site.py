@@ -59,10 +59,14 @@ def test_a_page_is_readable_without_a_network(chromium, name, width):
     page.context.close()
 
 
-def test_equations_are_drawn(chromium):
-    page, _ = opened(chromium, "algorithms/sweet.html", 1280)
-    sizes = page.evaluate("[...document.querySelectorAll('math')].map(math => math.getBoundingClientRect().height)")
-    assert len(sizes) == 2 and min(sizes) > 20
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (ROOT / "docs" / "algorithms").glob("*.md") if path.stem != "index")
+)
+def test_equations_are_drawn_and_fit(chromium, name):
+    page, _ = opened(chromium, f"algorithms/{name}.html", 1280)
+    heights = page.evaluate("[...document.querySelectorAll('math')].map(math => math.getBoundingClientRect().height)")
+    beyond = page.evaluate("[...document.querySelectorAll('.equation')].map(one => one.scrollWidth - one.clientWidth)")
+    assert heights and min(heights) > 15 and max(beyond) <= 0
     page.context.close()
 
 
