@@ -7,6 +7,7 @@ import pytest
 from tests.docs.blocks import ROOT
 
 SITE = ROOT / "build" / "site"
+TIMEOUT_MS = 300_000  # ends a hanging browser; a page takes less than a second on quiet cores
 PAGES = [
     "index.html",
     "concepts.html",
@@ -39,6 +40,7 @@ def chromium(needs_browser):
 def opened(chromium, name, width):
     """A page of the site, with what its scripts complained about and what it asked of the network."""
     context = chromium.new_context(viewport={"width": width, "height": 900}, offline=True)
+    context.set_default_timeout(TIMEOUT_MS)
     page, troubles = context.new_page(), []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
