@@ -6,10 +6,12 @@ if (location.protocol === "file:") {
       this.waiting = [];
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
+      this.frame.srcdoc = "<!doctype html>";
+      this.frame.addEventListener("load", () => this.start(new URL(url, location.href)), { once: true });
       document.body.append(this.frame);
+    }
+    async start(base) {
       const inner = this.frame.contentWindow;
-      inner.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
-      const base = new URL(url, location.href);
       const load = (address) =>
         new Promise((done, failed) => {
           const script = inner.document.createElement("script");
@@ -18,11 +20,11 @@ if (location.protocol === "file:") {
           script.onerror = failed;
           inner.document.body.append(script);
         });
+      inner.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
       inner.importScripts = (...addresses) => Promise.all(addresses.map(load));
-      load(base).then(() => {
-        this.ready = true;
-        this.waiting.splice(0).forEach((data) => this.deliver(data));
-      });
+      await load(base);
+      this.ready = true;
+      this.waiting.splice(0).forEach((data) => this.deliver(data));
     }
     deliver(data) {
       const inner = this.frame.contentWindow;

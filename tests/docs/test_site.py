@@ -7,7 +7,7 @@ import pytest
 from tests.docs.blocks import ROOT
 
 SITE = ROOT / "build" / "site"
-TIMEOUT_MS = 300_000  # ends a hanging browser; a page takes less than a second on quiet cores
+TIMEOUT_MS = 120_000  # ends a hanging browser; a page takes less than a second on quiet cores
 PAGES = [
     "index.html",
     "concepts.html",
@@ -46,7 +46,7 @@ def opened(chromium, name, width):
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.on("request", lambda request: troubles.append(request.url) if request.url.startswith("http") else None)
     page.goto(f"file://{SITE / name}")
-    page.wait_for_load_state("networkidle")
+    page.wait_for_function("document.documentElement.classList.contains('js')")  # the scripts of the theme ran
     return page, troubles
 
 
@@ -75,7 +75,10 @@ def test_equations_are_drawn_and_fit(chromium, name):
 def test_search_works_from_disk(chromium):
     page, troubles = opened(chromium, "algorithms/index.html", 1280)
     page.fill("input.md-search__input", "standardized")
-    page.wait_for_function("document.querySelectorAll('.md-search-result__item').length > 0")
+    page.wait_for_function(  # a key that is pressed before the theme listens is lost: press again
+        """document.querySelector("input.md-search__input").dispatchEvent(new KeyboardEvent("keyup")) &&
+        document.querySelectorAll(".md-search-result__item").length > 0"""
+    )
     found = page.evaluate("[...document.querySelectorAll('.md-search-result__link')].map(link => link.href)")
     assert any("grpo.html" in link for link in found) and not troubles
     page.context.close()
