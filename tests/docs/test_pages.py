@@ -75,7 +75,7 @@ def test_navigation_has_every_page_once():
 )
 def test_a_page_starts_with_what_it_is_for(page):
     text = _COMMENT.sub("", page.read_text(encoding="utf-8")).strip()
-    assert re.match(r"# \S.*\n+[^#\s|`]", text) or "include:" in page.read_text(encoding="utf-8")
+    assert re.match(r"# \S.*\n+(?!#|\||```)\S", text) or "include:" in page.read_text(encoding="utf-8")
 
 
 def test_generated_tables_are_those_of_the_code():
