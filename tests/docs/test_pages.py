@@ -136,3 +136,8 @@ def test_troubleshooting_quotes_what_we_say():
 )
 def test_a_page_that_loads_from_the_network_is_refused(html, is_refused):
     assert bool(hooks.LOADED.search(html)) == is_refused
+
+
+def test_the_picture_of_the_site_is_the_recorded_one():
+    recorded = ROOT / "benchmarks" / "results" / "when_it_pays.svg"
+    assert (ROOT / "docs" / "images" / "when_it_pays.svg").read_bytes() == recorded.read_bytes()
