@@ -4,7 +4,7 @@
 
 The estimate uses 2 operations per parameter and token for forward passes and 6 for forward and backward passes, without attention: the error is
 about a tenth for dialogues of some thousand tokens. The default amounts are those of the paper. The default rates are assumed, except that of
-grading (see PLANNING.md). Defaults are marked below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is
+grading (see docs/planning.md). Defaults are marked below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is
 in the unit of the price.
 """
 

@@ -3,7 +3,7 @@
 `ClipSimilarity` is the metric of the benchmark: CLIP ViT-B/32 with its own preprocessing. It scales the shorter side of a picture to 224
 pixels and crops the central square, so the top and the bottom of a long page do not count. A missing page is a black square.
 `EncoderSimilarity` needs no hub: it uses EfficientNet-Lite0, with weights from a package, on the whole page scaled to a square.
-For both, unrelated pages score well above 0 (the README lists the scores of an empty and of a wrong page).
+For both, unrelated pages score well above 0 (docs/environments/frontend.md lists the scores of an empty and of a wrong page).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A stage is one step of a run. It reads files and writes files, and it is declared once.
 
 All code that needs information on stages reads the declaration: the runner reads the function, resume the files written, the check of changed
-settings the first stage that a setting affects, `--dry_run` the files required, `--help` and the README the table.
+settings the first stage that a setting affects, `--dry_run` the files required, `--help` and the documentation the table.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import MAIN_JOB, STAGES
 from sweetrl_agent.core.stage import Stage, as_table
 
-README = Path(__file__).resolve().parents[3] / "README.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.mark.parametrize("stage", MAIN_JOB, ids=list(STAGES))
@@ -50,8 +50,9 @@ def test_the_first_stage_of_a_setting(setting, stage):
     assert first_stage(setting) == stage
 
 
-def test_the_table_of_the_readme_is_that_of_the_stages():
-    assert f"\n{as_table(MAIN_JOB)}\n" in README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["train.md", "algorithms/sweet.md"])
+def test_the_table_of_the_documentation_is_that_of_the_stages(page):
+    assert f"\n{as_table(MAIN_JOB)}\n" in (DOCS / page).read_text(encoding="utf-8")
 
 
 def test_a_stage_runs_what_it_is_given_or_names():

@@ -1,0 +1,1 @@
+"""Tools of the documentation: generated tables, and hooks of MkDocs."""

@@ -1,0 +1,155 @@
+"""Tables of the documentation that are made from code and recorded results: `python -m docs.tools.generate`.
+
+A page has ``<!-- generated: KIND ARGUMENTS -->`` and ``<!-- end -->`` on lines of their own; what stands between them is replaced. A test fails
+where a table is out of date.
+
+    settings NAME...              settings of algorithms, with flags and defaults
+    stages                        stages of the main job
+    algorithms                    names, titles and requirements of all algorithms
+    results FILE NAME...          success of some algorithms, from benchmarks/results/FILE.json
+    differences FILE SPLIT A-B... paired differences of the same file, in points
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> int:
+    """Rewrite the pages whose tables changed; returns the exit status."""
+    for page, text in stale().items():
+        page.write_text(text, encoding="utf-8")
+        print(page.relative_to(ROOT))
+    return 0
+
+
+def stale() -> dict[Path, str]:
+    """The pages with a table that is out of date, and what they should be."""
+    new = {page: rewritten(page.read_text(encoding="utf-8")) for page in pages()}
+    return {page: text for page, text in new.items() if text != page.read_text(encoding="utf-8")}
+
+
+def pages() -> list[Path]:
+    """All pages of the documentation, and README."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def rewritten(text: str) -> str:
+    """A page with its tables made afresh."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{KINDS[found[2]](*found[3].split())}\n{found[4]}", text)
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table, with blank lines around it."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def settings(*names: str) -> str:
+    """Settings of algorithms, each setting once."""
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+
+    rows = {}
+    for name in names:
+        algorithm = ALGORITHMS[name]
+        for one in fields(algorithm.Config):
+            flag = f"--{algorithm.setting_prefix}{one.name}"
+            rows[flag] = (f"`{flag}`", f"`{_default(one)}`", str(one.metadata["help"]).replace("|", "\\|"))
+    return table(("setting", "default", "meaning"), list(rows.values()))
+
+
+def _default(one: Field[Any]) -> Any:
+    value = one.default if one.default is not MISSING else one.default_factory()  # type: ignore[misc]
+    return json.dumps(value) if isinstance(value, bool | str) else value
+
+
+def stages() -> str:
+    """Stages of the main job."""
+    from sweetrl_agent.config.pipeline import MAIN_JOB
+    from sweetrl_agent.core.stage import as_table
+
+    return f"\n{as_table(MAIN_JOB)}\n"
+
+
+def algorithms() -> str:
+    """Names, titles and requirements of all algorithms."""
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+
+    rows = []
+    for name, algorithm in ALGORITHMS.items():
+        if not type(algorithm).__module__.startswith("sweetrl_agent."):  # named by a user in this process
+            continue
+        learns = (
+            "nothing"
+            if not algorithm.stages
+            else "collected dialogues"
+            if "collect" in algorithm.shared
+            else "its own dialogues"
+        )
+        needs = ", ".join(f"`{need}`" for need in sorted(algorithm.requires)) or "nothing"
+        rows.append((f"`{name}`", algorithm.title, learns, needs))
+    return table(("name", "algorithm", "learns from", "requires of the environment"), rows)
+
+
+def results(file: str, *names: str) -> str:
+    """Success of some algorithms on test tasks and unseen families."""
+    from sweetrl_agent.algorithms.registry import titles
+
+    recorded = _recorded(file)["algorithms"]
+    rows = []
+    for name in names:
+        cells = []
+        for split in ("test", "unseen"):
+            of = recorded[name][split]
+            low, high = of["ci95"]["success"]
+            cells.append(f"{of['success']:.1%} ({low:.1%} to {high:.1%})")
+        rows.append((titles()[name] if name != "zero_shot" else "initial policy", *cells))
+    first = recorded[names[0]]["test"]
+    note = f"\n{first['n']} tasks a split, {first['seeds']} seeds; 95% intervals over seeds and tasks.\n"
+    return table(("success", "test", "unseen families"), rows) + note
+
+
+def differences(file: str, split: str, *pairs: str) -> str:
+    """Paired differences of success, in points, with 95% intervals over seeds and tasks."""
+    from sweetrl_agent.algorithms.registry import titles
+
+    found = {(one["a"], one["b"]): one for one in _recorded(file)["paired"] if one["split"] == split}
+    rows = []
+    for pair in pairs:
+        first, second = pair.split("-")
+        one = found.get((first, second))
+        sign = 1.0 if one else -1.0
+        one = one or found[second, first]
+        low, high = sorted(sign * bound for bound in one["ci95"])
+        ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
+        name = f"{titles()[first]} minus {titles()[second]}".replace("Zero-shot", "initial policy")
+        rows.append(
+            (name, f"{100 * sign * one['difference']:+.1f} ({100 * low:.1f} to {100 * high:.1f})", f"{ahead} of {one['seeds']}")
+        )
+    return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
+
+
+def _recorded(file: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
+    return found
+
+
+KINDS: dict[str, Callable[..., str]] = {
+    "settings": settings,
+    "stages": stages,
+    "algorithms": algorithms,
+    "results": results,
+    "differences": differences,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
