@@ -14,7 +14,6 @@ In OUTPUT: `evaluation.jsonl` (a row for every episode), `results.json` (means w
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -53,6 +52,7 @@ from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
+from sandboxes.named import spec_of
 from sandboxes.programs import program_name
 
 ENVIRONMENTS: Mapping[str, type[ColBenchEnv]] = {"ColBench-Backend-v0": BackendEnv, "ColBench-Frontend-v0": FrontendEnv}
@@ -209,7 +209,7 @@ def _player(evaluation: Evaluation, policy: PolicySpec, split: str) -> Iterator[
     num_envs = 1 if agent.is_sequential else min(given.concurrency, num_episodes)
     environments = ColBenchVectorEnv(
         num_envs, "disabled", sandbox_workers=_SANDBOX_WORKERS, env_class=evaluation.env_class, tasks=evaluation.splits[split],
-        simulator=evaluation.simulator, sandbox=given.sandbox, max_turns=given.max_turns or None,
+        simulator=evaluation.simulator, sandbox=spec_of("sandbox", given.sandbox), max_turns=given.max_turns or None,
     )  # fmt: skip
     with closing(agent), closing(environments):
         yield Player(agent, environments.envs, split, evaluation.env_class.metric)
@@ -229,13 +229,8 @@ def _plan(evaluation: Evaluation) -> int:
 
 
 def _simulator(text: str) -> Any:
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:  # the value is not repeated: it may contain a password
-        raise ValueError(f"`simulator` must be a name or valid JSON: {error}.") from None
-    if not isinstance(found, dict) or {name.lower() for name in found} & {"key", "api_key", "token", "password", "secret"}:
+    found = spec_of("simulator", text)
+    if isinstance(found, dict) and {name.lower() for name in found} & {"key", "api_key", "token", "password", "secret"}:
         raise ValueError(
             "`simulator` must not contain a key or password; name the environment variable with it by `api_key_env`."
         )
@@ -259,7 +254,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--episodes", type=int, default=1, help="episodes per task and seed (default: %(default)s)")
     add("--seeds", "--seed", type=int, nargs="+", default=[0], help="seeds of the episodes (default: %(default)s)")
     add(
-        "--simulator", default="scripted", help='"scripted", "person", or JSON with "name" and arguments (default: %(default)s)'
+        "--simulator",
+        default="scripted",
+        help="a name, 'my_package:MyHuman', or JSON with \"name\" and arguments (default: %(default)s)",
     )
     add("--sandbox", default="auto", help="sandbox that runs programs or renders pages (default: %(default)s)")
     add("--max-turns", type=int, default=0, help="maximal number of messages of the agent; 0 for the task's own")
