@@ -24,9 +24,9 @@ DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEEPSPEED = ["deepspeed>=0.19"]
-TRACKERS = {"tensorboard": ["tensorboard>=2.20"], "wandb": ["wandb>=0.30"], "mlflow": ["mlflow>=3.10"]}
+TRACKERS = ["tensorboard>=2.20", "wandb>=0.20", "mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.14"]
 DEV = [
-    "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML",
+    "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML", "tensorboard>=2.20",
 ]  # fmt: skip
 #: Files beside the modules that belong to the packages. CI compares the wheel with the repository.
 DATA = [
@@ -80,15 +80,16 @@ setup(
         "sb3": SB3,
         "ray": RAY,
         "deepspeed": DEEPSPEED,
-        **TRACKERS,
+        "trackers": TRACKERS,
         "dev": [*DEV, *DOCKER],
-        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *sum(TRACKERS.values(), [])],
+        "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *TRACKERS],
     },
     entry_points={
         "console_scripts": [
             f"{package.split('_')[0]}-{command} = {package}.{command}:main"
             for package, commands in COMMANDS.items()
             for command in commands
-        ]
+        ],
+        "inspect_ai": ["colbench_gym = colbench_gym.bridges.inspect_task"],
     },
 )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import encodable
 from colbench_gym.scoring.answer import parse_message
 from colbench_gym.tasks.task import PublicTask
+from sandboxes.named import spec_of
 
 ENVIRONMENTS: Mapping[str, type[ColBenchEnv]] = {"ColBench-Backend-v0": BackendEnv, "ColBench-Frontend-v0": FrontendEnv}
 #: Metrics that are the score of an episode, in the order in which a framework with one number takes them.
@@ -47,12 +47,7 @@ def parsed(value: Any) -> Any:
     Raises:
         ValueError: If it is not valid JSON. The value is not repeated, since it may hold a password.
     """
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"`simulator` must be a name or valid JSON: {error}.") from None
+    return spec_of("simulator", value) if isinstance(value, str) else value
 
 
 def episode_seed(seed: int, task_id: str, index: int = 0) -> int:

@@ -47,7 +47,7 @@ MAIN_JOB = (
         "sweetrl_agent.evaluation.outcome:evaluate", settings=("eval_*", "shown_*", "algorithm", "critic"), needs=_PLAYS,
     ),
     Stage(
-        "report", "tables and a page for the browser", ("evaluation.jsonl", "metrics.jsonl"), ("results.json", "report.html"),
+        "report", "tables and a page for the browser", ("evaluation.jsonl", "metrics.jsonl"), ("results.json", "failures.jsonl", "explanations.jsonl", "report.html"),
         "sweetrl_agent.evaluation.outcome:report",
     ),
 )  # fmt: skip

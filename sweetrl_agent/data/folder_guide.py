@@ -29,6 +29,8 @@ _FILES = {
     "evaluation.jsonl": "every evaluated episode: outcome, metrics, dialogue",
     "turn_advantages.jsonl": "the critic's advantage of each turn of some evaluated episodes, of SWEET-RL only",
     "hint_reading.json": "whether the untrained critic prefers useful questions, of SWEET-RL only",
+    "failures.jsonl": "why each evaluated episode failed, in one of a few kinds",
+    "explanations.jsonl": "of the episodes that the report shows: wishes by turn, tests with expected and got",
     "results.json": "the results: means, 95% intervals, differences",
     "report.html": "the same in the browser, with dialogues",
 }
