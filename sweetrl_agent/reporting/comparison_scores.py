@@ -51,7 +51,8 @@ def scores_part(results: Results, titles: Names) -> Part:
         "Student's t with Satterthwaite's degrees of freedom). 'Trained agents': for these agents on other tasks (bootstrap "
         "over tasks). In percent."
     )
-    return Part("scores", "Success", tables, [_scores_chart(results, titles, splits)], [text, *results.get("notes", ())])
+    charts = [_scores_chart(results, titles, list(splits))] if splits else []
+    return Part("scores", "Success", tables, charts, [text, *results.get("notes", ())])
 
 
 def paired_part(results: Results, titles: Names) -> Part:
@@ -84,7 +85,7 @@ def seed_text(by_seed: Sequence[float], metric: str = "success") -> str:
     return " ".join(measure(metric, value).rstrip("%") for value in by_seed) or NOTHING
 
 
-def _scores_chart(results: Results, titles: Names, splits: Sequence[str] | Mapping[str, None]) -> DotPlot:
+def _scores_chart(results: Results, titles: Names, splits: Sequence[str]) -> DotPlot:
     metric = headline_of(metric_of(results))
     seeds = "by_seed" if metric == "success" else "metric_by_seed"
     groups = [

@@ -125,6 +125,11 @@ def test_results_without_ledger_settings_or_pairs_are_shown():
     assert [part.identifier for part in parts(results, TITLES, CRITICS, COLUMNS, False)] == ["scores", "links", "settings"]
 
 
+def test_a_comparison_without_an_episode_has_no_chart():
+    results = {"algorithms": {}, "paired": [], "versions": {}}
+    assert [part.chart_files() for part in parts(results, TITLES, CRITICS, COLUMNS, False)] == [{}, {}]
+
+
 def test_rings_that_would_cover_others_are_lower():
     values = (0.5, 0.5, 0.5 + RING / 3, 0.9)
     chart = DotPlot("t", [Group("", [Row("r", 0.5, "50%", None, values, "series-1")])], axis_percent)
