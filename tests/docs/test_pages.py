@@ -83,7 +83,6 @@ def test_generated_tables_are_those_of_the_code():
     assert not stale, f"Tables are out of date in {stale}: run `python -m docs.tools.generate`."
 
 
-@pytest.mark.xfail(reason="Filled in when the branches of issue 22 are merged; remove this mark then.", strict=True)
 def test_nothing_waits_to_be_written():
     waiting = [
         str(page.relative_to(ROOT))
