@@ -38,7 +38,7 @@ from colbench_gym.tasks.rows import OnError, RowError, answer_from_row, read_row
 from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import add_log_level, shown_logs
-from sandboxes.named import spec_of
+from sandboxes.named import Spec, spec_of
 from sandboxes.programs import program_name
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
@@ -283,8 +283,7 @@ def _meanings() -> str:
     return "outcomes of a test or a row:\n" + "\n".join(f"  {name:17} {text}" for name, text in OUTCOMES.items())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Returns 0 if all rows were read and graded, 1 if a component failed."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program_name("colbench_gym.grade"),
         description=(__doc__ or "").split("\n\n", 1)[1],
@@ -320,6 +319,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="also print the failed tests of every row without success: expected, got, outcome",
     )
+    return parser
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Spec]:
+    """The options and the sandbox that they name; an invalid one ends the process."""
+    parser = _parser()
     given = parser.parse_args(arguments)
     try:
         asked = spec_of("sandbox", given.sandbox)
@@ -337,6 +342,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
         )
+    return given, asked
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. Returns 0 if all rows were read and graded, 1 if a component failed."""
+    given, asked = _parse(arguments)
     summary: Summary | None = None
     try:
         name, reason = sandboxes.resolve(asked)

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _main(arguments: Sequence[str] | None) -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
     parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
@@ -68,6 +68,11 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--max-turns", type=int, help="maximal number of your messages (default: the task's own budget)")
     parser.add_argument("--seed", type=int, help="seed of the random choice of a task")
     add_log_level(parser)
+    return parser
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = _parser()
     given = parser.parse_args(arguments)
     if given.seed is not None and given.seed < 0:
         parser.error(f"--seed must be at least 0, got {given.seed}")
