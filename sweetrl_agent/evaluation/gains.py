@@ -27,7 +27,7 @@ def paired_gain(initial: Sequence[Row], trained: Sequence[Row], metric: str = "s
         metric: What is compared.
 
     Returns:
-        "mean", "ci95", "p" and "tasks"; None if there are no such tasks.
+        "of" (the metric), "mean", "ci95", "p" and "tasks"; None if there are no such tasks.
     """
     before, after = _by_task(initial, metric), _by_task(trained, metric)
     shared = sorted(before.keys() & after.keys())
@@ -36,6 +36,7 @@ def paired_gain(initial: Sequence[Row], trained: Sequence[Row], metric: str = "s
     scores = np.array([[after[task] - before[task] for task in shared]])
     low, high = agents_interval(scores)
     return {
+        "of": metric,
         "mean": round(float(scores.mean()), 4),
         "ci95": [round(low, 4), round(high, 4)],
         "p": round(permutation_p(scores), 4),
@@ -54,7 +55,7 @@ def _by_task(rows: Sequence[Row], metric: str) -> dict[str, float]:
 def gain_lines(differences: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The differences as lines for the terminal."""
     return [
-        f"trained - initial, {split}: success {gain['mean'] * 100:+.1f} points ({gain['ci95'][0] * 100:.1f} to {gain['ci95'][1] * 100:.1f}), "
+        f"trained - initial, {split}: {gain['of'].replace('_', ' ')} {gain['mean'] * 100:+.1f} points ({gain['ci95'][0] * 100:.1f} to {gain['ci95'][1] * 100:.1f}), "
         f"p = {gain['p']:.4f}, {gain['tasks']} tasks"
         for split, gain in differences.items()
     ]

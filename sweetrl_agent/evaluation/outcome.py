@@ -16,6 +16,7 @@ from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
+from sweetrl_agent.reporting.scores import headline_of
 
 AGENTS = ("initial", "trained")
 
@@ -42,7 +43,7 @@ def report(run: Run) -> None:
             played[agent] = own
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
     gains = {
-        split: paired_gain(played["initial"][split], played["trained"][split])
+        split: paired_gain(played["initial"][split], played["trained"][split], headline_of(run.record.metric))
         for split in run.held_out
         if {*AGENTS} <= {*played}
     }

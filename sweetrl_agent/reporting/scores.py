@@ -129,12 +129,13 @@ def headline_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
     if not scores:
         return section("headline", title, missing(run.trouble(RESULTS)))
     comparisons = [] if run.is_evaluation else _comparisons(scores)  # an evaluation has paired differences
-    parts = [tag("div", *(_card(before, after) for before, after in comparisons), class_="cards")] if comparisons else []
+    gains = [_gain(before, after, run.results) for before, after in comparisons]
+    parts = [tag("div", *map(_card, gains), class_="cards")] if gains else []
     if plot := headline_chart(run, colours):
         parts += [plot.html()]
-    if comparisons:
-        parts += [_comparison_table(comparisons, title)]
-    return section("headline", title, *parts, note(_explanation(name, run.results, bool(comparisons))))
+    if gains:
+        parts += [_comparison_table(gains, title)]
+    return section("headline", title, *parts, note(_explanation(name, run.results, gains)))
 
 
 def headline_chart(run: RunFolder, colours: Mapping[str, str]) -> DotPlot | None:
@@ -177,19 +178,40 @@ def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
     return [(before[score.split], score) for score in scores if score.agent != baseline and score.split in before]
 
 
-def _difference(before: Score, after: Score) -> tuple[float | None, Interval | None]:
+@dataclass(frozen=True)
+class _Gain:
+    """Two agents on a split, and their difference: paired by task if the file has that, else computed from the two intervals."""
+
+    before: Score
+    after: Score
+    difference: float | None
+    bounds: Interval | None
+    is_paired: bool
+
+
+def _gain(before: Score, after: Score, results: Mapping[str, Any]) -> _Gain:
     if before.headline is None or after.headline is None:
-        return None, None
+        return _Gain(before, after, None, None, False)
+    found = results.get("difference")
+    paired = (
+        found.get(after.split) if isinstance(found, dict) and (before.agent, after.agent) == (BASELINE, "trained") else None
+    )
+    if (
+        isinstance(paired, dict)
+        and paired.get("of") == headline_of(metric_of(results))
+        and number(paired.get("mean")) is not None
+    ):
+        return _Gain(before, after, number(paired["mean"]), interval(paired.get("ci95")), True)
     bounds = difference_interval(before.headline, before.headline_bounds, after.headline, after.headline_bounds)
-    return after.headline - before.headline, bounds
+    return _Gain(before, after, after.headline - before.headline, bounds, False)
 
 
 def _point_interval(bounds: Interval | None) -> str:
     return NOTHING if bounds is None else f"[{points(bounds[0])}, {points(bounds[1])}]"
 
 
-def _card(before: Score, after: Score) -> Html:
-    difference, bounds = _difference(before, after)
+def _card(gain: _Gain) -> Html:
+    before, after, bounds = gain.before, gain.after, gain.bounds
     if bounds is None or bounds[0] <= 0 <= bounds[1]:
         verdict = "unsure"
     else:
@@ -198,29 +220,30 @@ def _card(before: Score, after: Score) -> Html:
         "div",
         tag("h3", f"{before.agent} {ARROW} {after.agent} on {after.split}"),
         tag("p", f"{percent(before.headline)} {ARROW} {percent(after.headline)}", class_="big"),
-        tag("p", tag("strong", f"{points(difference)} points", class_=verdict), f" {_point_interval(bounds)}"),
+        tag("p", tag("strong", f"{points(gain.difference)} points", class_=verdict), f" {_point_interval(bounds)}"),
         class_="card",
     )
 
 
-def _comparison_table(comparisons: Sequence[tuple[Score, Score]], title: str) -> Html:
+def _comparison_table(gains: Sequence[_Gain], title: str) -> Html:
     head = ("Split", "From", title, "95%", "To", title, "95%", "Difference, points", "95%")
     rows = []
-    for before, after in comparisons:
-        difference, bounds = _difference(before, after)
-        cells = [(s.agent, percent(s.headline), percent_interval(s.headline_bounds)) for s in (before, after)]
-        rows.append((after.split, *cells[0], *cells[1], points(difference), _point_interval(bounds)))
+    for gain in gains:
+        cells = [(s.agent, percent(s.headline), percent_interval(s.headline_bounds)) for s in (gain.before, gain.after)]
+        rows.append((gain.after.split, *cells[0], *cells[1], points(gain.difference), _point_interval(gain.bounds)))
     return table(head, rows)
 
 
-def _explanation(headline: str, results: Mapping[str, Any], is_compared: bool) -> str:
+def _explanation(headline: str, results: Mapping[str, Any], gains: Sequence[_Gain]) -> str:
     text = f"{_MEANING[headline].format(success_means(results))} Intervals are 95%, in percent."
-    if not is_compared:
-        return text
-    return (
-        f"{text} The interval of a difference is computed from the two intervals, assumed to be independent (square-and-add, Newcombe "
-        "1998): on the same tasks it is usually slightly too wide. An interval that contains 0 shows no significant difference."
-    )
+    if gains and all(gain.is_paired for gain in gains):
+        text += " Differences are paired by task, with a bootstrap over tasks; they hold for these two policies. An interval that contains 0 shows no significant difference."
+    elif gains:
+        text += (
+            " The interval of a difference is computed from the two intervals, assumed to be independent (square-and-add, Newcombe "
+            "1998): on the same tasks it is usually slightly too wide. An interval that contains 0 shows no significant difference."
+        )
+    return text
 
 
 def _plot(scores: Sequence[Score], colours: Mapping[str, str], title: str) -> DotPlot:

@@ -25,7 +25,7 @@ FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "ran
 #: Below this, the time of a finished stage says nothing about the speed of the machine.
 TELLING_S = 3.0
 #: Bytes of an episode's row and of a candidate with its scores, and files of a model's size: weights of initial policy, critic and policy; a checkpoint with Adam's moments.
-_EPISODE_BYTES, _CANDIDATE_BYTES, _MODELS = 12_000, 700, 6
+_EPISODE_BYTES, _CANDIDATE_BYTES, _MODELS = 5_000, 400, 6
 
 
 @dataclass(frozen=True)

@@ -100,5 +100,5 @@ def print_plan(run: Run) -> None:
         print(work)
     weights = model_bytes(run)
     print(
-        f"disk       about {disk_bytes(run, weights or 0) / 2**20:,.0f} MiB{'' if weights else ', and six times the weights of the model'}"
+        f"disk       up to {disk_bytes(run, weights or 0) / 2**20:,.0f} MiB{'' if weights else ', and six times the weights of the model'}"
     )

@@ -163,6 +163,21 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
     assert "hidden test" not in text
 
 
+@pytest.mark.parametrize(
+    ("paired", "shown"),
+    [
+        ({"of": "success", "mean": 0.25, "ci95": [0.2, 0.31], "p": 0.001, "tasks": 300}, "+25.0 points  [+20.0, +31.0]"),
+        ({"of": "similarity", "mean": 0.25, "ci95": [0.2, 0.31]}, "+27.3 points  [+20.2, +34.4]"),
+        ({"of": "success", "mean": "<b>", "ci95": 3}, "+27.3 points  [+20.2, +34.4]"),
+        ([], "+27.3 points  [+20.2, +34.4]"),
+    ],
+)
+def test_the_difference_is_the_paired_one_where_the_file_has_it(paired: Any, shown: str, folder: Path) -> None:
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps({**results, "difference": {"test": paired}}))
+    assert shown in Page.of(folder).text["headline"]
+
+
 def test_a_single_agent_has_scores_but_no_comparison(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"initial": {"test": scores(0.2)}}))
     text = Page.of(tmp_path).text["headline"]

@@ -39,7 +39,7 @@ def test_no_difference_has_no_small_p():
 
 
 def test_it_is_written_in_points():
-    gain = {"mean": 0.1167, "ci95": [0.0633, 0.1668], "p": 0.0002, "tasks": 300}
+    gain = {"of": "success", "mean": 0.1167, "ci95": [0.0633, 0.1668], "p": 0.0002, "tasks": 300}
     assert gain_lines({"test": gain}) == ["trained - initial, test: success +11.7 points (6.3 to 16.7), p = 0.0002, 300 tasks"]
 
 
