@@ -30,7 +30,7 @@ DEV = [
 ]  # fmt: skip
 #: Files beside the modules that belong to the packages. CI compares the wheel with the repository.
 DATA = [
-    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js",
+    "py.typed", "README.md", "**/Dockerfile", "**/*.json", "**/*.npz", "**/*.safetensors", "**/*.yaml", "**/*.html", "**/*.css", "**/*.js", "**/*.jinja",
 ]  # fmt: skip
 #: Modules with a command, by package; their scripts are colbench-grade and so on.
 COMMANDS = {"colbench_gym": ["grade", "play", "evaluate"], "sweetrl_agent": ["train", "compare", "evaluate", "report"]}
