@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sandboxes.named import nearest
 from sweetrl_agent.core.settings import LARGEST
 
@@ -63,6 +61,8 @@ def read(name: str | None) -> dict[str, Any]:
     Raises:
         ValueError: If there is no such file, or it is not a YAML mapping of settings.
     """
+    import yaml  # an extra brings it
+
     if name is None:
         return {}
     path = find(name)
