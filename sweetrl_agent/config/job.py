@@ -15,6 +15,7 @@ from sandboxes.logs import LEVELS
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
 from sweetrl_agent.config.model import ModelArguments, SFTArguments
+from sweetrl_agent.config.packaged import differences
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments, check_report_to
 from sweetrl_agent.config.task import TaskArguments
@@ -109,6 +110,12 @@ class Config:
         """Whether the initial policy is the tiny model trained here."""
         return self.model.model == "tiny"
 
+    @property
+    def initial_policy(self) -> str:
+        """Where the tiny model's initial policy comes from: "packaged" if the package's fits these settings, else "sft"."""
+        is_packaged = self.sft.initial_policy == "packaged" and self.is_tiny and not differences(self)
+        return "packaged" if is_packaged else "sft"
+
     def _flat(self) -> dict[str, Any]:
         return {name: value for part in asdict(self).values() for name, value in part.items()}
 
@@ -124,6 +131,7 @@ class Config:
     def settings(self) -> dict[str, Any]:
         """All settings that affect results, flat: without those of the folder, the stage and the machine."""
         flat = self._flat()
+        flat["initial_policy"] = self.initial_policy
         for name in (
             "output",
             "stage",

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.models.packaged import differences
 
 #: Seconds per unit of work of the tiny model, by environment: the README's runs on two shared cores (AVX-512; pages: AVX2).
 RATES: Mapping[str, Mapping[str, float]] = {
@@ -144,7 +143,7 @@ def _sft(run: Run) -> tuple[float, str]:
     config = run.config.sft
     if not run.config.is_tiny:
         return 0, f"none: {run.config.model.model} is the initial policy"
-    if config.initial_policy == "packaged" and not differences(run.config):
+    if run.config.initial_policy == "packaged":
         return 0, "none: the initial policy comes with the package"
     steps = config.sft_epochs * (config.sft_dialogues // config.sft_batch)
     return steps, f"{steps:,} steps of {config.sft_batch} dialogues"

@@ -2,7 +2,7 @@
 
     python -m sweetrl_agent.trainers.packaged_policy
 
-Run it after a change of the embedded tasks, the demonstrations, the tiny model or SFT; tests/sweetrl_agent/models/test_packaged.py fails until then.
+Run it after a change of the embedded tasks, the demonstrations, the tiny model or SFT; tests/sweetrl_agent/config/test_packaged.py fails until then.
 Weights are stored in bfloat16, which halves the file; training and evaluation load them in the dtype of the run. Processors round differently, so
 another machine makes other bits of the same quality.
 """
@@ -22,9 +22,9 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from sweetrl_agent.config.command_line import prepare_process
+from sweetrl_agent.config.packaged import FOLDER, RECORD, sha256, shaping_settings
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.data.files import read_rows, write_json
-from sweetrl_agent.models.packaged import FOLDER, RECORD, sha256, shaping_settings
 
 #: Steps whose losses are recorded, for the test that SFT still begins alike.
 RECORDED_STEPS = 20

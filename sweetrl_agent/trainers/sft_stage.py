@@ -11,10 +11,10 @@ from transformers import TrainingArguments, set_seed
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
-from sweetrl_agent.models.packaged import copy_to, differences
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
@@ -57,10 +57,11 @@ def train_initial(run: Run) -> None:
     """Make the initial policy in initial/, a folder in the format of pretrained models: by SFT, or the package's where it fits."""
     if not run.config.is_tiny:
         return
+    if run.config.initial_policy == "packaged":
+        copy_to(run.path("initial"))
+        return
     if run.config.sft.initial_policy == "packaged":
-        if not (other := differences(run.config)):
-            copy_to(run.path("initial"))
-            return
+        other = differences(run.config)
         _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
     trainer, tokenizer = sft_trainer(run)
     run.add_metrics("sft", train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks))

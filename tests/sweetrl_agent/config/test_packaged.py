@@ -11,11 +11,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import compare
+from sweetrl_agent.config import packaged
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.packaged import FOLDER, copy_to, differences, made_from, shaping_settings
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.run import Run
-from sweetrl_agent.models import packaged
-from sweetrl_agent.models.packaged import FOLDER, copy_to, differences, made_from, shaping_settings
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.trainers import sft_stage
 from sweetrl_agent.trainers.packaged_policy import RECORDED_STEPS, checksum

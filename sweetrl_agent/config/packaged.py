@@ -15,7 +15,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 
-FOLDER = Path(__file__).with_name("initial")
+FOLDER = Path(__file__).parents[1] / "models" / "initial"
 #: How the files were made: settings, checksums, losses, versions.
 RECORD = "made_from.json"
 #: Settings of the task that shape the demonstrations.
