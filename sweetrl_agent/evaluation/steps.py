@@ -77,7 +77,6 @@ def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run
     """A step that records if there is no training signal: this must neither end the comparison nor exclude the seed of that algorithm."""
 
     def step(run: Run) -> None:
-
         try:
             function(run)
         except NothingToLearnError as error:
@@ -87,7 +86,6 @@ def _or_unchanged(function: Callable[[Run], None], policy: str) -> Callable[[Run
 
 
 def _evaluate(run: Run, name: str) -> None:
-
     evaluate_agent(run, name, ALGORITHMS[name].loader(run), f"evaluate {name}")
 
 

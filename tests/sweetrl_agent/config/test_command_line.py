@@ -44,7 +44,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"simulator": "{bad"}, "`simulator` must be a name or valid JSON: "),
         ({"simulator": "openai"}, "The 'openai' simulator takes model, base_url, "),
         ({"num_task": 5}, "Unknown settings: num_task. Did you mean `num_tasks`?"),
-        ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'; by name the package has paper_backend, q"),
+        ({"config": "no.yaml"}, "`config` names no file: 'no.yaml'; by name the package has full, paper_backend, q"),
         ({"tasks": __file__}, "SFT of the tiny model is available on the embedded tasks only, got `tasks`="),
     ],
 )

@@ -34,7 +34,9 @@ def test_a_path_comes_before_a_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["../setup", "accelerate", "x" * 5000, "no\0file", "/no/file.yaml", ""])
 def test_a_file_that_is_not_there_names_those_of_the_package(name):
-    with pytest.raises(ValueError, match="^`config` names no file: .*; by name the package has paper_backend, quick, qwen_cpu"):
+    with pytest.raises(
+        ValueError, match="^`config` names no file: .*; by name the package has full, paper_backend, quick, qwen_cpu"
+    ):
         files.read(name)
 
 
@@ -49,4 +51,4 @@ def test_the_command_lists_shows_and_places_them(capsys):
 
 def test_the_package_data_has_them():
     declared = (ROOT / "setup.py").read_text()
-    assert '"configs/*.yaml"' in declared and '"configs/accelerate/*.yaml"' in declared
+    assert '"**/*.yaml"' in declared and '"sweetrl_agent": DATA' in declared

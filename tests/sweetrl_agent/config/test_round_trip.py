@@ -24,7 +24,8 @@ CHOSEN = {
     "algorithms": ["zero_shot", "grpo"], "critics": ["no_hidden"], "best_of": [1, 2], "scaling": [9, 18],
     "simulators": ["terse", '{"name": "scripted"}'], "own_settings": '{"sweet": {"critic_epochs": 2}}', "dials": ["a b", "c"],
     "against": "PAPER", "pair_quantile": 0.1, "critic_batch": 16, "actor_batch": 16, "rft_batch": 32, "mtdpo_batch": 16, "max_turns": 4,
-    "critic_micro_batch": 4, "actor_micro_batch": 4,
+    "critic_micro_batch": 4, "actor_micro_batch": 4, "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"],
+    "callbacks": ["my_package:MyCallback", "other:Callback"], "log_level": "debug",
 }  # fmt: skip
 PARTS = (CompareArguments, *Config.parts())
 ALL = {one.name: one for part in PARTS for one in fields(part)}
@@ -141,7 +142,7 @@ def test_mappings_in_a_file_are_json(tmp_path):
         ({"engine": "transformer"}, "got 'transformer'. Did you mean 'transformers'?"),
         ({"stage": "cands"}, "got 'cands'. Did you mean 'candidates'?"),
         ({"dtype": "bfloat"}, "got 'bfloat'. Did you mean 'bfloat16'?"),
-        ({"config": "quik"}, "`config` names no file: 'quik'; by name the package has paper_backend, quick, qwen_cpu. Did you mean 'quick'?"),
+        ({"config": "quik"}, "`config` names no file: 'quik'; by name the package has full, paper_backend, quick, qwen_cpu. Did you mean 'quick'?"),
         ({"algorithm": "rft", "critic": "judge"}, "`critic` is a setting of `--algorithm sweet`, got `--algorithm rft`"),
     ],
 )  # fmt: skip

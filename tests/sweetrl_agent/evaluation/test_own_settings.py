@@ -18,7 +18,7 @@ from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, steps
 from sweetrl_agent.evaluation.checks import own_settings
 
-ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "num_candidates"})
+ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "num_candidates", "critic"})
 COMPARED = ["rft", "sweet", "no_hidden"]
 
 
@@ -85,7 +85,7 @@ def seen(monkeypatch):
     monkeypatch.setattr(steps, "_evaluate", lambda run, name: saw(f"evaluate {name}", run))
     monkeypatch.setattr(credit_accuracy, "sample_states", lambda run, num_tasks: saw("credit states", run))
     monkeypatch.setattr(credit_accuracy, "score", lambda run, critic, num_tasks: saw(f"credit {critic}", run))
-    monkeypatch.setattr(steps, "score_dialogues", partial(saw, "advantages"))
+    monkeypatch.setattr(steps, "score_dialogues", lambda run, critic: saw(f"advantages of {critic}", run))
 
     @contextmanager
     def opened(run, critic):
@@ -109,11 +109,12 @@ def test_own_settings_reach_the_stages_and_measures_of_their_critic_alone(algori
     by_step = dict(seen)
     assert by_step.pop("candidates") in (2, 4)  # which no such setting shapes
     assert {name: epochs for name, epochs in by_step.items() if epochs != 1} == {
-        "critic": 2, "rank": 2, "actor": 2, "credit sweet": 2, "best of n by sweet": 2, "advantages": 2,
+        "critic": 2, "rank": 2, "actor": 2, "credit sweet": 2, "best of n by sweet": 2, "advantages of sweet": 2,
         "critic no_hidden": 4, "rank no_hidden": 4, "actor no_hidden": 4, "credit no_hidden": 4, "best of n by no_hidden": 4,
+        "advantages of no_hidden": 4,
     }  # fmt: skip
     assert {name for name, epochs in by_step.items() if epochs == 1} == {
-        "shared", "rft", "credit states", "credit untrained", "best of n by untrained", *(f"evaluate {name}" for name in COMPARED),
+        "shared", "rft", "credit states", "credit untrained", "best of n by untrained", "advantages of untrained", *(f"evaluate {name}" for name in COMPARED),
     }  # fmt: skip
     assert run.config.algorithms.critic_epochs == 1
 
