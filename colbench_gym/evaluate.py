@@ -52,6 +52,7 @@ from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
+from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
 from sandboxes.programs import program_name
 
@@ -109,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         evaluation = prepare(given)
         if given.dry_run:
             return _plan(evaluation)
-        run(evaluation)
+        with shown_logs(given.log_level, "stderr"):
+            run(evaluation)
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
@@ -286,6 +288,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--replay-void", action="store_true", help="play void episodes again, in place")
     add("--output", default="runs/eval", help="folder; an unfinished evaluation in it is resumed (default: %(default)s)")
     add("--dry-run", action="store_true", help="check the settings, print the plan and play nothing")
+    add_log_level(parser)
     return parser
 
 

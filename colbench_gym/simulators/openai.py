@@ -58,7 +58,7 @@ _ADVICE = {
 }
 _REDIRECT_ADVICE = "redirects are not followed; give the address that it redirects to as `base_url`"
 _REFUSED_ADVICE = "check `model`, `max_tokens` and the model's context length"
-_PASSING_ADVICE = "check that the server is up, or raise `timeout_s` or `max_retries`"
+_PASSING_ADVICE = "check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`"
 Messages = list[dict[str, Any]]
 
 

@@ -17,6 +17,7 @@ import yaml
 from colbench_gym.agents.chat import PREFIX, short_name, split_name
 from colbench_gym.agents.prompts import PROMPT_OF
 from colbench_gym.evaluation.folder import labelled, unique_names
+from sandboxes.named import nearest
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
 
@@ -112,6 +113,8 @@ def _spec(text: str) -> PolicySpec:
             f"`policies` takes run folders, model folders, hub names, openai:MODEL@URL, {', '.join(SCRIPTED)} and module:NAME; "
             f"{text[:200]!r} names no folder."
         )
+    if "/" not in text and (near := nearest(text, SCRIPTED)):
+        raise ValueError(f"`policies` names no folder and no policy: {text[:200]!r}.{near}")
     return PolicySpec(text.rpartition("/")[2], text, "model", text)
 
 

@@ -85,7 +85,7 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
     if spec.kind == "run":
         _algorithm_of_run(spec)
     elif spec.kind == "own":
-        load_named("policies", spec.text)
+        _check_own(load_named("policies", spec.text))
     elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
         load(spec, config, api)
 
@@ -163,6 +163,12 @@ class RandomTexts:
         return str(self.space.sample())
 
 
+def _check_own(found: Any) -> None:
+    """Refuse a class without the methods of a policy, before it is instantiated."""
+    if isinstance(found, type) and not (hasattr(found, "generate") or issubclass(found, Agent) or "__call__" in dir(found)):
+        raise _not_a_policy(f"the class {found.__name__}")
+
+
 def own_policy(found: Any) -> Policy:
     """A policy from an object of the user's own; classes are instantiated without arguments.
 
@@ -176,7 +182,10 @@ def own_policy(found: Any) -> Policy:
         return AgentPolicy(made)
     if callable(made):
         return AgentPolicy(FunctionAgent(made))
-    raise ValueError(
-        "A policy of your own must have a method `generate` (`sweetrl_agent.Policy`), or be a function of the messages, "
-        f"got an object of {type(made).__name__}."
+    raise _not_a_policy(f"an object of {type(made).__name__}")
+
+
+def _not_a_policy(got: str) -> ValueError:
+    return ValueError(
+        f"A policy of your own must have a method `generate` (`sweetrl_agent.Policy`), or be a function of the messages, got {got}."
     )

@@ -287,6 +287,8 @@ def test_the_weights_are_the_policys_own(run_folder, tmp_path):
         (["openai:m@http://user:pw@127.0.0.1/v1"], "`policies` must not contain a password or key"),
         (["random", "--episodes", "0"], "`episodes` must be at least 1, got 0."),
         (["random", "--seeds", "1", "1"], "`seeds` must not contain duplicates, got [1, 1]."),
+        (["randm"], "`policies` names no folder and no policy: 'randm'. Did you mean 'random'?"),
+        (["fractions:Fraction", "--tasks", "embedded:test[:1]", "--dry_run"], "A policy of your own must have a method `generate`"),
         (["random", "--prices", "/no/file"], "`prices` names no file that can be read: '/no/file'"),
         (["random", "--tasks", "embedded:nothing"], "The embedded split must be one of"),
         (["random", "--task", "embedded:test"], "Unknown settings: task. Did you mean `tasks`?"),

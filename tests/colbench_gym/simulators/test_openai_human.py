@@ -128,7 +128,7 @@ def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Beh
         _human(server, max_retries=1, timeout_s=0.2 if failure is hangs else 60.0).reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         f"Expected a reply from model 'm' at '{url(server)}', got {got} at the last of 3 attempts; "
-        f"check that the server is up, or raise `timeout_s` or `max_retries`."
+        f"check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
     )
     assert len(server.requests) == 3  # the last without what the agent said
 
@@ -139,7 +139,7 @@ def test_no_server_at_all() -> None:
         human.reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         "Expected a reply from model 'm' at 'http://127.0.0.1:9/v1', got a connection error (Connection refused) at the last of "
-        "2 attempts; check that the server is up, or raise `timeout_s` or `max_retries`."
+        "2 attempts; check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
     )
 
 

@@ -214,7 +214,7 @@ def test_a_server_that_dies_in_mid_run_is_an_error_that_says_what_to_do(tasks: t
             assert isinstance(error, SimulatorError)
             assert re.fullmatch(
                 rf"Expected a reply from model '{re.escape(_model())}' at '{re.escape(server.url)}', got a connection error "
-                r"\(.+\) at the last of [23] attempts; check that the server is up, or raise `timeout_s` or `max_retries`\.",
+                r"\(.+\) at the last of [23] attempts; check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`\.",
                 str(error),
             )
         env = gym.make(
