@@ -156,6 +156,8 @@ def plan(given: CompareArguments, config: Config) -> int:
     for run in runs:
         print(describe_seed(run, steps))
     has_work = any(left(run, steps) for run in runs)
+    for line in _times(given, runs[0], left(runs[0], steps)):
+        print(line)
     if runs[0].note:
         print(runs[0].note)
     most = len(runs[0].tasks) * config.collect.trajectories_per_task
@@ -167,6 +169,19 @@ def plan(given: CompareArguments, config: Config) -> int:
         print(f"with the first {count} trajectories of each seed: {', '.join(scaled(given.algorithms))}")
     more = [*missing.checks(runs, steps, given.algorithms), *(_checks(given, runs[0]) if has_work else ())]
     return conclude(troubles(runs[0], STAGES if has_work else (), packages(given.algorithms), more))
+
+
+def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
+    """Work and expected times of a seed's training and evaluation; other experiments have none."""
+    from sweetrl_agent.config.pipeline import STAGES
+    from sweetrl_agent.evaluation.missing import stages
+    from sweetrl_agent.trainers.forecast import as_lines, forecast
+
+    evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
+    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds)
+    mine = [name for name in todo if name in works]
+    each = "each of the seeds takes" if given.seeds > 1 else "it takes"
+    return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine))] if mine else []
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:

@@ -62,7 +62,7 @@ def run(arguments: Sequence[str] | None, is_command: bool = True) -> int:
             if evaluation.shared.dry_run:
                 return dry_run(evaluation)
             held.enter_context(locked(evaluation.folder))
-        with ending_with(ColBenchError, ValueError, ImportError):
+        with ending_with(ColBenchError, ValueError, ImportError, OSError):
             results = run_evaluation(evaluation)
     print(table(results))
     void = sum(score["void"] for name in results["policies"] for score in results.get(name, {}).values())

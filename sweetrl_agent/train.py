@@ -1,6 +1,6 @@
 """The main job: ``python -m sweetrl_agent.train`` trains an agent with SWEET-RL and reports the improvement over the initial policy.
 
-Without arguments: embedded tasks, a scripted simulated human, a tiny Llama, two minutes on two cores (pages: fifteen). `--config file.yaml`
+Without arguments: embedded tasks, a scripted simulated human, a tiny Llama, two and a half minutes on two cores (pages: fifteen). `--config file.yaml`
 sets defaults, the command line overrides them. A killed job resumes when it is started again with the same arguments.
 """
 

@@ -139,7 +139,10 @@ def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
     known = [setting.name for part in parts for setting in fields(part)]
     if names[0] in {setting.name for setting in fields(CompareArguments)}:
         return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `python -m sweetrl_agent.compare`."
-    near = difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
+    ending = [name for name in known if name.endswith(f"_{names[0]}")]
+    if len(ending) > 1:  # such as learning_rate, which every stage has
+        return f"Unknown settings: {', '.join(names)}. Did you mean one of {', '.join(f'`{name}`' for name in ending)}?"
+    near = ending or difflib.get_close_matches(names[0].replace("-", "_"), known, 1)
     return f"Unknown settings: {', '.join(names)}. " + (f"Did you mean `{near[0]}`?" if near else "`--help` lists all.")
 
 

@@ -11,7 +11,10 @@ from sweetrl_agent.core.settings import setting
 class ModelArguments:
     """The agent's model."""
 
-    model: str = setting("tiny", "'tiny' (a small Llama trained here by SFT), a folder, or a hub name of a chat model.")
+    model: str = setting(
+        "tiny",
+        "'tiny' (a small Llama: the packaged initial policy, or trained here by SFT), a folder, or a hub name of a chat model.",
+    )
     revision: str = setting("main", "Revision of a hub model.")
     dtype: str = setting("auto", "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU, float32 on a CPU.")
     engine: str = setting(

@@ -64,7 +64,7 @@ class ColBenchRecord(EnvironmentRecord):
             require_file("tasks", given.tasks)
             raise ValueError(
                 f"SFT of the tiny model is available on the embedded tasks only, got `tasks`={given.tasks!r}; "
-                "give a pretrained chat model with `--model`."
+                "give dialogues with `--demonstrations`, or a pretrained chat model with `--model`."
             )
 
     def load_tasks(self, source: str, given: TaskSettings) -> tuple[Task, ...]:

@@ -34,7 +34,13 @@ class BackendRecord(ColBenchRecord):
         return with_dial(source)
 
     def note(self, sources: Mapping[str, str]) -> str:
-        """A note if evaluation uses embedded tasks at another dial than training."""
+        """A note if evaluation uses embedded tasks and training does not, or at another dial."""
+        measured = [split for split, name in sources.items() if split != "train" and name.startswith("embedded:")]
+        if measured and not sources.get("train", "embedded:").startswith("embedded:"):
+            return (
+                f"note: training is on {sources['train']}, evaluation ({', '.join(measured)}) on embedded tasks; "
+                '`--test_tasks "" --unseen_tasks ""` keeps a fifth of your tasks for it'
+            )
         dials = {split: dial_of_source(name).name for split, name in sources.items() if name.startswith("embedded:")}
         others = [f"{split} {dial}" for split, dial in dials.items() if "train" in dials and dial != dials["train"]]
         return f"note: training is on dial {dials['train']}, evaluation on another ({', '.join(others)})" if others else ""

@@ -31,6 +31,7 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.files import Row, write_json, write_text
 from sweetrl_agent.data.run import TEST_FRACTION, beside_browsers, versions
 from sweetrl_agent.evaluation.evaluate import episode_row, read_evaluation
+from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.policies import PolicySpec, pretrained_defaults
 from sweetrl_agent.evaluation.policy_loading import loader
 from sweetrl_agent.reporting.run_report import write_report
@@ -166,10 +167,32 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     rows = read_evaluation(folder / ROWS, record.metric)
     human = _human_model(settings["evaluation"]["simulator"])
     results = make_results(rows, settings, record.metric, record.success_means, human, evaluation.prices, versions())
+    _explain(evaluation, rows, results)
     write_json(folder / RESULTS, results)
     write_json(folder / "versions.json", results["versions"])
     write_report(folder)
     return results
+
+
+@dataclass
+class _Evaluated:
+    """See `failures.Evaluated`."""
+
+    record: Any
+    config: Config
+    held_out: Mapping[str, Sequence[Any]]
+    folder: Path
+
+
+def _explain(evaluation: Evaluation, rows: Sequence[Row], results: dict[str, Any]) -> None:
+    """Add why episodes fail to the results and, for one seed, to the files that the report shows: their rows are told apart without the seed."""
+    config = evaluation.config(None, next(iter(evaluation.sources.values())))
+    evaluated = _Evaluated(config.record, config, evaluation.tasks(), evaluation.folder)
+    failures = failures_of(evaluated, rows)
+    if failures:
+        results["failures"] = summarize_failures(config.record.failure_kinds, failures)
+    if len(evaluation.given.seeds) == 1:
+        explain_shown(evaluated, rows, failures)
 
 
 def _play_split(evaluation: Evaluation, spec: PolicySpec, split: str, tasks: Sequence[Any]) -> None:

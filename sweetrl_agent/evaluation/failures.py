@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval, wilson
@@ -16,14 +17,30 @@ from sandboxes import SandboxError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.explanation import FailureKind
 from sweetrl_agent.data.files import Row, read_rows, write_rows
-from sweetrl_agent.data.run import Run
 from sweetrl_agent.reporting.dialogues import Key, key_of, shown_records
 from sweetrl_agent.reporting.run_folder import ADVANTAGES, EXPLANATIONS, FAILURES
+
+
+class Evaluated(Protocol):
+    """What was evaluated: a run, or the folder of `sweetrl_agent.evaluate`.
+
+    Attributes:
+        record: Record of the environment.
+        config: All settings.
+        held_out: The tasks by split.
+        folder: Folder of the files.
+    """
+
+    record: Any
+    config: Any
+    held_out: Any
+    folder: Path
+
 
 ADDRESS = ("agent", "split", "task_id", "episode")
 
 
-def failures_of(run: Run, rows: Iterable[Row]) -> list[Row]:
+def failures_of(run: Evaluated, rows: Iterable[Row]) -> list[Row]:
     """The kinds of some rows of evaluation.jsonl, in order; [] if the environment tells none apart.
 
     A row of a task that the run no longer has is left out.
@@ -38,7 +55,7 @@ def failures_of(run: Run, rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-def tasks_of(run: Run) -> dict[str, Any]:
+def tasks_of(run: Evaluated) -> dict[str, Any]:
     """The held-out tasks of a run, by id."""
     return {task.id: task for own in run.held_out.values() for task in own}
 
@@ -89,7 +106,7 @@ def _unheard(rows: Sequence[Row]) -> list[Row]:
     return [{"topic": topic, "unheard": unheard, "n": n} for topic, (unheard, n) in sorted(counts.items())]
 
 
-def explain_shown(run: Run, rows: Sequence[Row], failures: Sequence[Row]) -> None:
+def explain_shown(run: Evaluated, rows: Sequence[Row], failures: Sequence[Row]) -> None:
     """Write failures.jsonl, and explanations.jsonl of the episodes that the report shows. Without kinds of failure, nothing is written.
 
     If the sandbox or the browser is not available, the report has no explanations, which is printed: they change no score.
@@ -101,7 +118,7 @@ def explain_shown(run: Run, rows: Sequence[Row], failures: Sequence[Row]) -> Non
     """
     if not run.record.failure_kinds:
         return
-    write_rows(run.path(FAILURES), failures)
+    write_rows(run.folder / FAILURES, failures)
     kinds = {key_of(row): str(row["kind"]) for row in failures}
     chosen = [row for row in shown_records(rows, scored_keys(run), kinds) if kinds.get(key_of(row), VOID) != VOID]
     tasks = tasks_of(run)
@@ -111,12 +128,12 @@ def explain_shown(run: Run, rows: Sequence[Row], failures: Sequence[Row]) -> Non
         print(f"The report does not explain single answers: {error}")
         explained = []
     made = [{**_address(row), **found} for row, found in zip(chosen, explained, strict=False) if found]
-    write_rows(run.path(EXPLANATIONS), made)
+    write_rows(run.folder / EXPLANATIONS, made)
 
 
-def scored_keys(run: Run) -> Collection[Key]:
+def scored_keys(run: Evaluated) -> Collection[Key]:
     """Keys of the episodes that a critic has scored."""
-    files = [run.path(ADVANTAGES), *sorted(run.folder.glob(f"*/{ADVANTAGES}"))]
+    files = [run.folder / ADVANTAGES, *sorted(run.folder.glob(f"*/{ADVANTAGES}"))]
     return {key_of(row) for path in files for row in read_rows(path)}
 
 

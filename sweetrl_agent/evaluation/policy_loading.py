@@ -86,6 +86,8 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
         _algorithm_of_run(spec)
     elif spec.kind == "own":
         _check_own(load_named("policies", spec.text))
+    elif spec.kind == "model" and not Path(spec.place).expanduser().is_dir():
+        import_module("sweetrl_agent.trainers.preflight").check_model("policies", spec.place, config.model)
     elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
         load(spec, config, api)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ RATES: Mapping[str, Mapping[str, float]] = {
 #: Seconds of a stage that no setting changes: loading and opening.
 FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "rank": 2, "actor": 2, "evaluate": 2, "report": 1}
 #: Below this, the time of a finished stage says nothing about the speed of the machine.
-TELLING_S = 3.0
+TELLING_S = 1.0
 #: Bytes of an episode's row and of a candidate with its scores, and files of a model's size: weights of initial policy, critic and policy; a checkpoint with Adam's moments.
 _EPISODE_BYTES, _CANDIDATE_BYTES, _MODELS = 5_000, 400, 6
 
@@ -51,7 +52,7 @@ def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float]) -> 
         done: Seconds of finished stages.
     """
     rates: dict[str, float] = dict(RATES.get(run.config.task.env, {})) if run.config.is_tiny else {}
-    sizes = {name: _SIZES.get(_kind(name), partial(_own, name=name))(run) for name in stages}
+    sizes = {name: _SIZES.get(_size(name), partial(_own, name=name))(run) for name in stages}
     if "collect" in done and "collect" not in rates and sizes["collect"][0]:
         rates["evaluate"] = rates["collect"] = done["collect"] / sizes["collect"][0]
     works = {}
@@ -134,9 +135,13 @@ def _utterances(run: Run) -> int:
     return _states(run) * int(run.config.algorithms.num_candidates)
 
 
+def _of_one(run: Run) -> int:
+    """Episodes of the evaluation of one policy."""
+    return sum(len(tasks) for tasks in run.held_out.values()) * int(run.config.evaluation.eval_episodes)
+
+
 def _evaluated(run: Run) -> int:
-    config = run.config.evaluation
-    return sum(len(tasks) for tasks in run.held_out.values()) * int(config.eval_episodes) * (2 if config.eval_initial else 1)
+    return _of_one(run) * (2 if run.config.evaluation.eval_initial else 1)
 
 
 def _sft(run: Run) -> tuple[float, str]:
@@ -166,10 +171,17 @@ def _kind(name: str) -> str:
     return name.partition(" ")[0]
 
 
+def _size(name: str) -> str:
+    """Name of its size: `compare` evaluates one policy in a step."""
+    return "evaluate one" if name.startswith("evaluate ") else _kind(name)
+
+
 def _own(run: Run, name: str) -> tuple[float, str]:
     """Work of an algorithm's own stage."""
     algorithm: Any = getattr(run, "algorithm", None)
-    settings = algorithm.settings(run) if algorithm is not None and hasattr(algorithm, "settings") else None
+    if algorithm is None or algorithm.name != name:
+        algorithm = import_module("sweetrl_agent.algorithms.registry").ALGORITHMS.get(name)
+    settings = algorithm.settings(run) if hasattr(algorithm, "settings") else None
     if hasattr(settings, "iterations"):
         episodes = settings.iterations * settings.tasks * settings.group
         return episodes, f"{episodes:,} episodes in {settings.iterations} iterations"
@@ -185,5 +197,6 @@ _SIZES: Mapping[str, Callable[[Run], tuple[float, str]]] = {
     "rank": lambda run: (_utterances(run), f"{_utterances(run):,} utterances"),
     "actor": _actor,
     "evaluate": lambda run: (_evaluated(run), f"{_evaluated(run):,} episodes"),
+    "evaluate one": lambda run: (_of_one(run), f"{_of_one(run):,} episodes"),
     "report": lambda run: (0, ""),
 }
