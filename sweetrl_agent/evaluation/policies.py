@@ -108,14 +108,14 @@ def _spec(text: str) -> PolicySpec:
         return _of_folder(text, path)
     if _OBJECT.fullmatch(text):
         return PolicySpec(short_name(text), text, "own")
+    if path.parent != Path() and path.parent.is_dir():  # a folder of the user's, and no owner on the hub
+        raise ValueError(
+            f"`policies` names no folder: {text[:200]!r}.{nearest(text, [str(one) for one in path.parent.iterdir()])}"
+        )
     if text.startswith(("/", ".", "~")) or ":" in text or text.count("/") > 1:
         raise ValueError(
             f"`policies` takes run folders, model folders, hub names, openai:MODEL@URL, {', '.join(SCRIPTED)} and module:NAME; "
             f"{text[:200]!r} names no folder."
-        )
-    if path.parent != Path() and path.parent.is_dir():  # a folder of the user's, and no owner on the hub
-        raise ValueError(
-            f"`policies` names no folder: {text[:200]!r}.{nearest(text, [str(one) for one in path.parent.iterdir()])}"
         )
     if "/" not in text and (near := nearest(text, SCRIPTED)):
         raise ValueError(f"`policies` names no folder and no policy: {text[:200]!r}.{near}")

@@ -58,7 +58,9 @@ def run(folder, *words):
 
 
 def content(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != "report.html"}
+    """Every file but the two that hold wall times of hidden tests."""
+    timed = ("report.html", "explanations.jsonl")
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in timed}
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +180,24 @@ def test_a_killed_evaluation_resumes_with_the_same_bytes(run_folder, tmp_path):
     run(tmp_path / "killed", *words)
     run(tmp_path / "whole", *words)
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("seeds", "explained"), [(["0"], True), (["0", "1"], False)])
+def test_it_says_why_episodes_fail(seeds, explained, tmp_path):
+    _, results = run(tmp_path / "e", "random", "oracle", *TASKS, "--seeds", *seeds)
+    found = {(row["agent"], row["kind"]): row["count"] for row in results["failures"]["rows"]}
+    assert found["oracle", "passed"] == results["oracle"]["test"]["n"] and found["oracle", "never_asked"] == 0
+    assert (tmp_path / "e" / "explanations.jsonl").exists() == explained
+    assert "Why episodes fail" in (tmp_path / "e" / "report.html").read_text()
+
+
+def test_a_misspelt_folder_names_the_nearest_and_changes_nothing(run_folder, tmp_path, capsys):
+    wrong = str(run_folder.folder).replace("first", "frist")
+    assert main([wrong, *TASKS, "--output", str(tmp_path / "e")]) == 2
+    assert (
+        capsys.readouterr().err == f"error: `policies` names no folder: {wrong!r}. Did you mean {str(run_folder.folder)!r}?\n"
+    )
+    assert not (tmp_path / "e").exists()
 
 
 def test_a_server_that_fails_in_some_dialogues_voids_them(server, tmp_path, capsys):
