@@ -21,7 +21,7 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
-from sweetrl_agent.models.loading import load_model, load_tokenizer, lora_config, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import sft_dataset
@@ -73,10 +73,9 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
         folder, run.seed, run.config.model, config.batch, config.batch, config.learning_rate, config.epochs
     )
     trainer = SFTTrainer(
-        model=load_model(run.initial_model, run.initial_model, run.config.model),
+        **initial_model(run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
         train_dataset=sft_dataset([[*instructions, *t.messages] for t in kept], tokenizer),
         processing_class=tokenizer,
-        peft_config=lora_config(run.config.model),
     )
     run.add_metrics("rft", train_stage(trainer, tokenizer, folder, "rft", run.callbacks))

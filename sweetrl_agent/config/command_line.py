@@ -18,6 +18,7 @@ from typing import Any
 
 from sweetrl_agent.config import files
 from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.model import TINY, pretrained_defaults
 from sweetrl_agent.core.processes import yield_idle_threads
 
 _FILES = """
@@ -87,7 +88,11 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
     named = parser.parse_known_args(asked)[0]
     record = find_record(str(named.env), str(named.env_record))
-    own_defaults = {**record.all_defaults(), **_settings_of_algorithms(_named_algorithms(arguments))}
+    own_defaults = {
+        **record.all_defaults(),
+        **(pretrained_defaults(record) if str(getattr(named, "model", TINY)) != TINY else {}),
+        **_settings_of_algorithms(_named_algorithms(arguments)),
+    }
     parser.set_defaults_with_config(**{name: value for name, value in own_defaults.items() if name in known})
     if len(asked) < len(words):
         defaults = {name: parser.get_default(name) for part in parts for name in (one.name for one in fields(part))}

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import import_module
 from typing import Any
 
+from colbench_gym.agents.prompts import ENV_OF_PROMPT
 from sandboxes.logs import LEVELS
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
-from sweetrl_agent.config.model import ModelArguments, SFTArguments
+from sweetrl_agent.config.model import TINY, ModelArguments, SFTArguments
 from sweetrl_agent.config.packaged import differences
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments, check_report_to
@@ -81,9 +82,7 @@ class Config:
         require("on_error", self.task.on_error, ("raise", "skip"))
         self.record.check_sandbox(self.task.sandbox_spec())
         check_servers(self.model.engine, self.model.server_urls)
-        is_for = {"benchmark": "ColBench-Backend-v0", "pages": "ColBench-Frontend-v0"}.get(
-            self.model.system_prompt, self.task.env
-        )
+        is_for = ENV_OF_PROMPT.get(self.model.system_prompt, self.task.env)
         if is_for != self.task.env:
             raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
@@ -94,6 +93,8 @@ class Config:
             require_file("demonstrations", self.task.demonstrations)
         elif self.is_tiny:
             self.record.check_tiny(self.task)
+        if self.is_tiny and not self.sft.sft_dialogues:
+            raise ValueError("`sft_dialogues` may be 0 only with a pretrained `model`: the tiny one knows nothing before SFT.")
 
     @property
     def algorithm(self) -> Any:
@@ -108,7 +109,13 @@ class Config:
     @property
     def is_tiny(self) -> bool:
         """Whether the initial policy is the tiny model trained here."""
-        return self.model.model == "tiny"
+        return self.model.model == TINY
+
+    @property
+    def has_sft(self) -> bool:
+        """Whether the run makes its initial policy, in initial/: not with a pretrained model without demonstrations, which is the initial policy itself."""
+        has_demonstrations = bool(self.task.demonstrations) or self.record.has_demonstrations(self.task)
+        return self.is_tiny or (self.sft.sft_dialogues > 0 and has_demonstrations)
 
     @property
     def initial_policy(self) -> str:

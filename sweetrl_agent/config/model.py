@@ -1,10 +1,28 @@
-"""Settings of the agent's model, of the engine that samples from it, and of the tiny model's SFT."""
+"""Settings of the agent's model, of the engine that samples from it, and of SFT."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sweetrl_agent.core.settings import setting
+
+#: `model` for the tiny Llama.
+TINY = "tiny"
+#: Defaults with a pretrained model that differ from the tiny model's; a record has further ones (`EnvironmentRecord.pretrained_defaults`).
+PRETRAINED_DEFAULTS: Mapping[str, Any] = {
+    "sft_dialogues": 400, "sft_epochs": 1, "sft_batch": 8, "sft_learning_rate": 5e-4,
+}  # fmt: skip
+
+
+def pretrained_defaults(record: Any) -> dict[str, Any]:
+    """Defaults of settings with a pretrained model, in an environment.
+
+    Args:
+        record: Its record (`core.environment.EnvironmentRecord`).
+    """
+    return {**PRETRAINED_DEFAULTS, **record.pretrained_defaults}
 
 
 @dataclass
@@ -12,11 +30,14 @@ class ModelArguments:
     """The agent's model."""
 
     model: str = setting(
-        "tiny",
+        TINY,
         "'tiny' (a small Llama: the packaged initial policy, or trained here by SFT), a folder, or a hub name of a chat model.",
     )
     revision: str = setting("main", "Revision of a hub model.")
-    dtype: str = setting("auto", "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU, float32 on a CPU.")
+    dtype: str = setting(
+        "auto",
+        "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU and, for a pretrained model, on a CPU with bfloat16 instructions; float32 elsewhere.",
+    )
     engine: str = setting(
         "transformers",
         "Engine that generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls).",
@@ -25,8 +46,13 @@ class ModelArguments:
     lora: bool = setting(False, "Train LoRA adapters instead of all weights.")
     lora_r: int = setting(16, "Rank of the adapters.", least=1)
     lora_alpha: int = setting(32, "Scale of the adapters.", least=1)
+    lora_layers: int = setting(
+        0,
+        "Layers with adapters, counted from the last; 0 for all. The backward pass ends at the first of them: half of the layers save a third of the time.",
+    )
     system_prompt: str = setting(
-        "", "System prompt of the agent; 'benchmark' for ours, 'pages' for ours on pages; empty for none."
+        "",
+        "System prompt of the agent: 'benchmark' for ours, 'example' for ours with an example dialogue, 'brief' for a model after SFT, 'pages' for ours on pages, or a text; empty for none.",
     )
     max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)
@@ -36,18 +62,27 @@ class ModelArguments:
 
 @dataclass
 class SFTArguments:
-    """SFT of the tiny model. Used only with `model: tiny`."""
+    """SFT on demonstrations: of all weights of the tiny model; of LoRA adapters, which are then merged, of a pretrained one."""
 
     initial_policy: str = setting(
         "packaged",
         "'packaged': the initial policy that comes with the package, where all settings of SFT and the seed are those it was made with, SFT elsewhere; "
         "'sft': always SFT. `compare` always makes it, for every seed.",
     )
-    sft_dialogues: int = setting(6000, "Demonstrated dialogues for SFT.", least=1)
+    sft_dialogues: int = setting(
+        6000, "Demonstrated dialogues for SFT; 0 for no SFT, for a pretrained model that converses by itself."
+    )
     sft_epochs: int = setting(2, "Epochs of SFT.", least=1)
     sft_batch: int = setting(16, "Dialogues per optimizer step.", least=1)
-    sft_learning_rate: float = setting(5e-3, "Learning rate of AdamW, for embeddings and norms.")
-    sft_muon_learning_rate: float = setting(1.5e-2, "Learning rate of Muon, for the matrices inside the layers.")
+    sft_micro_batch: int = setting(
+        2, "Dialogues per forward pass, for a pretrained model; the tiny one takes the whole batch.", least=1
+    )
+    sft_learning_rate: float = setting(
+        5e-3, "Learning rate of AdamW: for embeddings and norms of the tiny model, for adapters."
+    )
+    sft_muon_learning_rate: float = setting(
+        1.5e-2, "Learning rate of Muon, for the matrices inside the layers of the tiny model."
+    )
     tiny_vocab_size: int = setting(8192, "Vocabulary size of the tiny model.", least=300)
     tiny_hidden_size: int = setting(192, "Hidden size of the tiny Llama.", least=32)
     tiny_layers: int = setting(3, "Layers of the tiny Llama.", least=1)

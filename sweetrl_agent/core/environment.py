@@ -141,6 +141,7 @@ class EnvironmentRecord(Explains):
         metric: Name of the metric, higher is better; any name other than "return" is looked up in the last `info` or in its
             "metrics".
         defaults: Defaults of settings that differ from the main job's and from `GENERIC_DEFAULTS`.
+        pretrained_defaults: Further defaults with a pretrained model, such as `system_prompt`, which may contain example dialogues.
         success_means: Definition of success, for reports: "Success: {success_means}."
         waits: Its steps wait for other services, such as a model server; they are then played in threads.
         has_sandbox: It runs the agent's code in one of our sandboxes.
@@ -154,6 +155,7 @@ class EnvironmentRecord(Explains):
 
     metric: ClassVar[str] = "return"
     defaults: ClassVar[Mapping[str, Any]] = {}
+    pretrained_defaults: ClassVar[Mapping[str, Any]] = {}
     success_means: ClassVar[str] = "the last info of the episode reports it or, without such a report, the return is above 0"
     waits: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = False
@@ -273,6 +275,14 @@ class EnvironmentRecord(Explains):
         """
         raise NotImplementedError
 
+    def pretrained_demonstrations(self, tasks: Sequence[Any], count: int, seed: int) -> Demonstrations:
+        """As `demonstrations`, for SFT of a pretrained model, which needs fewer and other ones; by default the same."""
+        return self.demonstrations(tasks, count, seed)
+
+    def has_demonstrations(self, given: TaskSettings) -> bool:
+        """Whether there are demonstrations for the training tasks of the settings."""
+        return type(self).demonstrations is not EnvironmentRecord.demonstrations
+
     def scripted_policy(self, name: str, config: Settings) -> Any:
         """A scripted policy to compare with (a `core.policy.Policy`, or an `InformedPolicy`): "random" or "oracle"; None if it has none."""
         return None
@@ -283,7 +293,7 @@ class EnvironmentRecord(Explains):
         Raises:
             ValueError: If it has none for these tasks.
         """
-        if type(self).demonstrations is EnvironmentRecord.demonstrations:
+        if not self.has_demonstrations(given):
             raise ValueError(
                 f"SFT of the tiny model needs demonstrations, and {given.env} has none: give a file by `--demonstrations FILE`, "
                 "or a pretrained chat model by `--model`."

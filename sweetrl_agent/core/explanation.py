@@ -45,6 +45,23 @@ class Failure:
     about: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Links:
+    """What an agent asked, heard and wrote down in an episode: the link that breaks is the one to train.
+
+    Attributes:
+        questions: Turns before the answer.
+        wishes: Wishes that the task depends on, apart from the request.
+        heard: Those that the simulated human stated.
+        written: Those of the heard ones that the answer does.
+    """
+
+    questions: int
+    wishes: int
+    heard: int
+    written: int
+
+
 #: Kinds of every environment.
 PASSED = FailureKind("passed", "success", "The episode is a success.")
 VOID = FailureKind("void", "void", "The simulated human or the sandbox failed, so the episode has no score.")
@@ -68,6 +85,18 @@ class Explains:
             config: All settings.
         """
         raise NotImplementedError
+
+    def links(self, episodes: Sequence[tuple[Mapping[str, Any], Any]], config: Any) -> list[Links | None]:
+        """What the agent asked, heard and wrote down in episodes, in the same order; None where the wishes are unknown, [] if they always are.
+
+        Args:
+            episodes: Rows of `evaluation.jsonl`, none of them void, with their tasks.
+            config: All settings.
+
+        Raises:
+            SandboxError: If a sandbox cannot be started or fails.
+        """
+        return []
 
     def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Any]], config: Any) -> list[dict[str, Any]]:
         """Explanations of episodes, in the same order.

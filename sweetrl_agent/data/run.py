@@ -184,7 +184,7 @@ class Run:
     @property
     def initial_model(self) -> str:
         """Folder or hub name of the model of the initial policy."""
-        return str(self.path("initial")) if self.config.is_tiny else self.config.model.model
+        return str(self.path("initial")) if self.config.has_sft else self.config.model.model
 
     def load_policy(self, folder: str = "", response_prefix: str = "") -> Policy:
         """Load a policy on the engine of the settings.

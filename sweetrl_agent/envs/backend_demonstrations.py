@@ -1,4 +1,4 @@
-"""Scripted, deliberately mediocre demonstrations for SFT of the tiny model.
+"""Scripted, deliberately mediocre demonstrations for SFT of the tiny model, and of pretrained ones.
 
 The demonstrator asks about random topics of the family's list in every turn but the last. It then answers with the wishes that it heard and the
 plain choice on all other topics: it succeeds only if it happened to ask about the topics that matter. The number of questions is fixed, so that good
@@ -44,12 +44,15 @@ class Demonstrator:
         exercise_fraction: Share of writing exercises among all demonstrations.
         questions: Probability of 0, 1, 2, ... questions if the limit of turns allows all topics.
         wish_fraction: Probability that an exercise states a special wish.
+        is_varied: Questions in random order and in any of a topic's phrasings, and the answer in a code block, as the system prompt asks for. A
+            pretrained model copes with that, and learns no fixed order.
     """
 
     hinted_fraction: float = 0.5
     exercise_fraction: float = 0.1
     questions: tuple[float, ...] = (0.03, 0.08, 0.16, 0.26, 0.27, 0.2)
     wish_fraction: float = 0.8
+    is_varied: bool = False
 
     def demonstrate(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, Any]]:
         """A dialogue or a writing exercise on an embedded task, as chat messages."""
@@ -66,7 +69,7 @@ class Demonstrator:
         order = [facts[i] for i in rng.permutation(said).astype(int)]
         answer = reference_knowing(task, {fact.topic for fact in order})
         request = "\n".join([task.description, *(fact.sentence for fact in order)])
-        return Dialogue().add("user", request).add("assistant", f"{ANSWER_MARKER}\n{answer}").to_dicts()
+        return Dialogue().add("user", request).add("assistant", self._answer(answer)).to_dicts()
 
     def dialogue(self, task: Task, simulator: Simulator, seed: int) -> list[dict[str, str]]:
         """One demonstration on an embedded task, as chat messages; a guided one starts with a system message."""
@@ -75,10 +78,11 @@ class Demonstrator:
         topics = self._topics(task, is_hinted, rng)
         dialogue = Dialogue().add("user", task.description)
         for topic in topics:
-            dialogue = dialogue.add("assistant", topic.asks[0])
+            asked = topic.asks[rng.integers(len(topic.asks)) if self.is_varied else 0]
+            dialogue = dialogue.add("assistant", asked)
             dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
         known = {topic.name for topic in topics}
-        dialogue = dialogue.add("assistant", f"{ANSWER_MARKER}\n{reference_knowing(task, known)}")
+        dialogue = dialogue.add("assistant", self._answer(reference_knowing(task, known)))
         return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
 
     def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
@@ -90,7 +94,15 @@ class Demonstrator:
         if is_hinted:
             shuffled = np.array(sorted(shuffled, key=lambda i: choice[i] == 0))
             count = max(count, sum(option > 0 for option in choice))
-        return [family.topics[i] for i in sorted(shuffled[:count])]
+        chosen = shuffled[:count]
+        return [family.topics[i] for i in (rng.permutation(chosen) if self.is_varied else sorted(chosen))]
+
+    def _answer(self, code: str) -> str:
+        return f"{ANSWER_MARKER}\n```python\n{code}\n```" if self.is_varied else f"{ANSWER_MARKER}\n{code}"
+
+
+#: For pretrained models: they can read hidden information, and write a wish down, without having been shown so.
+PRETRAINED = Demonstrator(hinted_fraction=0.0, exercise_fraction=0.05, is_varied=True)
 
 
 def demonstrations(

@@ -24,7 +24,7 @@ from colbench_gym.tasks.embedded import family_of
 from sandboxes import Limits
 from sandboxes.named import Spec
 from sandboxes.values import fingerprint_of
-from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind
+from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind, Links
 from sweetrl_agent.envs.backend_exact_credit import recorded_advantages
 
 #: Limit of one program in an explanation: with that of grading, a few endless loops would take minutes.
@@ -163,6 +163,58 @@ def explain(
         }
         for i, (row, task) in enumerate(episodes)
     ]
+
+
+def links(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spec, semantics: Any) -> list[Links | None]:
+    """See `core.explanation.Explains.links`; for a human who states wishes word for word. Answers run in a sandbox.
+
+    An answer does a wish if it has the reference's value in a hidden test whose value the wish changes. Wishes change each other's values, so the answer is
+    compared with the reference that knows those wishes with which most values agree.
+
+    Args:
+        episodes: Rows of `evaluation.jsonl` with their tasks.
+        sandbox: Name of the sandbox.
+        semantics: Semantics of the unit tests.
+
+    Raises:
+        SandboxError: If the sandbox cannot be started or fails.
+    """
+    known = [i for i, (_, task) in enumerate(episodes) if _alternatives(task)]
+    known.sort(key=lambda i: episodes[i][1].id)  # a reference then runs once
+    answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in known]
+    with sandboxes.make(sandbox) as opened:
+        details = dict(zip(known, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
+    return [_links(row, task, details[i]) if i in details else None for i, (row, task) in enumerate(episodes)]
+
+
+def _links(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> Links:
+    special = [fact for fact in task.hidden.facts if fact.is_special]
+    heard = {
+        fact.topic
+        for fact, turn in zip(special, turns_heard(special, row["dialogue_history"]), strict=True)
+        if turn is not None
+    }
+    written = heard & _written(task, [test.fingerprint for test in details.tests])
+    return Links(row["turns"] - bool(row["answered"]), len(special), len(heard), len(written))
+
+
+def _written(task: Task, got: Sequence[str]) -> set[str]:
+    """Topics of the wishes that an answer does, given the fingerprints of its values; the answer counts as the closest reference, see `links`."""
+    plain = {
+        frozenset(topic for topic, _ in one.changed): one for one in _alternatives(task) if one.is_plain or not one.changed
+    }
+
+    def agreeing(without: frozenset[str]) -> int:
+        return sum(plain[without].fingerprint(i) == value for i, value in enumerate(got))
+
+    closest = min(plain, key=lambda without: (-agreeing(without), len(without)))
+    wishes = {fact.topic for fact in task.hidden.facts if fact.is_special} - closest
+    return {
+        topic
+        for topic in wishes
+        if (other := plain.get(closest | {topic})) is not None
+        and any(plain[closest].fingerprint(i) == value != other.fingerprint(i) for i, value in enumerate(got))
+    }
 
 
 def _exact(row: Mapping[str, Any], task: Task, max_turns: int, states_wishes: bool) -> dict[str, Any]:

@@ -54,13 +54,17 @@ class ColBenchRecord(EnvironmentRecord):
         """The record's own defaults only: the main job's defaults already suit our environments."""
         return dict(self.defaults)
 
+    def has_demonstrations(self, given: TaskSettings) -> bool:
+        """See `EnvironmentRecord`; only the embedded tasks have them."""
+        return given.tasks.startswith("embedded:")
+
     def check_tiny(self, given: TaskSettings) -> None:
-        """See `EnvironmentRecord`; only the embedded tasks have demonstrations.
+        """See `EnvironmentRecord`.
 
         Raises:
             ValueError: If the tasks are not embedded ones.
         """
-        if not given.tasks.startswith("embedded:"):
+        if not self.has_demonstrations(given):
             require_file("tasks", given.tasks)
             raise ValueError(
                 f"SFT of the tiny model is available on the embedded tasks only, got `tasks`={given.tasks!r}; "

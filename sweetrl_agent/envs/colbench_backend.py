@@ -15,7 +15,7 @@ from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.question_actions import QuestionActions
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.environment import Demonstrations, Settings
-from sweetrl_agent.core.explanation import Failure, FailureKind
+from sweetrl_agent.core.explanation import Failure, FailureKind, Links
 from sweetrl_agent.envs import backend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
 
@@ -28,6 +28,7 @@ class BackendRecord(ColBenchRecord):
     human_names: ClassVar[Sequence[str]] = tuple(SIMULATORS)
     failure_kinds: ClassVar[tuple[FailureKind, ...]] = backend_explanation.KINDS
     success_means: ClassVar[str] = BackendEnv.success_means
+    pretrained_defaults: ClassVar[Mapping[str, Any]] = {"system_prompt": "benchmark", "max_new_tokens": 160}
 
     def full_name(self, source: str) -> str:
         """The name with the full dial (difficulty) of embedded tasks."""
@@ -51,6 +52,12 @@ class BackendRecord(ColBenchRecord):
 
         return demonstrations(tasks, make("scripted"), count, seed)
 
+    def pretrained_demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
+        """See `EnvironmentRecord`."""
+        from sweetrl_agent.envs.backend_demonstrations import PRETRAINED, demonstrations
+
+        return demonstrations(tasks, make("scripted"), count, seed, PRETRAINED)
+
     def has_exact_advantage(self, config: Settings) -> bool:
         """True on the embedded tasks only."""
         return config.task.tasks.startswith("embedded:")
@@ -68,6 +75,13 @@ class BackendRecord(ColBenchRecord):
     def failure(self, row: Mapping[str, Any], task: Task, config: Any) -> Failure:
         """See `Explains`."""
         return backend_explanation.failure(row, task, self.turn_limit(task, config.task), _states_wishes(config))
+
+    def links(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[Links | None]:
+        """See `Explains`; known on the embedded tasks, with a human who states wishes word for word."""
+        if not _states_wishes(config):
+            return []
+        semantics = config.task.keyword_arguments().get("semantics", "module")
+        return backend_explanation.links(episodes, config.task.sandbox_spec(), semantics)
 
     def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[dict[str, Any]]:
         """See `Explains`; answers and references run in the sandbox of the settings."""

@@ -38,6 +38,8 @@ class FrontendRecord(ColBenchRecord):
         "rft_batch": 32, "rft_epochs": 1.0, "mtdpo_learning_rate": 1e-4, "mtdpo_beta": 0.1, "mtdpo_nll": 0.1,
     }  # fmt: skip
 
+    pretrained_defaults: ClassVar[Mapping[str, Any]] = {"system_prompt": "pages", "max_new_tokens": 1024}
+
     def demonstrations(self, tasks: Sequence[Task], count: int, seed: int) -> Demonstrations:
         """See `EnvironmentRecord`."""
         from sweetrl_agent.envs.frontend_demonstrations import demonstrations

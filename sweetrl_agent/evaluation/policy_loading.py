@@ -106,7 +106,7 @@ def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any]:
     registry = import_module("sweetrl_agent.algorithms.registry")
     named = {INITIAL: "zero_shot"}.get(spec.which, spec.which)
     algorithm = run.algorithm if named == TRAINED else registry.ALGORITHMS[registry.register(named, "policies")]
-    folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.is_tiny else INITIAL)
+    folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.has_sft else INITIAL)
     if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
         raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
     return run, algorithm

@@ -29,7 +29,7 @@ def scaled_run(run: Run, trajectories: int) -> Run:
         replace(config, run=replace(config.run, output=str(folder)), collect=replace(config.collect, num_tasks=num_tasks))
     )
     if not small.is_done("collect"):
-        if config.is_tiny and not small.path("initial").exists():
+        if config.has_sft and not small.path("initial").exists():
             os.symlink(os.path.relpath(run.path("initial"), folder), small.path("initial"))
         with small.stage("sft"), small.stage("collect"):
             write_rows(small.path("trajectories.jsonl"), rows[: num_tasks * per_task])

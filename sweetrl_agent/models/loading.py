@@ -9,8 +9,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.agents.prompts import PROMPTS
-from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
+
+#: Where the models of transformers have their layers.
+LAYERS = "model.layers"
 
 
 def device() -> torch.device:
@@ -20,9 +23,25 @@ def device() -> torch.device:
 
 def torch_dtype(arguments: ModelArguments) -> torch.dtype:
     """The dtype of the settings; "auto" is resolved for this machine."""
-    if arguments.dtype == "auto":
-        return torch.bfloat16 if torch.cuda.is_available() else torch.float32
-    return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
+    if arguments.dtype != "auto":
+        return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
+    has_bfloat16 = torch.cuda.is_available() or (arguments.model != TINY and bool(bfloat16_instructions()))
+    return torch.bfloat16 if has_bfloat16 else torch.float32
+
+
+def bfloat16_instructions() -> str:
+    """Name of this processor's instructions for products of bfloat16 matrices; "" without any, where such a product is slower than of float32."""
+    found = torch.cpu.get_capabilities()
+    return next((name for name in ("amx_bf16", "avx512_bf16") if found.get(name)), "")
+
+
+def dtype_line(arguments: ModelArguments) -> str:
+    """The dtype of the model and why, in one line; for a pretrained model on a CPU, where the choice halves or doubles the time."""
+    dtype = str(torch_dtype(arguments)).removeprefix("torch.")
+    if arguments.dtype != "auto":
+        return f"{dtype}, as set"
+    own = bfloat16_instructions()
+    return f"{dtype}: this processor has {f'instructions for it ({own})' if own else 'no instructions for bfloat16'}"
 
 
 def system_prompt(arguments: ModelArguments) -> str:
@@ -46,28 +65,43 @@ def load_model(path: str, base: str, arguments: ModelArguments, kind: Any = Auto
     return model.to(device())
 
 
-def lora_config(model: ModelArguments) -> Any:
-    """Configuration of the LoRA adapter; None for full fine-tuning."""
-    if not model.lora:
-        return None
+def lora_config(arguments: ModelArguments, model: Any) -> Any:
+    """Configuration of a LoRA adapter on all linear layers of a model's body, or of its last layers.
+
+    Args:
+        arguments: Settings of the agent's model.
+        model: The model, for its number of layers.
+    """
     from peft import LoraConfig
 
-    return LoraConfig(r=model.lora_r, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+    shape = {"r": arguments.lora_r, "lora_alpha": arguments.lora_alpha, "task_type": "CAUSAL_LM"}
+    count = model.config.get_text_config().num_hidden_layers
+    if not 0 < arguments.lora_layers < count:
+        return LoraConfig(target_modules="all-linear", **shape)
+    layers = model.get_submodule(LAYERS)
+    linear = {name.rpartition(".")[2] for name, module in layers.named_modules() if isinstance(module, torch.nn.Linear)}
+    chosen = list(range(count - arguments.lora_layers, count))
+    return LoraConfig(target_modules=sorted(linear), layers_to_transform=chosen, layers_pattern="layers", **shape)
+
+
+def merged(model: Any) -> Any:
+    """The model with its LoRA adapter, if it has one, added to the weights: faster to sample from, and without a way back."""
+    return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
 def adapted(model: Any, arguments: ModelArguments) -> Any:
     """The model with a new LoRA adapter; unchanged for full fine-tuning."""
-    config = lora_config(arguments)
-    if config is None:
+    if not arguments.lora:
         return model
     from peft import get_peft_model
 
-    return get_peft_model(model, config)
+    return get_peft_model(model, lora_config(arguments, model))
 
 
-def initial_model(start: str, model: ModelArguments) -> dict[str, Any]:
-    """Arguments of preference trainers: the initial model, which is also the reference, and with LoRA the adapter's configuration."""
-    return {"model": load_model(start, start, model), "peft_config": lora_config(model)}
+def initial_model(start: str, arguments: ModelArguments) -> dict[str, Any]:
+    """Arguments of TRL's trainers: the initial model, which is also the reference, and with LoRA the adapter's configuration."""
+    model = load_model(start, start, arguments)
+    return {"model": model, "peft_config": lora_config(arguments, model) if arguments.lora else None}
 
 
 def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix: str = "") -> Policy:
@@ -97,7 +131,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
             path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
             arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
         )  # fmt: skip
-    return policy_on(load_model(path, base, arguments), load_tokenizer(base, arguments), arguments, response_prefix)
+    return policy_on(merged(load_model(path, base, arguments)), load_tokenizer(base, arguments), arguments, response_prefix)
 
 
 def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Policy:

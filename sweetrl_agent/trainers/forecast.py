@@ -116,7 +116,9 @@ def model_bytes(run: Run) -> int | None:
         sft = run.config.sft
         width, inner = sft.tiny_hidden_size, 3 * sft.tiny_hidden_size
         return 4 * (sft.tiny_vocab_size * width + sft.tiny_layers * (4 * width * width + 3 * width * inner))
-    sizes = [path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in Path(run.initial_model).glob(pattern)]
+    sizes = [
+        path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in Path(run.config.model.model).glob(pattern)
+    ]
     return sum(sizes) or None
 
 
@@ -146,7 +148,7 @@ def _evaluated(run: Run) -> int:
 
 def _sft(run: Run) -> tuple[float, str]:
     config = run.config.sft
-    if not run.config.is_tiny:
+    if not run.config.has_sft:
         return 0, f"none: {run.config.model.model} is the initial policy"
     if run.config.initial_policy == "packaged":
         return 0, "none: the initial policy comes with the package"

@@ -109,7 +109,7 @@ def refuse_lost(run: Run, declared: Mapping[str, Stage], left: Collection[str]) 
         ColBenchError: Names the file, its stage, and how to make it again.
     """
     writers = {file: name for name, stage in declared.items() for file in stage.writes if run.is_done(name)}
-    writers = {file: name for file, name in writers.items() if file != "initial/" or run.config.is_tiny}
+    writers = {file: name for file, name in writers.items() if file != "initial/" or run.config.has_sft}
     needs = [declared[name] for name in left if name in declared and name != "report"]  # a report says itself what it lacks
     read = dict.fromkeys(file for stage in needs for file in stage.reads)
     lost = [file for file in read if file in writers and not run.path(file).exists() and file.rstrip("/") not in run.unchanged]
@@ -127,7 +127,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
     if _any(stages, "samples") and engine in ("vllm", "server"):
         yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
-    if config.model.lora and _any(stages, "samples", "training"):
+    if not config.is_tiny and ("sft" in stages or (config.model.lora and _any(stages, "samples", "training"))):
         yield "peft", "'colbench-gym[train]'"
     if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
         yield "ray", "'colbench-gym[ray]'"
@@ -140,7 +140,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
 
 def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
-    if _any(left, "samples", "training") and not config.is_tiny:
+    if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
         yield partial(check_model, "model", config.model.model, config.model)
     for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
         if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):

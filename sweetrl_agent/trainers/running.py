@@ -21,6 +21,7 @@ from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import gradient_accumulation_steps, is_first, num_processes, refuse_other_sharding, sharding
 from sweetrl_agent.data.files import SECONDS, Row
+from sweetrl_agent.models.loading import merged, torch_dtype
 from sweetrl_agent.trainers.bridge import CallbackBridge, logged_rows
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
 
@@ -84,9 +85,12 @@ def trainer_arguments(
 ) -> dict[str, Any]:
     """Arguments of a TRL config for a stage that writes its model to `folder`.
 
+    bfloat16 models are trained with autocast where their trained weights are float32: adapters, and everything on a GPU.
+
     Schedule and optimizer follow the released code: cosine decay to a tenth, 3% warm-up, Adam betas (0.9, 0.95), gradient norm clipped at 1.
     """
     on_gpu = torch.cuda.is_available()
+    has_autocast = on_gpu or (model.lora and torch_dtype(model) == torch.bfloat16)
     return {
         "output_dir": str(folder / CHECKPOINTS),
         "seed": seed,
@@ -103,24 +107,27 @@ def trainer_arguments(
         "logging_steps": 10,
         "logging_first_step": True,
         "save_strategy": "steps",
-        "save_steps": 100,
+        "save_steps": 10 if model.lora else 100,  # an adapter is small, and its steps are long
         "save_total_limit": 1,
         "report_to": [],  # `trainers.trackers` instead
         "disable_tqdm": True,
         # With `use_cpu`, accelerate would silently train without DeepSpeed.
         "use_cpu": not on_gpu and not sharding(),
         "ddp_backend": "gloo" if num_processes() > 1 and not on_gpu else None,
-        "bf16": on_gpu,
+        "bf16": has_autocast,
         "gradient_checkpointing": model.gradient_checkpointing,
         "dataloader_pin_memory": on_gpu,
         "include_num_input_tokens_seen": "non_padding",
     }
 
 
-def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str, callbacks: Callbacks | None = None) -> list[Row]:
+def train_stage(
+    trainer: Any, tokenizer: Any, folder: Path, stage: str, callbacks: Callbacks | None = None, is_merged: bool = False
+) -> list[Row]:
     """Train, from the last checkpoint if there is one, and move the finished model into `folder`.
 
-    `callbacks` are those of the run, which may stop the training; the model is then saved as it is.
+    `callbacks` are those of the run, which may stop the training; the model is then saved as it is. With `is_merged`, the trained adapter is
+    merged into the weights, and the folder has the whole model.
 
     Returns:
         The stage's training metrics, one row per logged step.
@@ -146,7 +153,10 @@ def train_stage(trainer: Any, tokenizer: Any, folder: Path, stage: str, callback
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
     with _arriving(folder, everyone) as beside:
-        trainer.save_model(str(beside))  # gathers the shards of all processes
+        if is_merged:
+            merged(trainer.accelerator.unwrap_model(trainer.model)).save_pretrained(beside)
+        else:
+            trainer.save_model(str(beside))  # gathers the shards of all processes
         if is_first():
             tokenizer.save_pretrained(str(beside))
             (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine

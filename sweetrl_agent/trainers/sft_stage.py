@@ -1,36 +1,47 @@
-"""The SFT stage, which trains the tiny model to the initial policy; skipped for a pretrained model."""
+"""The SFT stage, which makes the initial policy: of the tiny model, or of a pretrained one by LoRA adapters that are merged afterwards.
+
+A pretrained model does not know the protocol of a dialogue: at first it answers in its first message, or goes on in prose. A few hundred demonstrations
+teach that. Models that converse by themselves do without (`--sft_dialogues 0`).
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainingArguments, set_seed
+from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 _log = logging.getLogger(__name__)
+Message = Mapping[str, Any]
 
 
 def demonstrations(run: Run) -> Demonstrations:
-    """Demonstrations for SFT of the tiny model: the first dialogues of the given file, or the environment's own.
+    """Demonstrations for SFT: the first dialogues of the given file, or the environment's own.
 
     Raises:
         ColBenchError: If a row of the file is not a dialogue.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file:
-        own: Any = run.record.demonstrations(run.train, count, run.seed)
+        demonstrate = run.record.demonstrations if run.config.is_tiny else run.record.pretrained_demonstrations
+        own: Any = demonstrate(run.train, count, run.seed)
         where = f"The demonstrations of {run.config.task.env}"
         return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
     found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
@@ -55,16 +66,17 @@ def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
 
 def train_initial(run: Run) -> None:
     """Make the initial policy in initial/, a folder in the format of pretrained models: by SFT, or the package's where it fits."""
-    if not run.config.is_tiny:
+    if not run.config.has_sft:
         return
     if run.config.initial_policy == "packaged":
         copy_to(run.path("initial"))
         return
-    if run.config.sft.initial_policy == "packaged":
+    if run.config.is_tiny and run.config.sft.initial_policy == "packaged":
         other = differences(run.config)
         _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
-    trainer, tokenizer = sft_trainer(run)
-    run.add_metrics("sft", train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks))
+    trainer, tokenizer = sft_trainer(run) if run.config.is_tiny else pretrained_trainer(run)
+    rows = train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks, is_merged=not run.config.is_tiny)
+    run.add_metrics("sft", rows)
 
 
 def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
@@ -91,3 +103,31 @@ def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
         processing_class=tokenizer,
     )
     return trainer, tokenizer
+
+
+def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
+    """The trainer of SFT of a pretrained model, with new adapters whether or not `lora` is set, and its tokenizer."""
+    config, folder, arguments = run.config.sft, run.path("initial"), replace(run.config.model, lora=True)
+    set_seed(run.seed)
+    tokenizer = load_tokenizer(arguments.model, arguments)
+    instructions = system_prompt(arguments)
+    dataset = sft_dataset([_instructed(dialogue, instructions) for dialogue in demonstrations(run)], tokenizer)
+    order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
+    given = trainer_arguments(
+        folder, run.seed, arguments, config.sft_batch, min(config.sft_micro_batch, config.sft_batch),
+        config.sft_learning_rate, 1,
+    )  # fmt: skip
+    trainer = SFTTrainer(
+        **initial_model(arguments.model, arguments),
+        args=SFTConfig(**given, max_length=None, train_sampling_strategy="sequential"),
+        train_dataset=dataset.select(order),
+        processing_class=tokenizer,
+    )
+    return trainer, tokenizer
+
+
+def _instructed(dialogue: Sequence[Message], instructions: str) -> list[Message]:
+    """A dialogue behind the agent's instructions; hidden information that it starts with follows them, as in a critic's dialogue."""
+    own = dialogue[0]["content"] if dialogue[0]["role"] == "system" else ""
+    rest = dialogue[1:] if own else dialogue
+    return [*system_message("\n\n".join(filter(None, (instructions, own)))), *rest]

@@ -1,0 +1,65 @@
+"""Which link breaks: what agents ask, hear and write down, by agent and split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from colbench_gym.errors import ColBenchError
+from colbench_gym.scoring.intervals import mean_interval
+from sandboxes import SandboxError
+from sweetrl_agent.core.dialogues import VOID
+from sweetrl_agent.core.explanation import Links
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.evaluation.failures import Evaluated, tasks_of
+
+
+def summarize_links(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
+    """The links of all agents and splits: "links" of results.json. Answers run once more in the sandbox.
+
+    Args:
+        run: What was evaluated.
+        rows: Rows of evaluation.jsonl.
+
+    Returns:
+        For each agent and split "agent", "split", "n" (episodes with a score and known wishes), "questions" (mean), "heard" (share of the wishes that the
+        human stated, mean over episodes) and "written" (share of the heard ones that the answer does, mean over the episodes that heard one), both with an
+        interval over tasks, "heard_ci95" and "written_ci95". [] if the environment does not know, or its sandbox is not available, which is printed.
+    """
+    tasks = tasks_of(run)
+    played = [row for row in rows if row["outcome"] != VOID and row["task_id"] in tasks]
+    try:
+        found = run.record.links([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
+    except (ColBenchError, SandboxError) as error:
+        print(f"The report does not say what was heard and written down: {error}")
+        return []
+    groups: dict[tuple[str, str], list[tuple[str, Links]]] = {}
+    for row, own in zip(played, found, strict=False):
+        if own is not None and own.wishes:
+            groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], own))
+    return [{"agent": agent, "split": split, **_summary(own)} for (agent, split), own in groups.items()]
+
+
+def _summary(episodes: Sequence[tuple[str, Links]]) -> dict[str, Any]:
+    having = [(task, own) for task, own in episodes if own.heard]
+    shares = {
+        "heard": ([own.heard / own.wishes for _, own in episodes], [task for task, _ in episodes]),
+        "written": ([own.written / own.heard for _, own in having], [task for task, _ in having]),
+    }
+    summary: dict[str, Any] = {
+        "n": len(episodes),
+        "questions": round(sum(own.questions for _, own in episodes) / len(episodes), 3),
+    }
+    for name, (values, of) in shares.items():
+        summary[name] = round(sum(values) / len(values), 4) if values else None
+        summary[f"{name}_ci95"] = [round(bound, 4) for bound in mean_interval(values, of)]
+    return summary
+
+
+def link_lines(links: Sequence[Row]) -> list[str]:
+    """The links as lines for the terminal."""
+    return [
+        f"{row['agent']}, {row['split']}: {row['questions']:.1f} questions, {row['heard']:.0%} of the wishes heard"
+        + ("" if row["written"] is None else f", {row['written']:.0%} of those written down")
+        for row in links
+    ]
