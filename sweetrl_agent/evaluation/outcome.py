@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from colbench_gym.evaluation.summary import differences
+from colbench_gym.evaluation.table import difference_lines
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, write_json
@@ -11,12 +13,11 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
-from sweetrl_agent.evaluation.gains import example, gain_lines, paired_gain
+from sweetrl_agent.evaluation.gains import example
 from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
-from sweetrl_agent.reporting.scores import headline_of
 
 AGENTS = ("initial", "trained")
 
@@ -36,19 +37,14 @@ def report(run: Run) -> None:
     """Write results.json and report.html from evaluation.jsonl, and print a table."""
     rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
     results: dict[str, Any] = {}
-    played: dict[str, dict[str, list[Row]]] = {}
+    played: list[Row] = []
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
         if any(own.values()):
-            played[agent] = own
+            played += [row for of_split in own.values() for row in of_split]
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
-    gains = {
-        split: paired_gain(played["initial"][split], played["trained"][split], headline_of(run.record.metric))
-        for split in run.held_out
-        if {*AGENTS} <= {*played}
-    }
     results |= {
-        "difference": {split: gain for split, gain in gains.items() if gain},
+        "differences": differences(played, run.record.metric),
         "metric": run.record.metric,
         "success_means": run.record.success_means,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
@@ -96,7 +92,7 @@ def table(results: dict[str, Any]) -> str:
             "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
             f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
         )
-    lines += ["", *gain_lines(results.get("difference", {}))]
+    lines += difference_lines(results.get("differences", []), metric)
     seconds = results["seconds"]
     lines.append(
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"
