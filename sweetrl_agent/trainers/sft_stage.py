@@ -16,7 +16,7 @@ from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import arriving, train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,8 @@ def train_initial(run: Run) -> None:
     if not run.config.is_tiny:
         return
     if run.config.initial_policy == "packaged":
-        copy_to(run.path("initial"))
+        with arriving(run.path("initial")) as beside:
+            copy_to(beside)
         return
     if run.config.sft.initial_policy == "packaged":
         other = differences(run.config)
