@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ def table(results: Mapping[str, Any]) -> str:
         for split, score in results[agent].items():
             head = f"{_name(agent):{width}} {_name(split):{across}} {score['n']:5} {score['void']:5}"
             lines.append(f"{head} {_scores(score, metric)} {_tokens(score):>17} {_cost(score):>9}")
-    lines += _differences(results.get("differences", []), metric)
+    lines += difference_lines(results.get("differences", []), metric)
     return "\n".join(lines)
 
 
@@ -39,8 +40,15 @@ def _scores(score: Mapping[str, Any], metric: str) -> str:
     return f"{' '.join(cells)} {score['turns']:6.1f}"
 
 
-def _differences(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
-    lines = [_difference(pair, metric, len(found) > 1) for pair in found]
+def difference_lines(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    """An empty line, then one for every paired difference; [] if there are none.
+
+    Args:
+        found: The differences; see `summary.differences`.
+        metric: Name of the metric.
+    """
+    pairs = Counter(pair["split"] for pair in found)  # p is corrected for the pairs of a split, if there are several
+    lines = [_difference(pair, metric, pairs[pair["split"]] > 1) for pair in found]
     return ["", *lines] if lines else []
 
 

@@ -29,6 +29,10 @@ class EvaluationArguments:
     eval_tasks: int = setting(300, "Maximum number of tasks per split; 0 for all. 1,000 in the paper.")
     eval_episodes: int = setting(1, "Episodes per task.", least=1)
     eval_initial: bool = setting(True, "Also evaluate the initial policy.")
+    eval_pretrained: str = setting(
+        "",
+        "After SFT of a pretrained model: also evaluate it as it came, with this system prompt (see `system_prompt`); empty for not.",
+    )
     eval_every: int = setting(
         0,
         "On-policy algorithms: evaluate the policy in training every so many iterations, on the first test tasks; 0 for never.",

@@ -74,28 +74,25 @@ def made_from(folder: Path = FOLDER) -> dict[str, Any]:
 
 
 def copy_to(target: Path, folder: Path = FOLDER) -> None:
-    """Copy the packaged policy to a folder, atomically, after a check of its files.
+    """Copy the packaged policy into a folder, after a check of all its files.
 
     Args:
-        target: The folder of the initial policy; replaced.
+        target: The folder; created if it does not exist.
         folder: Folder of the packaged policy.
 
     Raises:
         ColBenchError: If a file differs from its checksum.
     """
     expected = made_from(folder)["sha256"]
-    beside = target.with_name(target.name + ".part")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
     for name, checksum in expected.items():
         if not (folder / name).is_file() or sha256(folder / name) != checksum:
             raise ColBenchError(
                 f"The initial policy of the package is not intact ({folder / name} has another checksum); install the package again, or give "
                 "`--initial_policy sft`."
             )
-        shutil.copyfile(folder / name, beside / name)
-    shutil.rmtree(target, ignore_errors=True)
-    beside.rename(target)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in expected:
+        shutil.copyfile(folder / name, target / name)
 
 
 def sha256(path: Path) -> str:

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol
 
+from colbench_gym.agents.agent import Agent
 from colbench_gym.errors import AgentError
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Utterance
-
-
-class Agent(Protocol):
-    """What is needed of an agent; see `colbench_gym.agents.agent.Agent`."""
-
-    def say(self, messages: Messages, seed: int, hidden: str = "") -> Any:
-        """The next message: "text", "prompt_tokens" and "generated_tokens" (None if unknown)."""
-        ...
-
-    def close(self) -> None:
-        """Release connections."""
-        ...
 
 
 class AgentPolicy:
@@ -83,5 +71,5 @@ def _utterance(agent: Agent, messages: Messages, seed: int, hidden: str = "") ->
         said = agent.say(messages, seed, hidden)
     except AgentError as error:
         return Utterance("", error=str(error))
-    counts = said.prompt_tokens, said.generated_tokens
-    return Utterance(said.text, usage=None if None in counts else counts)
+    read, generated = said.prompt_tokens, said.generated_tokens
+    return Utterance(said.text, usage=None if read is None or generated is None else (read, generated))

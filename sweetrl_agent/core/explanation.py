@@ -46,7 +46,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Links:
+class WishCounts:
     """What an agent asked, heard and wrote down in an episode: the link that breaks is the one to train.
 
     Attributes:
@@ -86,7 +86,7 @@ class Explains:
         """
         raise NotImplementedError
 
-    def links(self, episodes: Sequence[tuple[Mapping[str, Any], Any]], config: Any) -> list[Links | None]:
+    def wish_counts(self, episodes: Sequence[tuple[Mapping[str, Any], Any]], config: Any) -> list[WishCounts | None]:
         """What the agent asked, heard and wrote down in episodes, in the same order; None where the wishes are unknown, [] if they always are.
 
         Args:

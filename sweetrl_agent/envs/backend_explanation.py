@@ -24,7 +24,7 @@ from colbench_gym.tasks.embedded import family_of
 from sandboxes import Limits
 from sandboxes.named import Spec
 from sandboxes.values import fingerprint_of
-from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind, Links
+from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind, WishCounts
 from sweetrl_agent.envs.backend_exact_credit import recorded_advantages
 
 #: Limit of one program in an explanation: with that of grading, a few endless loops would take minutes.
@@ -165,8 +165,8 @@ def explain(
     ]
 
 
-def links(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spec, semantics: Any) -> list[Links | None]:
-    """See `core.explanation.Explains.links`; for a human who states wishes word for word. Answers run in a sandbox.
+def wish_counts(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spec, semantics: Any) -> list[WishCounts | None]:
+    """See `core.explanation.Explains.wish_counts`; for a human who states wishes word for word. Answers run in a sandbox.
 
     An answer does a wish if it has the reference's value in a hidden test whose value the wish changes. Wishes change each other's values, so the answer is
     compared with the reference that knows those wishes with which most values agree.
@@ -184,10 +184,10 @@ def links(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spec, sem
     answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in known]
     with sandboxes.make(sandbox) as opened:
         details = dict(zip(known, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
-    return [_links(row, task, details[i]) if i in details else None for i, (row, task) in enumerate(episodes)]
+    return [_wish_counts(row, task, details[i]) if i in details else None for i, (row, task) in enumerate(episodes)]
 
 
-def _links(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> Links:
+def _wish_counts(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> WishCounts:
     special = [fact for fact in task.hidden.facts if fact.is_special]
     heard = {
         fact.topic
@@ -195,11 +195,11 @@ def _links(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> Links:
         if turn is not None
     }
     written = heard & _written(task, [test.fingerprint for test in details.tests])
-    return Links(row["turns"] - bool(row["answered"]), len(special), len(heard), len(written))
+    return WishCounts(row["turns"] - bool(row["answered"]), len(special), len(heard), len(written))
 
 
 def _written(task: Task, got: Sequence[str]) -> set[str]:
-    """Topics of the wishes that an answer does, given the fingerprints of its values; the answer counts as the closest reference, see `links`."""
+    """Topics of the wishes that an answer does, given the fingerprints of its values; the answer counts as the closest reference, see `wish_counts`."""
     plain = {
         frozenset(topic for topic, _ in one.changed): one for one in _alternatives(task) if one.is_plain or not one.changed
     }

@@ -15,7 +15,7 @@ from colbench_gym.wrappers.discrete_actions import DialogueActions
 from colbench_gym.wrappers.question_actions import QuestionActions
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.environment import Demonstrations, Settings
-from sweetrl_agent.core.explanation import Failure, FailureKind, Links
+from sweetrl_agent.core.explanation import Failure, FailureKind, WishCounts
 from sweetrl_agent.envs import backend_explanation
 from sweetrl_agent.envs.colbench import ColBenchRecord
 
@@ -76,12 +76,12 @@ class BackendRecord(ColBenchRecord):
         """See `Explains`."""
         return backend_explanation.failure(row, task, self.turn_limit(task, config.task), _states_wishes(config))
 
-    def links(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[Links | None]:
+    def wish_counts(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[WishCounts | None]:
         """See `Explains`; known on the embedded tasks, with a human who states wishes word for word."""
         if not _states_wishes(config):
             return []
         semantics = config.task.keyword_arguments().get("semantics", "module")
-        return backend_explanation.links(episodes, config.task.sandbox_spec(), semantics)
+        return backend_explanation.wish_counts(episodes, config.task.sandbox_spec(), semantics)
 
     def explain(self, episodes: Sequence[tuple[Mapping[str, Any], Task]], config: Any) -> list[dict[str, Any]]:
         """See `Explains`; answers and references run in the sandbox of the settings."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from colbench_gym.evaluation.summary import differences
+from colbench_gym.evaluation.table import difference_lines
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, write_json
@@ -11,18 +14,24 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
-from sweetrl_agent.evaluation.gains import example, gain_lines, paired_gain
+from sweetrl_agent.evaluation.gains import example
 from sweetrl_agent.evaluation.pictures import keep_pictures
+from sweetrl_agent.evaluation.wishes import summarize_wishes, wish_lines
+from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
-from sweetrl_agent.reporting.scores import headline_of
 
-AGENTS = ("initial", "trained")
+#: The pretrained model as it came, the policy that training starts from, and the trained policy.
+AGENTS = ("pretrained", "initial", "trained")
 
 
 def evaluate(run: Run) -> None:
     """Evaluate the initial and the trained policy; writes evaluation.jsonl, and turn-wise advantages of some dialogues to turn_advantages.jsonl."""
+    if run.config.evaluation.eval_pretrained and run.config.has_sft and not run.config.is_tiny:
+        prompted = run.with_settings({"system_prompt": run.config.evaluation.eval_pretrained})
+        model = prompted.config.model
+        evaluate_agent(run, "pretrained", partial(load_policy, model.model, model.model, model), "evaluate pretrained")
     if run.config.evaluation.eval_initial:
         evaluate_agent(run, "initial", ALGORITHMS["zero_shot"].loader(run), "evaluate initial")
     evaluate_agent(run, "trained", run.algorithm.loader(run))
@@ -36,19 +45,14 @@ def report(run: Run) -> None:
     """Write results.json and report.html from evaluation.jsonl, and print a table."""
     rows = read_evaluation(run.path("evaluation.jsonl"), run.record.metric)
     results: dict[str, Any] = {}
-    played: dict[str, dict[str, list[Row]]] = {}
+    played: list[Row] = []
     for agent in AGENTS:
         own = {split: [row for row in rows if row["agent"] == agent and row["split"] == split] for split in run.held_out}
         if any(own.values()):
-            played[agent] = own
+            played += [row for of_split in own.values() for row in of_split]
             results[agent] = {split: summarize(of_split, run.record.metric) for split, of_split in own.items()}
-    gains = {
-        split: paired_gain(played["initial"][split], played["trained"][split], headline_of(run.record.metric))
-        for split in run.held_out
-        if {*AGENTS} <= {*played}
-    }
     results |= {
-        "difference": {split: gain for split, gain in gains.items() if gain},
+        "differences": differences(played, run.record.metric),
         "metric": run.record.metric,
         "success_means": run.record.success_means,
         "seconds": {k: v for k, v in run.seconds.items() if k != "report"},
@@ -58,6 +62,8 @@ def report(run: Run) -> None:
     }
     if run.path("hint_reading.json").exists():
         results["hint_reading"] = read_object(run.path("hint_reading.json"))
+    if wishes := summarize_wishes(run, played):
+        results["wishes"] = wishes
     if failures := failures_of(run, rows):
         results["failures"] = summarize_failures(run.record.failure_kinds, failures)
     write_json(run.path("results.json"), results)
@@ -96,7 +102,8 @@ def table(results: dict[str, Any]) -> str:
             "\nHint reading: the initial policy as a critic with hidden information prefers the useful of two questions in "
             f"{reading['accuracy']:.0%} ({low:.0%} to {high:.0%}) of {reading['pairs']} pairs."
         )
-    lines += ["", *gain_lines(results.get("difference", {}))]
+    lines += difference_lines(results.get("differences", []), metric)
+    lines += ["", *wish_lines(results.get("wishes", []))]
     seconds = results["seconds"]
     lines.append(
         "\nseconds: " + ", ".join(f"{stage} {s:.0f}" for stage, s in seconds.items()) + f"; in all {sum(seconds.values()):.0f}"

@@ -1,4 +1,4 @@
-"""What an evaluation's report has beyond a run's: paired differences of policies, tokens and cost, and what each policy is."""
+"""Paired differences of policies, of an evaluation or a run; tokens and cost, and what each policy is, of an evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweetrl_agent.reporting.scores import metric_of, metric_title
 
 
 def differences_section(run: RunFolder) -> Html:
-    """Paired differences of all pairs of policies; empty for a run, or a single policy."""
+    """Paired differences of all pairs of policies; empty for a single policy."""
     found = run.results.get("differences")
     pairs = [pair for pair in found if isinstance(pair, dict)] if isinstance(found, list) else []
     if not pairs:

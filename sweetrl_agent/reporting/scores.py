@@ -192,18 +192,22 @@ class _Gain:
 def _gain(before: Score, after: Score, results: Mapping[str, Any]) -> _Gain:
     if before.headline is None or after.headline is None:
         return _Gain(before, after, None, None, False)
-    found = results.get("difference")
-    paired = (
-        found.get(after.split) if isinstance(found, dict) and (before.agent, after.agent) == (BASELINE, "trained") else None
-    )
-    if (
-        isinstance(paired, dict)
-        and paired.get("of") == headline_of(metric_of(results))
-        and number(paired.get("mean")) is not None
-    ):
-        return _Gain(before, after, number(paired["mean"]), interval(paired.get("ci95")), True)
+    paired = _paired(before, after, results)
+    if (difference := number(paired.get("difference"))) is not None:
+        return _Gain(before, after, difference, interval(paired.get("ci95")), True)
     bounds = difference_interval(before.headline, before.headline_bounds, after.headline, after.headline_bounds)
     return _Gain(before, after, after.headline - before.headline, bounds, False)
+
+
+def _paired(before: Score, after: Score, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The paired difference of the main score in the file, from one agent to the other on their split; {} if it has none."""
+    found = results.get("differences")
+    wanted = (after.split, before.agent, after.agent)
+    for pair in found if isinstance(found, list) else ():
+        if isinstance(pair, dict) and tuple(map(pair.get, ("split", "from", "to"))) == wanted:
+            score = pair.get(headline_of(metric_of(results)))
+            return score if isinstance(score, dict) else {}
+    return {}
 
 
 def _point_interval(bounds: Interval | None) -> str:

@@ -152,7 +152,7 @@ def train_stage(
         _log.info("%s: resumes from step %s", stage, last.rpartition("-")[2])
     trainer.train(resume_from_checkpoint=last)
     everyone = trainer.accelerator.wait_for_everyone
-    with _arriving(folder, everyone) as beside:
+    with arriving(folder, everyone) as beside:
         if is_merged:
             merged(trainer.accelerator.unwrap_model(trainer.model)).save_pretrained(beside)
         else:
@@ -167,7 +167,7 @@ def train_stage(
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Save a finished model to `folder`, atomically."""
-    with _arriving(folder) as beside:
+    with arriving(folder) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
 
@@ -177,8 +177,13 @@ def _nobody() -> None:
 
 
 @contextlib.contextmanager
-def _arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[Path]:
-    """A temporary folder that all processes write to; it replaces `folder` at the end."""
+def arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[Path]:
+    """Context manager of a temporary folder that all processes write to, which need not exist; it replaces `folder` at the end.
+
+    Args:
+        folder: The folder; kept as it is if writing fails.
+        everyone: Waits for all processes that write.
+    """
     beside = folder.with_name(folder.name + ".part")
     if is_first():
         shutil.rmtree(beside, ignore_errors=True)

@@ -25,7 +25,7 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
-from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+from sweetrl_agent.trainers.running import arriving, train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,8 @@ def train_initial(run: Run) -> None:
     if not run.config.has_sft:
         return
     if run.config.initial_policy == "packaged":
-        copy_to(run.path("initial"))
+        with arriving(run.path("initial")) as beside:
+            copy_to(beside)
         return
     if run.config.is_tiny and run.config.sft.initial_policy == "packaged":
         other = differences(run.config)

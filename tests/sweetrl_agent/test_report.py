@@ -18,6 +18,7 @@ from sweetrl_agent.reporting.run_folder import RunFolder
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.reporting.scores import agent_colours, read_scores
 
+PAIR = {"split": "test", "from": "initial", "to": "trained", "n": 300, "tasks": 300}
 ATTACK = "</script><img src=x onerror=alert(1)>"
 FILES = (
     "results.json",
@@ -166,15 +167,17 @@ def test_a_report_on_pages_begins_with_their_similarity(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("paired", "shown"),
     [
-        ({"of": "success", "mean": 0.25, "ci95": [0.2, 0.31], "p": 0.001, "tasks": 300}, "+25.0 points  [+20.0, +31.0]"),
-        ({"of": "similarity", "mean": 0.25, "ci95": [0.2, 0.31]}, "+27.3 points  [+20.2, +34.4]"),
-        ({"of": "success", "mean": "<b>", "ci95": 3}, "+27.3 points  [+20.2, +34.4]"),
+        ([{**PAIR, "success": {"difference": 0.25, "ci95": [0.2, 0.31], "p": 0.001}}], "+25.0 points  [+20.0, +31.0]"),
+        ([{**PAIR, "similarity": {"difference": 0.25, "ci95": [0.2, 0.31]}}], "+27.3 points  [+20.2, +34.4]"),
+        ([{**PAIR, "success": {"difference": "<b>", "ci95": 3}}], "+27.3 points  [+20.2, +34.4]"),
+        ([{**PAIR, "to": "other", "success": {"difference": 0.25}}, 7], "+27.3 points  [+20.2, +34.4]"),
+        ({"test": PAIR}, "+27.3 points  [+20.2, +34.4]"),
         ([], "+27.3 points  [+20.2, +34.4]"),
     ],
 )
 def test_the_difference_is_the_paired_one_where_the_file_has_it(paired: Any, shown: str, folder: Path) -> None:
     results = json.loads((folder / "results.json").read_text())
-    (folder / "results.json").write_text(json.dumps({**results, "difference": {"test": paired}}))
+    (folder / "results.json").write_text(json.dumps({**results, "differences": paired}))
     assert shown in Page.of(folder).text["headline"]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from colbench_gym.evaluation.summary import differences
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.messages import HINT
@@ -157,7 +158,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     assert list(results) == [
         "initial",
         "trained",
-        "difference",
+        "differences",
         "metric",
         "success_means",
         "seconds",
@@ -178,6 +179,9 @@ def test_results_hold_start_and_result_on_both_splits(finished):
             assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95", "links"]
             assert score["n"] == 4
             assert list(score["ci95"]) == ["success", "tests_passed"]
+    assert results["differences"] == differences(read_rows(finished / "evaluation.jsonl"), "tests_passed")
+    pairs = [("test", "initial", "trained", 4), ("unseen", "initial", "trained", 4)]
+    assert [(pair["split"], pair["from"], pair["to"], pair["n"]) for pair in results["differences"]] == pairs
     assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "actor"}
 
 

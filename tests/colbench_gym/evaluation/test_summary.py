@@ -8,7 +8,7 @@ import pytest
 
 from colbench_gym.evaluation.prices import cost_of, read_prices
 from colbench_gym.evaluation.summary import differences, summarize, used
-from colbench_gym.evaluation.table import table
+from colbench_gym.evaluation.table import difference_lines, table
 from colbench_gym.scoring.intervals import difference_interval, holm, sign_flip_p
 
 
@@ -49,6 +49,17 @@ def test_three_policies_are_corrected_together():
     p_values = [sign_flip_p([float(i < 3 * y) - float(i < 3 * x) for i in range(10)]) for x, y in ((1, 2), (1, 3), (2, 3))]
     assert [(pair["from"], pair["to"]) for pair in found] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert [pair["success"]["p_holm"] for pair in found] == [round(p, 4) for p in holm(p_values)]
+
+
+def test_p_values_are_named_corrected_where_a_split_has_several_pairs():
+    rows = [row(agent, "t", 1, split=split) for agent in ("a", "b") for split in ("test", "unseen")]
+    lines = difference_lines(differences(rows, "tests_passed"), "tests_passed")
+    assert lines[1].startswith("test: b less a: success +0.0 (") and lines[1].endswith(", p = 1.0000; 1 tasks")
+    assert "Holm" not in "".join(lines) and len(lines) == 3
+    rows += [row("c", "t", 1)]
+    corrected = difference_lines(differences(rows, "tests_passed"), "tests_passed")
+    assert ["p (Holm) = " in line for line in corrected] == [False, True, True, True, False]
+    assert difference_lines([], "tests_passed") == []
 
 
 def test_tokens_and_cost_count_void_episodes_too():

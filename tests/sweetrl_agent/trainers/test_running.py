@@ -8,7 +8,7 @@ import pytest
 
 from sweetrl_agent.data.files import SECONDS, read_rows
 from sweetrl_agent.trainers import running
-from sweetrl_agent.trainers.running import StageClock, StageProgress
+from sweetrl_agent.trainers.running import StageClock, StageProgress, arriving
 
 
 @pytest.fixture
@@ -54,3 +54,18 @@ def test_times_have_a_file_of_their_own(make_run):
     assert read_rows(run.path("timings.jsonl")) == [
         {"stage": "sft", "step": 1, SECONDS: 2.5}, {"stage": "grpo", "step": 1, SECONDS: 9.0},
     ]  # fmt: skip
+
+
+def test_a_folder_is_replaced_at_the_end_and_kept_if_writing_fails(tmp_path):
+    folder = tmp_path / "initial"
+    folder.mkdir()
+    (folder / "old").touch()
+    with pytest.raises(KeyboardInterrupt), arriving(folder) as beside:
+        beside.mkdir()
+        (beside / "torn").touch()
+        raise KeyboardInterrupt
+    assert [path.name for path in folder.iterdir()] == ["old"]
+    with arriving(folder) as beside:
+        beside.mkdir()
+        (beside / "new").touch()
+    assert [path.name for path in folder.iterdir()] == ["new"] and not beside.exists()

@@ -1,4 +1,4 @@
-"""Which link breaks: what agents ask, hear and write down, by agent and split."""
+"""What agents ask, hear and write down, by agent and split."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.scoring.intervals import mean_interval
 from sandboxes import SandboxError
 from sweetrl_agent.core.dialogues import VOID
-from sweetrl_agent.core.explanation import Links
+from sweetrl_agent.core.explanation import WishCounts
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.evaluation.failures import Evaluated, tasks_of
 
 
-def summarize_links(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
-    """The links of all agents and splits: "links" of results.json. Answers run once more in the sandbox.
+def summarize_wishes(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
+    """What all agents asked, heard and wrote down, by split: "wishes" of results.json. Answers run once more in the sandbox.
 
     Args:
         run: What was evaluated.
@@ -29,18 +29,18 @@ def summarize_links(run: Evaluated, rows: Sequence[Row]) -> list[Row]:
     tasks = tasks_of(run)
     played = [row for row in rows if row["outcome"] != VOID and row["task_id"] in tasks]
     try:
-        found = run.record.links([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
+        found = run.record.wish_counts([(row, tasks[row["task_id"]]) for row in played], run.config) if played else []
     except (ColBenchError, SandboxError) as error:
         print(f"The report does not say what was heard and written down: {error}")
         return []
-    groups: dict[tuple[str, str], list[tuple[str, Links]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, WishCounts]]] = {}
     for row, own in zip(played, found, strict=False):
         if own is not None and own.wishes:
             groups.setdefault((row["agent"], row["split"]), []).append((row["task_id"], own))
     return [{"agent": agent, "split": split, **_summary(own)} for (agent, split), own in groups.items()]
 
 
-def _summary(episodes: Sequence[tuple[str, Links]]) -> dict[str, Any]:
+def _summary(episodes: Sequence[tuple[str, WishCounts]]) -> dict[str, Any]:
     having = [(task, own) for task, own in episodes if own.heard]
     shares = {
         "heard": ([own.heard / own.wishes for _, own in episodes], [task for task, _ in episodes]),
@@ -56,10 +56,10 @@ def _summary(episodes: Sequence[tuple[str, Links]]) -> dict[str, Any]:
     return summary
 
 
-def link_lines(links: Sequence[Row]) -> list[str]:
-    """The links as lines for the terminal."""
+def wish_lines(summary: Sequence[Row]) -> list[str]:
+    """The summary as lines for the terminal."""
     return [
         f"{row['agent']}, {row['split']}: {row['questions']:.1f} questions, {row['heard']:.0%} of the wishes heard"
         + ("" if row["written"] is None else f", {row['written']:.0%} of those written down")
-        for row in links
+        for row in summary
     ]
