@@ -62,7 +62,8 @@ def main() -> int:
             print(number + 1, name, runs[name][-1], flush=True)
     found = {name: summary(rows) for name, rows in runs.items()}
     ratios = {
-        f"{kind}: {side} / plain": found[f"{kind}/{side}"]["tokens_per_s"]["median"] / found[f"{kind}/plain"]["tokens_per_s"]["median"]
+        f"{kind}: {side} / plain": found[f"{kind}/{side}"]["tokens_per_s"]["median"]
+        / found[f"{kind}/plain"]["tokens_per_s"]["median"]
         for kind, side in (name.split("/") for name in chosen)
         if side != "plain"
     }
@@ -203,7 +204,9 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
         for i, (talk, other) in enumerate(zip(talks, talks[1:], strict=False))
         for turn in [i % TURNS]
     ]
-    tokens = sum(len(encode_dialogue([*row["prompt"], *row[one]], tokenizer).token_ids) for row in rows for one in ("chosen", "rejected"))
+    tokens = sum(
+        len(encode_dialogue([*row["prompt"], *row[one]], tokenizer).token_ids) for row in rows for one in ("chosen", "rejected")
+    )
     with tempfile.TemporaryDirectory() as folder:
         shared = {"beta": 0.1, "loss_type": ["sigmoid_norm", "sft"], "loss_weights": [1.0, 1.0], "max_length": None}
         if side == "plain":
