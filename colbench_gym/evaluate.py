@@ -35,19 +35,18 @@ from colbench_gym.evaluation.folder import (
     SETTINGS,
     Settings,
     gym_versions,
-    keep_settings,
     locked_folder,
     make_results,
     merged_settings,
     split_name,
     unique_names,
-    write_results,
 )
 from colbench_gym.evaluation.policies import PolicySpec, default_prompt, find_policies
 from colbench_gym.evaluation.prices import Prices, read_prices
-from colbench_gym.evaluation.rows import Row, RowFile
+from colbench_gym.evaluation.rows import RowFile
 from colbench_gym.evaluation.summary import VOID
 from colbench_gym.evaluation.table import table
+from colbench_gym.files import Row, write_json
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
 from colbench_gym.tasks.embedded import with_dial
@@ -155,7 +154,7 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
     folder = Path(evaluation.given.output)
     with locked_folder(folder):
         settings = merged_settings(folder / SETTINGS, evaluation.settings())
-        keep_settings(folder / SETTINGS, settings)
+        write_json(folder / SETTINGS, settings)
         file, human = RowFile(folder / ROWS), ""
         for policy in evaluation.policies:
             for split in evaluation.splits:
@@ -165,7 +164,7 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
                         _play(evaluation, policy, player, seed, file)
         env = evaluation.env_class
         results = make_results(file.rows, settings, env.metric, env.success_means, human, evaluation.prices, gym_versions())
-        write_results(folder / RESULTS, results)
+        write_json(folder / RESULTS, results)
     print(table(results))
     void = sum(row["outcome"] == VOID for row in file.rows)
     if void:

@@ -4,7 +4,7 @@
 
 An action is one message of the agent, an observation the dialogue so far. A session is one WebSocket connection and plays one dialogue
 at a time; all sessions share tasks, simulated human and sandbox. The server listens on this machine alone unless `--host` says
-otherwise: it asks nobody for a password, and whoever reaches it has programs run in the sandbox.
+otherwise: it has no password, and everyone who can reach it can run programs in the sandbox.
 """
 
 from __future__ import annotations

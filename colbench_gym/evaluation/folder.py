@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.prices import Prices
-from colbench_gym.evaluation.rows import Row, write_whole
 from colbench_gym.evaluation.summary import RESERVED, SCHEMA, differences, summarize, used
+from colbench_gym.files import Row, flock, not_writable
 
 ROWS, SETTINGS, RESULTS = "evaluation.jsonl", "settings.json", "results.json"
 #: Settings by kind: of the whole evaluation, by policy, and the source of every split.
@@ -35,24 +34,17 @@ def locked_folder(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: If it cannot be created or written, another process works in it, or a file of the evaluation is a link.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {error.strerror}.") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(flock(folder, fcntl.LOCK_EX))
+        except OSError as error:
+            raise not_writable(folder, error.strerror) from None
         for name in (ROWS, SETTINGS, RESULTS):
             for path in (folder / name, folder / f"{name}.part"):
                 if path.is_symlink():
                     raise ValueError(f"{str(path)!r} is a symbolic link; remove it, or give another `--output`.")
         yield
-    except BlockingIOError:
-        raise ValueError(
-            f"Another process is working in {str(folder)!r}; wait until it ends, or give another `--output`."
-        ) from None
-    finally:
-        os.close(descriptor)
 
 
 def merged_settings(path: Path, given: Settings) -> Settings:
@@ -75,11 +67,6 @@ def merged_settings(path: Path, given: Settings) -> Settings:
                     "`--output`."
                 )
     return {kind: {**before[kind], **given[kind]} for kind in _KINDS}
-
-
-def keep_settings(path: Path, settings: Settings) -> None:
-    """Write `settings.json`."""
-    write_whole(path, json.dumps(settings, indent=2) + "\n")
 
 
 def make_results(
@@ -131,11 +118,6 @@ def make_results(
         ),
         "versions": dict(versions),
     }
-
-
-def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write `results.json`."""
-    write_whole(path, json.dumps(results, indent=2) + "\n")
 
 
 def unique_names(policies: Sequence[str], short: Sequence[str]) -> list[str]:

@@ -33,6 +33,10 @@ class EvaluationArguments:
         "",
         "After SFT of a pretrained model: also evaluate it as it came, with this system prompt (see `system_prompt`); empty for not.",
     )
+    hint_turns: int = setting(
+        80,
+        "Turns with candidates on which it is measured how well the initial policy reads the hidden information; 0 for none.",
+    )
     eval_every: int = setting(
         0,
         "On-policy algorithms: evaluate the policy in training every so many iterations, on the first test tasks; 0 for never.",

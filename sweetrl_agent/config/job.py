@@ -21,7 +21,15 @@ from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments, check_report_to
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.settings import check_servers, check_settings, refuse_secrets, require, require_file, require_folder
+from sweetrl_agent.core.settings import (
+    check_servers,
+    check_settings,
+    is_file,
+    refuse_secrets,
+    require,
+    require_file,
+    require_folder,
+)
 from sweetrl_agent.envs.registry import check_env, find_record
 
 
@@ -90,7 +98,8 @@ class Config:
         _registry().check_settings(self.algorithms)
         require_folder("model", self.model.model)
         if self.task.demonstrations:
-            require_file("demonstrations", self.task.demonstrations)
+            if not self.demonstrates_source:
+                require_file("demonstrations", self.task.demonstrations)
         elif self.is_tiny:
             self.record.check_tiny(self.task)
         if self.is_tiny and not self.sft.sft_dialogues:
@@ -114,8 +123,15 @@ class Config:
     @property
     def has_sft(self) -> bool:
         """Whether the run makes its initial policy, in initial/: not with a pretrained model without demonstrations, which is the initial policy itself."""
-        has_demonstrations = bool(self.task.demonstrations) or self.record.has_demonstrations(self.task)
-        return self.is_tiny or (self.sft.sft_dialogues > 0 and has_demonstrations)
+        return self.is_tiny or (
+            self.sft.sft_dialogues > 0 and bool(self.task.demonstrations or self.record.has_demonstrations(self.task))
+        )
+
+    @property
+    def demonstrates_source(self) -> bool:
+        """Whether `demonstrations` is a source of tasks that the environment has demonstrations of, and not a file."""
+        source = self.task.demonstrations
+        return bool(source) and not is_file(source) and self.record.has_demonstrations(replace(self.task, tasks=source))
 
     @property
     def has_pretrained(self) -> bool:

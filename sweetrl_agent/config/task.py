@@ -24,7 +24,8 @@ class TaskArguments:
     )
     demonstrations: str = setting(
         "",
-        'JSONL of dialogues ({"messages": [...]}) for SFT of the tiny model; empty for the environment\'s own.',
+        'JSONL of dialogues ({"messages": [...]}) for SFT, or a source of tasks that the environment has demonstrations of, such as '
+        "'embedded:train'; empty for those of `tasks`.",
     )
     tasks: str = setting(
         "embedded:train",

@@ -91,7 +91,7 @@ class Callbacks:
             self._begun.append(one)
 
     def run_end(self, error: BaseException | None) -> None:
-        """See `Callback.on_run_end`; told to those that have begun."""
+        """See `Callback.on_run_end`; called for the callbacks whose `on_run_begin` has returned."""
         for one in self._begun:
             one.on_run_end(self._run, error)
 

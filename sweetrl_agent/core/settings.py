@@ -118,7 +118,7 @@ def require_folder(name: str, path: str) -> None:
 def require_file(name: str, source: str) -> None:
     """Refuse a source of tasks that is neither a file (with or without a slice), nor on the hub, nor "package.module:function"."""
     path = source.partition("[")[0]
-    if not source.startswith("hub:") and not _FUNCTION.fullmatch(path) and not _is_file(path):
+    if not source.startswith("hub:") and not _FUNCTION.fullmatch(path) and not is_file(path):
         raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
 
 
@@ -152,7 +152,8 @@ def refuse_secrets(name: str, value: str) -> None:
         )
 
 
-def _is_file(path: str) -> bool:
+def is_file(path: str) -> bool:
+    """Whether a path is a file; false for a text that is not a valid path."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):  # too long, or not a valid file name

@@ -1,8 +1,4 @@
-"""Files of a run folder, written so that a kill at any time loses at most the unit of work in progress.
-
-Whole files are written to a temporary file, which then replaces the old one. Growing files are appended to in batches of complete
-lines. A kill can leave an incomplete last line; it is ignored on reading and removed before the next append.
-"""
+"""Files of a run folder: `colbench_gym.files`, and what only a run needs of them; and the lock of a folder with all that is in it."""
 
 from __future__ import annotations
 
@@ -11,92 +7,30 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import (
+    Row,
+    append_rows,
+    flock,
+    iter_rows,
+    not_writable,
+    read_rows,
+    write_json,
+    write_rows,
+    write_text,
+)
 
-Row = dict[str, Any]
+__all__ = [
+    "EVALUATION", "METRICS", "SECONDS", "Row", "append_rows", "check_output", "count_rows", "iter_rows", "locked", "read_object", "read_rows",
+    "refuse_links_out", "timeless", "whole_batches", "write_json", "write_rows", "write_text",
+]  # fmt: skip
 #: Required fields of every row of `evaluation.jsonl` and of `metrics.jsonl`.
 EVALUATION, METRICS = ("agent", "split", "task_id", "episode", "outcome"), ("stage",)
 #: Field of a row of metrics: wall time of the stage's training up to its step. It is kept in a file of its own, since it differs between equal runs.
 SECONDS = "seconds"
-_CHUNK_BYTES = 1 << 16
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file atomically: it has either the old content or the new."""
-    _write_whole(path, [text])
-
-
-def _write_whole(path: Path, parts: Iterable[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    with beside.open("w", encoding="utf-8") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, keys in the given order."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a whole JSONL file row by row: the rows need not fit into memory together."""
-    _write_whole(path, map(_line, rows))
-
-
-def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Append rows to a JSONL file, after removing an incomplete last line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.truncate(_complete_bytes(path))
-        file.write("".join(_line(row) for row in rows).encode())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_rows(path: Path, fields: Collection[str] = ()) -> list[Row]:
-    """Rows of a JSONL file without an incomplete last line; [] if the file does not exist. See `iter_rows`."""
-    return list(iter_rows(path, fields))
-
-
-def iter_rows(path: Path, fields: Collection[str] = ()) -> Iterator[Row]:
-    """Iterate over the rows of a JSONL file, for large files.
-
-    Args:
-        path: The file.
-        fields: Fields that every row must have.
-
-    Raises:
-        ColBenchError: If a complete line is not a JSON object or lacks a field, or the file cannot be read: a kill alone does not cause this.
-    """
-    if not path.exists():
-        return
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.endswith(b"\n") and line.strip():
-                    yield _row(line, path, number, fields)
-    except OSError as error:
-        raise ColBenchError(f"Could not read {str(path)!r}: {error.strerror}.") from None
-
-
-def _row(line: bytes, path: Path, number: int, fields: Collection[str]) -> Row:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict) or not row.keys() >= set(fields):
-        wanted = f" with {', '.join(fields)}" if fields else ""
-        raise ColBenchError(
-            f"{path}, line {number}: expected a JSON object{wanted}, got {line[:60]!r}; restore or remove the file."
-        )
-    return row
 
 
 def read_object(path: Path) -> Row:
@@ -142,24 +76,6 @@ def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
     return kept
 
 
-def _complete_bytes(path: Path) -> int:
-    """Length in bytes up to the end of the last complete line. Searched from the end, so that an append does not read the whole file."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(end - _CHUNK_BYTES, 0)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
-    return 0
-
-
-def _line(row: Row) -> str:
-    return json.dumps(row) + "\n"  # ASCII, so that a lone surrogate in a row is not an error
-
-
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder and everything in it for this process; it is created if it does not exist.
@@ -179,23 +95,12 @@ def locked(folder: Path) -> Iterator[None]:
             real = folder.resolve()
             for above in reversed(real.parents):
                 with contextlib.suppress(PermissionError):
-                    _flock(above, fcntl.LOCK_SH, held)
-            _flock(real, fcntl.LOCK_EX, held)
+                    held.enter_context(flock(above, fcntl.LOCK_SH))
+            held.enter_context(flock(real, fcntl.LOCK_EX))
         except OSError as error:
-            raise _not_writable(folder, error.strerror) from None
+            raise not_writable(folder, error.strerror) from None
         refuse_links_out(folder)
         yield
-
-
-def _flock(folder: Path, kind: int, held: contextlib.ExitStack) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    held.callback(os.close, descriptor)
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"Another process is working in {str(folder)!r}; wait until it ends, or give another `--output`."
-        ) from None
 
 
 def check_output(folder: Path) -> None:
@@ -212,19 +117,15 @@ def _check_writable(folder: Path) -> None:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     except OSError as error:  # for example, the name is too long
-        raise _not_writable(folder, error.strerror) from None
+        raise not_writable(folder, error.strerror) from None
     if not existing.is_dir():
-        raise _not_writable(folder, f"{str(existing)!r} is not a folder")
+        raise not_writable(folder, f"{str(existing)!r} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise _not_writable(folder, f"{str(existing)!r} may not be written")
+        raise not_writable(folder, f"{str(existing)!r} may not be written")
     try:
         os.rmdir(tempfile.mkdtemp(dir=existing))  # for root, `access` is wrong on /proc and similar file systems
     except OSError as error:
-        raise _not_writable(folder, error.strerror) from None
-
-
-def _not_writable(folder: Path, reason: str | None) -> ValueError:
-    return ValueError(f"`output` must name a folder that can be written, got {str(folder)!r}: {reason}.")
+        raise not_writable(folder, error.strerror) from None
 
 
 def refuse_links_out(folder: Path) -> None:

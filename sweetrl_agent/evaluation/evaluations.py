@@ -16,7 +16,6 @@ from colbench_gym.evaluation.folder import (
     ROWS,
     SETTINGS,
     Settings,
-    keep_settings,
     make_results,
     merged_settings,
     split_name,
@@ -158,7 +157,7 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     """
     folder = evaluation.folder
     settings = merged_settings(folder / SETTINGS, evaluation.settings())
-    keep_settings(folder / SETTINGS, settings)
+    write_json(folder / SETTINGS, settings)
     write_text(folder / "config.yaml", yaml.safe_dump(_written(evaluation), sort_keys=False))
     torch.set_num_threads(evaluation.shared.threads or usable_cpus())
     for spec in evaluation.policies:

@@ -37,8 +37,8 @@ def evaluate(run: Run) -> None:
     evaluate_agent(run, "trained", run.algorithm.loader(run))
     if critic := run.algorithm.critic:
         score_dialogues(run, critic)
-    if critic and run.record.has_exact_advantage(run.config):
-        write_json(run.path("hint_reading.json"), hint_reading(run))
+    if critic and run.config.evaluation.hint_turns and run.record.has_exact_advantage(run.config):
+        write_json(run.path("hint_reading.json"), hint_reading(run, run.config.evaluation.hint_turns))
 
 
 def report(run: Run) -> None:

@@ -33,15 +33,16 @@ Message = Mapping[str, Any]
 
 
 def demonstrations(run: Run) -> Demonstrations:
-    """Demonstrations for SFT: the first dialogues of the given file, or the environment's own.
+    """Demonstrations for SFT: the first dialogues of the given file, or the environment's own of the given source or of the training tasks.
 
     Raises:
         ColBenchError: If a row of the file is not a dialogue.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
-    if not file:
+    if not file or run.config.demonstrates_source:
         demonstrate = run.record.demonstrations if run.config.is_tiny else run.record.pretrained_demonstrations
-        own: Any = demonstrate(run.train, count, run.seed)
+        tasks = run.record.load_tasks(file, run.config.task) if file else run.train
+        own: Any = demonstrate(tasks, count, run.seed)
         where = f"The demonstrations of {run.config.task.env}"
         return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
     found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]

@@ -17,7 +17,7 @@ import pytest
 import colbench_gym.evaluate
 from colbench_gym import grade
 from colbench_gym.evaluate import main
-from colbench_gym.evaluation.rows import read_rows
+from colbench_gym.files import read_rows
 from tests.colbench_gym.simulators.chat_servers import fails, returns, serving, url
 
 TASKS = ["--tasks", "embedded:test[:6]", "--sandbox", "embedded"]

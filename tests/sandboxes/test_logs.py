@@ -71,7 +71,7 @@ def test_who_has_configured_logging_is_left_alone(capsys):
     assert said.out == "" and said.err.splitlines() == ["a warning", "a error"]
 
 
-def test_a_file_has_times_and_a_terminal_is_told_no_commands(tmp_path):
+def test_a_file_has_times_and_control_characters_are_escaped(tmp_path):
     with (tmp_path / "log.txt").open("w") as file, shown_logs("info", file):
         logging.getLogger("colbench_gym").info("%s", "a server said \x1b[2J\nand é")
     time, _, text = (tmp_path / "log.txt").read_text().partition(" a ")

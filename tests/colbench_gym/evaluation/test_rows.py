@@ -8,7 +8,8 @@ import pytest
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.folder import locked_folder, merged_settings, split_name, unique_names
-from colbench_gym.evaluation.rows import MOST_FAILED, RowFile, read_rows
+from colbench_gym.evaluation.rows import MOST_FAILED, RowFile
+from colbench_gym.files import read_rows
 
 
 def row(task, outcome="answered"):

@@ -142,7 +142,7 @@ def test_mappings_in_a_file_are_json(tmp_path):
         ({"engine": "transformer"}, "got 'transformer'. Did you mean 'transformers'?"),
         ({"stage": "cands"}, "got 'cands'. Did you mean 'candidates'?"),
         ({"dtype": "bfloat"}, "got 'bfloat'. Did you mean 'bfloat16'?"),
-        ({"config": "quik"}, "`config` names no file: 'quik'; by name the package has full, paper_backend, quick, qwen_cpu. Did you mean 'quick'?"),
+        ({"config": "quik"}, "`config` names no file: 'quik'; by name the package has full, paper_backend, quick, qwen_0.5b_cpu, qwen_1.5b_cpu, qwen_rows_cpu. Did you mean 'quick'?"),
         ({"algorithm": "rft", "critic": "judge"}, "`critic` is a setting of `--algorithm sweet`, got `--algorithm rft`"),
     ],
 )  # fmt: skip

@@ -65,7 +65,7 @@ def test_help_shows_stages_names_bounds_and_the_environments_own_defaults(capsys
     places = [said.index(f"\n{stage}: ") for stage in [*STAGES, "rft", "grpo"]]
     assert places == sorted(places)
     assert said.startswith("usage: python -m sweetrl_agent.train [--config NAME] [--SETTING VALUE ...]\n")
-    assert "\ncompare: " not in said and "paper_backend, quick, qwen_cpu" in said
+    assert "\ncompare: " not in said and "paper_backend, quick, qwen_0.5b_cpu, qwen_1.5b_cpu, qwen_rows_cpu" in said
     words = " ".join(said.split())
     assert "--num_candidates N Candidates per turn; 16 in the paper. (default: 8; at least 2)" in words
     assert "--num_tasks N Training tasks used; 0 for all. 5,000 in the paper. (default: 150)" in words

@@ -1,4 +1,4 @@
-"""Callbacks: who is told, and what stops a training."""
+"""Callbacks: which events they get, and what stops a training."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from sweetrl_agent.core.callback import Callback, Callbacks, StopTraining, numbe
 
 
 class Recorder(Callback):
-    """Notes what it is told, and answers as asked."""
+    """Records its events, and returns a given answer."""
 
     def __init__(self, answer=None):
-        self.told, self.answer = [], answer
+        self.events, self.answer = [], answer
 
     def on_run_begin(self, run):
-        self.told.append(("run_begin", run))
+        self.events.append(("run_begin", run))
 
     def on_run_end(self, run, error):
-        self.told.append(("run_end", error))
+        self.events.append(("run_end", error))
 
     def on_stage_begin(self, run, stage):
-        self.told.append(("stage_begin", stage))
+        self.events.append(("stage_begin", stage))
 
     def on_stage_end(self, run, stage, values):
-        self.told.append(("stage_end", stage, values))
+        self.events.append(("stage_end", stage, values))
 
     def on_log(self, run, stage, step, values):
-        self.told.append(("log", stage, step, values))
+        self.events.append(("log", stage, step, values))
         return self.answer
 
 
@@ -39,7 +39,7 @@ class Raises(Callback):
         raise StopTraining
 
 
-def test_every_callback_is_told_everything_in_order():
+def test_every_callback_gets_all_events_in_order():
     one, two = Recorder(), Recorder()
     callbacks = Callbacks("the run", [one, two])
     callbacks.run_begin()
@@ -47,7 +47,7 @@ def test_every_callback_is_told_everything_in_order():
     assert callbacks.log("sft", 3, {"stage": "sft", "step": 3, "loss": 1, "name": "x", "is_good": True}) is True
     callbacks.stage_end("sft", {"seconds": 2.0})
     callbacks.run_end(None)
-    assert one.told == two.told == [
+    assert one.events == two.events == [
         ("run_begin", "the run"), ("stage_begin", "sft"), ("log", "sft", 3, {"loss": 1.0, "is_good": 1.0}),
         ("stage_end", "sft", {"seconds": 2.0}), ("run_end", None),
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def test_false_or_the_exception_stops_and_nothing_else(stopper, continues, caplo
     after = Recorder()
     with caplog.at_level(logging.INFO, "sweetrl_agent"):
         assert Callbacks(None, [stopper, after]).log("grpo", 7, {"return": 0.5}) is continues
-    assert after.told == [("log", "grpo", 7, {"return": 0.5})], "those after one that stops are told too"
+    assert after.events == [("log", "grpo", 7, {"return": 0.5})], "callbacks after one that stops get the event too"
     said = [] if continues else [f"grpo: {type(stopper).__name__} stops the training at step 7"]
     assert [record.message for record in caplog.records] == said
 

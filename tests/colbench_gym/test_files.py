@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sweetrl_agent.data.files import append_rows, read_rows, write_json, write_rows, write_text
+from colbench_gym.files import append_rows, read_rows, write_json, write_rows, write_text
 
 ROWS = [{"a": 1, "text": "ä\u2028\n"}, {"a": 2, "text": "\r\n"}]
 
