@@ -19,7 +19,7 @@ SETTINGS = {
     "sft_dialogues": 44, "sft_batch": 4, "lora": "true", "lora_layers": 1, "lora_r": 2, "num_tasks": 4, "trajectories_per_task": 2,
     "num_states": 12, "num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 1, "max_new_tokens": 12, "max_turns": 3, "min_best": 0.0,
     "generation_batch": 3, "critic_epochs": 6, "critic_batch": 2, "critic_micro_batch": 1, "actor_batch": 2, "actor_micro_batch": 1,
-    "actor_epochs": 2, "eval_pretrained": "example", "sandbox": "embedded", "threads": 1,
+    "actor_epochs": 2, "eval_pretrained": "example", "hint_turns": 2, "sandbox": "embedded", "threads": 1,
 }  # fmt: skip
 AGENTS = ["pretrained", "initial", "trained"]
 
@@ -93,7 +93,7 @@ def test_all_stages_log_under_their_names(finished):
     metrics = read_rows(finished / "metrics.jsonl")
     assert {row["stage"] for row in metrics} == {"sft", "critic", "actor"}
     steps = {stage: max(row["step"] for row in metrics if row["stage"] == stage) for stage in ("sft", "critic", "actor")}
-    assert min(steps.values()) > 10, "every stage has a checkpoint"
+    assert min(steps.values()) >= 10, "every stage has a checkpoint"
 
 
 def test_killed_in_sft_after_a_checkpoint_it_ends_with_the_same_model(arguments, finished, tmp_path, caplog):

@@ -89,6 +89,12 @@ def test_merged_adapters_are_in_the_weights(model):
     torch.testing.assert_close(whole(IDS).logits.detach(), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_adapters_are_float32_whatever_the_model_is(model):
+    dtypes = {name: parameter.dtype for name, parameter in adapted(model.bfloat16(), LORA).named_parameters()}
+    assert {dtype for name, dtype in dtypes.items() if ".lora_" in name} == {torch.float32}
+    assert {dtype for name, dtype in dtypes.items() if ".lora_" not in name} == {torch.bfloat16}
+
+
 def test_a_model_without_adapters_is_left_as_it_is(model):
     assert merged(model) is model and adapted(model, ModelArguments(model="org/model")) is model
 
