@@ -40,6 +40,7 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
             "model": tiny_model_folder,
             "dtype": "float32",
             "sft_dialogues": 0,
+            "system_prompt": "",
             "max_new_tokens": 4,
             "sandbox": "embedded",
             **settings,

@@ -100,6 +100,8 @@ def test_it_is_left_out_without_dialogues_or_demonstrations(make_run, tiny_model
     write_rows(tmp_path / "talks.jsonl", [{"messages": TALK}] * 3)
     run = make_run(**given | _of_rows(rows, demonstrations=str(tmp_path / "talks.jsonl")))
     assert run.config.has_sft and demonstrations(run) == [TALK] * 3
+    source = make_run(**given | _of_rows(rows, demonstrations="embedded:train[:5]"))
+    assert source.config.has_sft and len(demonstrations(source)) == SETTINGS["sft_dialogues"]
     assert not make_run(**given | {"demonstrations": str(tmp_path / "talks.jsonl"), "sft_dialogues": 0}).config.has_sft
 
 

@@ -1,0 +1,35 @@
+"""Model folders of runs: the base of an adapter, and the dtype of the run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from peft import LoraConfig
+
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.evaluation.policies import PolicySpec
+from sweetrl_agent.evaluation.policy_loading import _base_of, load
+
+
+def _spec(folder, **settings):
+    return PolicySpec("policy", str(folder), "model", str(folder), settings=settings)
+
+
+@pytest.mark.parametrize("place", ["policy", "rft/agent"])
+def test_the_base_of_an_adapter_is_found_after_its_run_has_moved(place, tmp_path):
+    folder, initial = tmp_path / "run" / place, tmp_path / "run" / "initial"
+    LoraConfig(base_model_name_or_path="runs/gone/initial").save_pretrained(folder)
+    assert _base_of(_spec(folder)) == "runs/gone/initial"
+    initial.mkdir()
+    assert _base_of(_spec(folder)) == str(initial.resolve())
+    LoraConfig(base_model_name_or_path="org/model").save_pretrained(folder)
+    assert _base_of(_spec(folder)) == "org/model"
+    assert _base_of(_spec(initial)) == str(initial), "a whole model is its own"
+
+
+def test_a_tiny_policy_is_sampled_in_the_dtype_of_its_run(tiny_model_folder, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = Config().with_settings({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
+    dtypes = [load(_spec(tiny_model_folder, **of), config, {}).model.dtype for of in ({"model": "tiny"}, {"model": "x"}, {})]
+    assert dtypes == [torch.float32, torch.bfloat16, torch.bfloat16]
