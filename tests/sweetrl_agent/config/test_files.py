@@ -35,7 +35,8 @@ def test_a_path_comes_before_a_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["../setup", "accelerate", "x" * 5000, "no\0file", "/no/file.yaml", ""])
 def test_a_file_that_is_not_there_names_those_of_the_package(name):
     with pytest.raises(
-        ValueError, match="^`config` names no file: .*; by name the package has full, paper_backend, quick, qwen_0.5b_cpu, qwen_1.5b_cpu, qwen_rows_cpu"
+        ValueError,
+        match="^`config` names no file: .*; by name the package has full, paper_backend, quick, qwen_0.5b_cpu, qwen_1.5b_cpu, qwen_rows_cpu",
     ):
         files.read(name)
 
