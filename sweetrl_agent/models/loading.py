@@ -13,14 +13,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from colbench_gym.agents.prompts import PROMPTS
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.data.distributed import local_rank
 
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
 
 
 def device() -> torch.device:
-    """The GPU if there is one, else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The GPU of this process if there is one, else the CPU.
+
+    Under a launcher each process has its own GPU. accelerate chooses the same one, but only once a trainer exists, after the model is loaded:
+    until then "cuda" is the first GPU, and all processes would load their models there.
+    """
+    return torch.device("cuda", local_rank() % torch.cuda.device_count()) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def torch_dtype(arguments: ModelArguments) -> torch.dtype:
