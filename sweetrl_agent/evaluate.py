@@ -57,6 +57,7 @@ def run(arguments: Sequence[str] | None, is_command: bool = True) -> int:
             held.enter_context(shown_logs(evaluation.shared.log_level, always=is_command))
             from sweetrl_agent.evaluation.evaluation_plan import refuse
             from sweetrl_agent.evaluation.evaluations import run_evaluation
+            from sweetrl_agent.evaluation.wishes import wish_lines
 
             refuse(evaluation)
             if evaluation.shared.dry_run:
@@ -64,7 +65,7 @@ def run(arguments: Sequence[str] | None, is_command: bool = True) -> int:
             held.enter_context(locked(evaluation.folder))
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             results = run_evaluation(evaluation)
-    print(table(results))
+    print("\n".join([table(results), "", *wish_lines(results.get("wishes", []))]).rstrip())
     void = sum(score["void"] for name in results["policies"] for score in results.get(name, {}).values())
     if void:
         print(f"\n{void} episodes are void: counted, and in no mean. `--replay_void true` plays them again.")

@@ -39,6 +39,8 @@ RESERVED = frozenset(
         "differences",
         "prices",
         "versions",
+        "failures",
+        "wishes",
     )
 )
 SCHEMA = 1

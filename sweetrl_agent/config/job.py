@@ -134,6 +134,11 @@ class Config:
         return bool(source) and not is_file(source) and self.record.has_demonstrations(replace(self.task, tasks=source))
 
     @property
+    def has_pretrained(self) -> bool:
+        """Whether the pretrained model is evaluated as it came, beside the initial policy that SFT makes of it."""
+        return bool(self.evaluation.eval_pretrained) and self.has_sft and not self.is_tiny
+
+    @property
     def initial_policy(self) -> str:
         """Where the tiny model's initial policy comes from: "packaged" if the package's fits these settings, else "sft"."""
         is_packaged = self.sft.initial_policy == "packaged" and self.is_tiny and not differences(self)

@@ -36,7 +36,8 @@ class ModelArguments:
     revision: str = setting("main", "Revision of a hub model.")
     dtype: str = setting(
         "auto",
-        "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU and, for a pretrained model, on a CPU with bfloat16 instructions; float32 elsewhere.",
+        "'float32', 'bfloat16', or 'auto': bfloat16 on a GPU and, for a pretrained model with `lora` or to sample only, on a CPU with bfloat16 instructions; "
+        "float32 elsewhere.",
     )
     engine: str = setting(
         "transformers",

@@ -20,6 +20,8 @@ FOLDER = Path(__file__).parents[1] / "models" / "initial"
 RECORD = "made_from.json"
 #: Settings of the task that shape the demonstrations.
 _TASK = ("env", "env_kwargs", "env_record", "demonstrations", "max_turns", "on_error")
+#: Settings of SFT that do not shape the tiny model.
+_OTHERS = ("initial_policy", "sft_micro_batch")
 
 
 def shaping_settings(config: Any) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def shaping_settings(config: Any) -> dict[str, Any]:
         config: All settings (`config.job.Config`).
     """
     task = asdict(config.task)
-    sft = {name: value for name, value in asdict(config.sft).items() if name != "initial_policy"}
+    sft = {name: value for name, value in asdict(config.sft).items() if name not in _OTHERS}
     return {
         "seed": config.run.seed,
         "model": config.model.model,

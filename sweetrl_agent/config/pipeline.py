@@ -14,7 +14,7 @@ _TRAINS: frozenset[Need] = frozenset({"training"})
 
 MAIN_JOB = (
     Stage(
-        "sft", "behaviour cloning of a tiny Llama, or the copy of it that comes with the package; left out with a pretrained `--model`", (), ("initial/",),
+        "sft", "behaviour cloning on demonstrations: of a tiny Llama, or the copy of it that comes with the package; of a pretrained `--model` by adapters", (), ("initial/",),
         "sweetrl_agent.trainers.sft_stage:train_initial",
     ),
     Stage(

@@ -31,7 +31,7 @@ _FILES = {
     "hint_reading.json": "whether the untrained critic prefers useful questions, of SWEET-RL only",
     "failures.jsonl": "why each evaluated episode failed, in one of a few kinds",
     "explanations.jsonl": "of the episodes that the report shows: wishes by turn, tests with expected and got",
-    "results.json": "the results: means, 95% intervals, differences",
+    "results.json": "the results: means, 95% intervals, differences, and what was asked, heard and written down",
     "report.html": "the same in the browser, with dialogues",
 }
 

@@ -200,9 +200,7 @@ def _wish_counts(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> 
 
 def _written(task: Task, got: Sequence[str]) -> set[str]:
     """Topics of the wishes that an answer does, given the fingerprints of its values; the answer counts as the closest reference, see `wish_counts`."""
-    plain = {
-        frozenset(topic for topic, _ in one.changed): one for one in _alternatives(task) if one.is_plain or not one.changed
-    }
+    plain = {frozenset(topic for topic, _ in one.changed): one for one in _alternatives(task) if one.is_plain}
 
     def agreeing(without: frozenset[str]) -> int:
         return sum(plain[without].fingerprint(i) == value for i, value in enumerate(got))

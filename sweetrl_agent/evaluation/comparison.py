@@ -28,6 +28,7 @@ from sweetrl_agent.evaluation.statistics import (
     task_table,
     tasks_needed,
 )
+from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.reporting.figures import SHARES, measure
 
 #: Rows of `evaluation.jsonl`, by seed.
@@ -171,9 +172,11 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     }
     kinds = runs[0].record.failure_kinds
     failures = [row for run in runs for row in failures_of(run, evaluations[run.seed])] if kinds else []
+    wishes = summarize_wishes(runs[0], [row for own in evaluations.values() for row in own])
     results = {
         **compare_scores(evaluations, runs[0].record.metric),
         **({"failures": summarize_failures(kinds, failures)} if failures else {}),
+        **({"wishes": wishes} if wishes else {}),
         "success_means": runs[0].record.success_means,
         "ledger": {run.seed: ledger(run, given.algorithms) for run in runs},
         "tasks": runs[0].sources,

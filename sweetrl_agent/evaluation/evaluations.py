@@ -33,6 +33,7 @@ from sweetrl_agent.evaluation.evaluate import episode_row, read_evaluation
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.policies import PolicySpec, pretrained_defaults
 from sweetrl_agent.evaluation.policy_loading import loader
+from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.episode_files import EpisodeFile
@@ -184,12 +185,17 @@ class _Evaluated:
 
 
 def _explain(evaluation: Evaluation, rows: Sequence[Row], results: dict[str, Any]) -> None:
-    """Add why episodes fail to the results and, for one seed, to the files that the report shows: their rows are told apart without the seed."""
+    """Add why episodes fail, and what was heard and written down, to the results.
+
+    For one seed, also write the files that the report shows: their rows are told apart without the seed.
+    """
     config = evaluation.config(None, next(iter(evaluation.sources.values())))
     evaluated = _Evaluated(config.record, config, evaluation.tasks(), evaluation.folder)
     failures = failures_of(evaluated, rows)
     if failures:
         results["failures"] = summarize_failures(config.record.failure_kinds, failures)
+    if wishes := summarize_wishes(evaluated, rows):
+        results["wishes"] = wishes
     if len(evaluation.given.seeds) == 1:
         explain_shown(evaluated, rows, failures)
 

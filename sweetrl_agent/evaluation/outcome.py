@@ -28,7 +28,7 @@ AGENTS = ("pretrained", "initial", "trained")
 
 def evaluate(run: Run) -> None:
     """Evaluate the initial and the trained policy; writes evaluation.jsonl, and turn-wise advantages of some dialogues to turn_advantages.jsonl."""
-    if run.config.evaluation.eval_pretrained and run.config.has_sft and not run.config.is_tiny:
+    if run.config.has_pretrained:
         prompted = run.with_settings({"system_prompt": run.config.evaluation.eval_pretrained})
         model = prompted.config.model
         evaluate_agent(run, "pretrained", partial(load_policy, model.model, model.model, model), "evaluate pretrained")

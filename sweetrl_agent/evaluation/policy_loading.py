@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from colbench_gym.agents.person import PersonAgent
 from sandboxes.named import load_named
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.model import TINY
 from sweetrl_agent.core.actions import DialogueActions
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
 from sweetrl_agent.core.environment import EnvironmentRecord
@@ -60,20 +62,24 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
         return _load_of_run(spec, config)
     if spec.kind == "model":
         load_policy: Callable[..., Policy] = import_module("sweetrl_agent.models.loading").load_policy
-        return load_policy(spec.place, _base_of(spec), config.model)
+        is_tiny = spec.settings.get("model") == TINY  # of the run that the folder is in: it is sampled as there
+        return load_policy(spec.place, _base_of(spec), replace(config.model, model=TINY) if is_tiny else config.model)
     if spec.text == "person":
         return AgentPolicy(PersonAgent())
     return own_policy(load_named("policies", spec.text)) if spec.kind == "own" else scripted(spec.text, config)
 
 
 def _base_of(spec: PolicySpec) -> str:
-    """Base model of an adapter: the one that its configuration names; a full model is its own."""
+    """Base model of an adapter: the one that its configuration names, or initial/ of its run where that has moved; a full model is its own."""
     path = Path(spec.place).expanduser() / "adapter_config.json"
     if not path.exists():
         return spec.place
     from peft import PeftConfig
 
-    return str(PeftConfig.from_pretrained(str(path.parent)).base_model_name_or_path)
+    base = str(PeftConfig.from_pretrained(str(path.parent)).base_model_name_or_path)
+    if Path(base).name != INITIAL or Path(base).is_dir():
+        return base
+    return next((str(one / INITIAL) for one in path.resolve().parents[1:3] if (one / INITIAL).is_dir()), base)
 
 
 def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:

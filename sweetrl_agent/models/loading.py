@@ -28,11 +28,18 @@ def device() -> torch.device:
     return torch.device("cuda", local_rank() % torch.cuda.device_count()) if torch.cuda.is_available() else torch.device("cpu")
 
 
-def torch_dtype(arguments: ModelArguments) -> torch.dtype:
-    """The dtype of the settings; "auto" is resolved for this machine."""
+def torch_dtype(arguments: ModelArguments, is_trained: bool = True) -> torch.dtype:
+    """The dtype of the settings; "auto" is resolved for this machine.
+
+    Args:
+        arguments: Settings of the agent's model.
+        is_trained: Whether the model is trained, in all weights unless there are adapters. In bfloat16 on a CPU, small steps of all weights
+            would be rounded to none.
+    """
     if arguments.dtype != "auto":
         return torch.float32 if arguments.dtype == "float32" else torch.bfloat16
-    has_bfloat16 = torch.cuda.is_available() or (arguments.model != TINY and bool(bfloat16_instructions()))
+    is_rounded = arguments.model != TINY and (arguments.lora or not is_trained)
+    has_bfloat16 = torch.cuda.is_available() or (is_rounded and bool(bfloat16_instructions()))
     return torch.bfloat16 if has_bfloat16 else torch.float32
 
 
@@ -43,14 +50,25 @@ def bfloat16_instructions() -> str:
 
 
 def dtype_line(arguments: ModelArguments) -> str:
-    """The dtype of the model and why, in one line; on a CPU with its speed here, beside float32's."""
+    """The dtype of a pretrained model and why, in one line: on a CPU, the choice halves or doubles the time."""
     dtype = str(torch_dtype(arguments)).removeprefix("torch.")
+    if arguments.dtype != "auto":
+        return f"{dtype}, as set"
     if torch.cuda.is_available():
-        return f"{dtype}{', as set' if arguments.dtype != 'auto' else ''}"
-    own = bfloat16_instructions()
-    speeds = ", ".join(f"{name} {matrix_speed(getattr(torch, name)):.0f}" for name in dict.fromkeys((dtype, "float32")))
-    reason = "as set; this" if arguments.dtype != "auto" else "this"
-    return f"{dtype}: {reason} processor has {own or 'no instructions for bfloat16'} (measured now, Gflop/s: {speeds})"
+        return f"{dtype}: there is a GPU"
+    if not (own := bfloat16_instructions()):
+        return f"{dtype}: this processor has no instructions for bfloat16"
+    reads = dtype if arguments.lora else f"bfloat16 to sample, {dtype} to train all weights"
+    return f"{reads}: this processor has instructions for bfloat16 ({own})"
+
+
+def speed_line(arguments: ModelArguments) -> str:
+    """How fast this CPU multiplies matrices of the model's dtype and of float32, measured now; "" on a GPU."""
+    if torch.cuda.is_available():
+        return ""
+    dtypes = dict.fromkeys((torch_dtype(arguments), torch.float32))
+    speeds = ", ".join(f"{str(dtype).removeprefix('torch.')} {matrix_speed(dtype):.0f}" for dtype in dtypes)
+    return f"; matrix products here, Gflop/s: {speeds}"
 
 
 @cache
@@ -76,10 +94,20 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     return AutoTokenizer.from_pretrained(path, revision=arguments.revision)
 
 
-def load_model(path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM) -> Any:
-    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. `kind` is the model class, by default causal."""
-    adapter = Path(path) / "adapter_config.json"
-    model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=torch_dtype(arguments))
+def load_model(
+    path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM, is_trained: bool = True
+) -> Any:
+    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`.
+
+    Args:
+        path: Folder or hub name of the model, or folder of an adapter.
+        base: Base model of the adapter.
+        arguments: Settings of the agent's model.
+        kind: Class of the model.
+        is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
+    """
+    adapter, dtype = Path(path) / "adapter_config.json", torch_dtype(arguments, is_trained)
+    model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=dtype)
     if adapter.exists():
         from peft import PeftModel
 
@@ -93,6 +121,9 @@ def lora_config(arguments: ModelArguments, model: Any) -> Any:
     Args:
         arguments: Settings of the agent's model.
         model: The model, for its number of layers.
+
+    Raises:
+        ValueError: If `lora_layers` is set and the model has its layers elsewhere, as models with pictures do.
     """
     from peft import LoraConfig
 
@@ -100,7 +131,12 @@ def lora_config(arguments: ModelArguments, model: Any) -> Any:
     count = model.config.get_text_config().num_hidden_layers
     if not 0 < arguments.lora_layers < count:
         return LoraConfig(target_modules="all-linear", **shape)
-    layers = model.get_submodule(LAYERS)
+    try:
+        layers = model.get_submodule(LAYERS)
+    except AttributeError:
+        raise ValueError(
+            f"`lora_layers` needs a model whose layers are in {LAYERS!r}, got a {type(model).__name__}; give 0, for adapters in all layers."
+        ) from None
     linear = {name.rpartition(".")[2] for name, module in layers.named_modules() if isinstance(module, torch.nn.Linear)}
     chosen = list(range(count - arguments.lora_layers, count))
     return LoraConfig(target_modules=sorted(linear), layers_to_transform=chosen, layers_pattern="layers", **shape)
@@ -153,7 +189,8 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
             path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
             arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
         )  # fmt: skip
-    return policy_on(merged(load_model(path, base, arguments)), load_tokenizer(base, arguments), arguments, response_prefix)
+    model = merged(load_model(path, base, arguments, is_trained=False))
+    return policy_on(model, load_tokenizer(base, arguments), arguments, response_prefix)
 
 
 def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_prefix: str = "") -> Policy:

@@ -18,6 +18,7 @@ from sweetrl_agent.reporting.figures import (
     percent_interval,
 )
 from sweetrl_agent.reporting.parts import Part, Table
+from sweetrl_agent.reporting.wishes import wishes_part
 
 
 def parts(results: Results, algorithms: Names, critics: Names, columns: Names, is_against_paper: bool) -> list[Part]:
@@ -36,7 +37,7 @@ def parts(results: Results, algorithms: Names, critics: Names, columns: Names, i
         if any(score.get("links") for of in results["algorithms"].values() for score in of.values())
         else []
     )
-    made += [failures] if (failures := failures_part(results, algorithms)) else []
+    made += [part for found in (failures_part, wishes_part) if (part := found(results, algorithms))]
     made += [_against(results, algorithms)] if is_against_paper else []
     made += [_wins(results, algorithms)] if results.get("win_rate") else []
     made += [dials_part(results, algorithms)] if results.get("dials") else []

@@ -17,6 +17,7 @@ from sweetrl_agent.reporting.page import fill_page, resource, setup_section
 from sweetrl_agent.reporting.pages import pages_section
 from sweetrl_agent.reporting.run_folder import ADVANTAGES, EVALUATION, METRICS, PAIRS, RunFolder
 from sweetrl_agent.reporting.scores import agent_colours, headline_section, read_scores, scores_section
+from sweetrl_agent.reporting.wishes import wishes_section
 
 REPORT = "report.html"
 
@@ -59,6 +60,7 @@ def _sections(run: RunFolder, colours: Mapping[str, str], curves: Sequence[Learn
             use_section(run),
             outcomes_section(run, colours),
             failures_section(run.results),
+            wishes_section(run.results),
             Html("") if run.is_evaluation else curves_section(curves, run.trouble(METRICS)),
             pages_section(run),
             _dialogues_section(run, num_dialogues),

@@ -143,7 +143,7 @@ def _of_one(run: Run) -> int:
 
 
 def _evaluated(run: Run) -> int:
-    return _of_one(run) * (2 if run.config.evaluation.eval_initial else 1)
+    return _of_one(run) * (1 + run.config.evaluation.eval_initial + run.config.has_pretrained)
 
 
 def _sft(run: Run) -> tuple[float, str]:

@@ -127,7 +127,8 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
     if _any(stages, "samples") and engine in ("vllm", "server"):
         yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
-    if not config.is_tiny and ("sft" in stages or (config.model.lora and _any(stages, "samples", "training"))):
+    is_sft_of_adapters = "sft" in stages and config.has_sft and not config.is_tiny
+    if is_sft_of_adapters or (config.model.lora and _any(stages, "samples", "training")):
         yield "peft", "'colbench-gym[train]'"
     if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
         yield "ray", "'colbench-gym[ray]'"

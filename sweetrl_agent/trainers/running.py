@@ -184,15 +184,18 @@ def arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[P
         folder: The folder; kept as it is if writing fails.
         everyone: Waits for all processes that write.
     """
-    beside = folder.with_name(folder.name + ".part")
+    beside, replaced = (folder.with_name(folder.name + ending) for ending in (".part", ".old"))
     if is_first():
-        shutil.rmtree(beside, ignore_errors=True)
+        for rest in (beside, replaced):
+            shutil.rmtree(rest, ignore_errors=True)
     everyone()
     yield beside
     everyone()
     if is_first():
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            folder.rename(replaced)  # at once: a kill while its files are removed would leave a checkpoint that lacks some
         beside.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
     everyone()
 
 

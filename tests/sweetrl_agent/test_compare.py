@@ -160,6 +160,11 @@ def test_the_results_say_why_episodes_fail(finished):
         counts[row["agent"], row["split"]] += row["count"]
     assert counts == {(name, split): 8 for name in ALGORITHMS for split in ("test", "unseen")}  # 4 tasks, 2 seeds
     assert "## Why episodes fail" in (finished / "report.md").read_text()
+    wishes = json.loads((finished / "results.json").read_text())["wishes"]
+    assert {(row["agent"], row["split"], row["n"]) for row in wishes} == {
+        (name, split, 8) for name in ALGORITHMS for split in ("test", "unseen")
+    }
+    assert "## What was asked, heard and written down" in (finished / "report.md").read_text()
     explained = read_rows(finished / "seed_0" / "explanations.jsonl")
     assert {row["agent"] for row in explained} == set(ALGORITHMS) and not (finished / "seed_1" / "explanations.jsonl").exists()
 

@@ -183,12 +183,17 @@ def test_a_killed_evaluation_resumes_with_the_same_bytes(run_folder, tmp_path):
 
 
 @pytest.mark.parametrize(("seeds", "explained"), [(["0"], True), (["0", "1"], False)])
-def test_it_says_why_episodes_fail(seeds, explained, tmp_path):
+def test_it_says_why_episodes_fail(seeds, explained, tmp_path, capsys):
     _, results = run(tmp_path / "e", "random", "oracle", *TASKS, "--seeds", *seeds)
     found = {(row["agent"], row["kind"]): row["count"] for row in results["failures"]["rows"]}
     assert found["oracle", "passed"] == results["oracle"]["test"]["n"] and found["oracle", "never_asked"] == 0
     assert (tmp_path / "e" / "explanations.jsonl").exists() == explained
-    assert "Why episodes fail" in (tmp_path / "e" / "report.html").read_text()
+    page, printed = (tmp_path / "e" / "report.html").read_text(), capsys.readouterr().out
+    assert "Why episodes fail" in page and "<h2>What was asked, heard and written down" in page
+    random, oracle = results["wishes"]
+    assert (oracle["agent"], oracle["heard"], oracle["written"], oracle["n"]) == ("oracle", 1.0, 1.0, 6 * len(seeds))
+    assert random["agent"] == "random" and random["heard"] < 1
+    assert f"oracle, test: {oracle['questions']:.1f} questions, 100% of the wishes heard, 100% of those written down" in printed
 
 
 def test_a_misspelt_folder_names_the_nearest_and_changes_nothing(run_folder, tmp_path, capsys):

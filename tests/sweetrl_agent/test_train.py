@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +14,8 @@ from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.train import main, parse
+
+from .killed_runs import assert_same, give_luck, kill_at, start, words
 
 SETTINGS = {
     "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
@@ -41,44 +38,14 @@ TRAJECTORY = [
 
 
 def _arguments(folder, **changes):
-    settings = {**SETTINGS, "output": folder, **changes}
-    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
-
-
-def _give_luck(folder):
-    """Let every first episode pass half of its tests: a model this small never does, and without there are no pairs."""
-    rows = read_rows(folder / "trajectories.jsonl")
-    for row in rows:
-        row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
-    write_rows(folder / "trajectories.jsonl", rows)
+    return words({**SETTINGS, "output": folder, **changes})
 
 
 def _run_all(folder, **changes):
     for stage in ("sft", "collect"):
         assert main([*_arguments(folder, **changes), "--stage", stage]) == 0
-    _give_luck(folder)
+    give_luck(folder)
     assert main(_arguments(folder, **changes)) == 0
-
-
-def _content(folder):
-    """Every file of a run but those that hold times and memory."""
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if not path.is_file() or name in ("seconds.json", "peak_mib.json", "timings.jsonl", "report.html"):
-            continue
-        files[name] = path.read_bytes()
-        if name == "results.json":
-            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
-        if name == "explanations.jsonl":
-            files[name] = [{**row, "tests": [{**test, "seconds": 0} for test in row["tests"]]} for row in read_rows(path)]
-    return files
-
-
-def _assert_same(folder, other):
-    one, two = _content(folder), _content(other)
-    assert list(one) == list(two)
-    assert [name for name in one if one[name] != two[name]] == []
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +133,7 @@ def test_results_hold_start_and_result_on_both_splits(finished):
         "algorithm",
         "tasks",
         "hint_reading",
+        "wishes",
         "failures",
     ]
     dial = "topics=12&relevant=3&wishes=2&turns=6&points=1"
@@ -182,6 +150,8 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     assert results["differences"] == differences(read_rows(finished / "evaluation.jsonl"), "tests_passed")
     pairs = [("test", "initial", "trained", 4), ("unseen", "initial", "trained", 4)]
     assert [(pair["split"], pair["from"], pair["to"], pair["n"]) for pair in results["differences"]] == pairs
+    wishes = [(row["agent"], row["split"], row["n"]) for row in results["wishes"]]
+    assert wishes == [(agent, split, 4) for agent in ("initial", "trained") for split in ("test", "unseen")]
     assert {row["stage"] for row in read_rows(finished / "metrics.jsonl")} <= {"sft", "critic", "actor"}
 
 
@@ -237,7 +207,7 @@ def test_a_stage_needs_those_before_it(tmp_path, capsys):
 
 
 def test_a_pretrained_model_needs_no_imitation(tiny_model_folder, tmp_path):
-    assert main([*_arguments(tmp_path / "run", model=tiny_model_folder), "--stage", "collect"]) == 0
+    assert main([*_arguments(tmp_path / "run", model=tiny_model_folder, sft_dialogues=0), "--stage", "collect"]) == 0
     assert len(read_rows(tmp_path / "run" / "trajectories.jsonl")) == 8
 
 
@@ -265,7 +235,7 @@ def test_going_on_with_candidates_cut_short(num_rows, copied, finished):
     folder = copied("candidates")
     _cut(folder / "candidates.jsonl", num_rows)
     assert main(_arguments(folder)) == 0
-    _assert_same(folder, finished)
+    assert_same(folder, finished)
 
 
 @pytest.mark.parametrize("num_rows", [1, 17])
@@ -293,7 +263,7 @@ def test_going_on_with_trajectories_cut_short(num_rows, copied, finished):
     folder = copied("collect")
     _cut(folder / "trajectories.jsonl", num_rows)
     assert main([*_arguments(folder), "--stage", "collect"]) == 0
-    _give_luck(folder)
+    give_luck(folder)
     assert (folder / "trajectories.jsonl").read_bytes() == (finished / "trajectories.jsonl").read_bytes()
 
 
@@ -302,13 +272,13 @@ def test_going_on_with_an_evaluation_cut_short(num_rows, copied, finished):
     folder = copied("evaluate")
     _cut(folder / "evaluation.jsonl", num_rows)
     assert main(_arguments(folder)) == 0
-    _assert_same(folder, finished)
+    assert_same(folder, finished)
 
 
 def test_a_model_that_was_moved_in_but_not_marked_done_is_made_again(copied, finished):
     folder = copied("critic")
     assert main(_arguments(folder)) == 0
-    _assert_same(folder, finished)
+    assert_same(folder, finished)
 
 
 def test_a_checkpoint_torn_by_a_kill_is_not_gone_on_with(copied, finished):
@@ -319,7 +289,7 @@ def test_a_checkpoint_torn_by_a_kill_is_not_gone_on_with(copied, finished):
     (torn / "model.safetensors").write_bytes(b"torn")
     (torn / "trainer_state.json").write_text('{"epoch": 1')
     assert main(_arguments(folder)) == 0
-    _assert_same(folder, finished)
+    assert_same(folder, finished)
 
 
 def _cut(path, num_rows):
@@ -346,34 +316,13 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bytes(tmp_path):
     ]
     for stage, moments in (("sft", early), ("collect", ["trajectories.jsonl"])):
         for moment in moments:
-            _kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
-        assert _start(_arguments(killed, stage=stage, **changes)).wait(120) == 0
-    _give_luck(killed)
+            kill_at(moment, _arguments(killed, stage=stage, **changes), killed)
+        assert start(_arguments(killed, stage=stage, **changes)).wait(120) == 0
+    give_luck(killed)
     for moment in [
         "outcome_pairs.jsonl", "critic/checkpoints/checkpoint-*/trainer_state.json", "critic/model.safetensors",
         "candidates.jsonl", "turn_pairs.jsonl", "policy/config.json", "evaluation.jsonl", "turn_advantages.jsonl", "results.json",
     ]:  # fmt: skip
-        _kill_at(moment, _arguments(killed, **changes), killed)
-    assert _start(_arguments(killed, **changes)).wait(240) == 0
-    _assert_same(killed, whole)
-
-
-def _start(arguments):
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(
-        [sys.executable, "-m", "sweetrl_agent.train", *arguments],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def _kill_at(moment, arguments, folder):
-    """Start the job and kill it as soon as a path that fits `moment` stands in the folder."""
-    job = _start(arguments)
-    deadline = time.monotonic() + 1200
-    while job.poll() is None and not list(folder.glob(moment)):
-        assert time.monotonic() < deadline, f"{moment} never came"
-        time.sleep(0.001)
-    assert job.poll() in (None, 0), f"the job failed before {moment}"
-    if job.poll() is None:
-        job.send_signal(signal.SIGKILL)
-        job.wait()
+        kill_at(moment, _arguments(killed, **changes), killed)
+    assert start(_arguments(killed, **changes)).wait(240) == 0
+    assert_same(killed, whole)

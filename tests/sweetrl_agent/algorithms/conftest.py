@@ -38,6 +38,8 @@ def make_game(tmp_path, tiny_model_folder, monkeypatch):
         given = {
             "output": tmp_path / folder,
             "model": tiny_model_folder,
+            "dtype": "float32",
+            "sft_dialogues": 0,
             "max_new_tokens": 4,
             "sandbox": "embedded",
             **settings,

@@ -27,7 +27,9 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
         raise Built
 
     monkeypatch.setattr(mtdpo, "pair_trainer", pair_trainer)
-    run = make_run(model=str(tiny_model_folder), mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_learning_rate=3e-5)
+    run = make_run(
+        model=str(tiny_model_folder), sft_dialogues=0, dtype="float32", mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_learning_rate=3e-5
+    )
     write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
     with pytest.raises(Built):
         mtdpo.MultiTurnDPO().train(run)
@@ -39,7 +41,14 @@ def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_
     """With other weights than the reference's, the loss is that of the slow sums, and of no mean."""
     seen = untrained(mtdpo, 0.5)
     run = make_run(
-        model=str(tiny_model_folder), mtdpo_beta=0.7, mtdpo_nll=0.2, mtdpo_batch=2, mtdpo_epochs=3.0, mtdpo_max_length=99
+        model=str(tiny_model_folder),
+        sft_dialogues=0,
+        dtype="float32",
+        mtdpo_beta=0.7,
+        mtdpo_nll=0.2,
+        mtdpo_batch=2,
+        mtdpo_epochs=3.0,
+        mtdpo_max_length=99,
     )
     write_rows(run.path("outcome_pairs.jsonl"), [{**PAIR, "hidden": "def total(x): ..."}])
     mtdpo.MultiTurnDPO().train(run)

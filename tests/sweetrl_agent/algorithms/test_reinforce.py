@@ -90,7 +90,7 @@ def make_run(tmp_path, tiny_model_folder, monkeypatch):
 
     def make(name, iterations):
         _, config = compare.parse(
-            ["--output", str(tmp_path / name), "--model", str(tiny_model_folder), "--max_new_tokens", "6", "--sandbox", "embedded",
+            ["--output", str(tmp_path / name), "--model", str(tiny_model_folder), "--dtype", "float32", "--sft_dialogues", "0", "--max_new_tokens", "6", "--sandbox", "embedded",
              "--reinforce_iterations", str(iterations), "--reinforce_tasks", "4", "--reinforce_group", "4",
              "--reinforce_learning_rate", "1e-2"]
         )  # fmt: skip

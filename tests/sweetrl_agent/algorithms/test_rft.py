@@ -40,7 +40,15 @@ def run_of(make_run, tiny_model_folder):
     """Function: scores of one task's trajectories, settings -> a run that collected them."""
 
     def make(scores, **settings):
-        run = make_run(model=str(tiny_model_folder), rft_learning_rate=3e-5, rft_batch=4, rft_epochs=2.0, **settings)
+        run = make_run(
+            model=str(tiny_model_folder),
+            sft_dialogues=0,
+            dtype="float32",
+            rft_learning_rate=3e-5,
+            rft_batch=4,
+            rft_epochs=2.0,
+            **settings,
+        )
         episodes = [_episode("total", i, score, f"Reply {i}") for i, score in enumerate(scores)]
         write_rows(run.path("trajectories.jsonl"), [t.to_row() for t in episodes])
         return run

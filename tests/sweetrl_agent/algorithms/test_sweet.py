@@ -34,7 +34,9 @@ def make(make_run, tiny_model_folder):
     """Function: settings -> a run whose trajectories are `EPISODES`, or others."""
 
     def run(episodes=EPISODES, **settings):
-        made = make_run(model=str(tiny_model_folder), **{"num_states": 0, "num_candidates": 3, **settings})
+        made = make_run(
+            model=str(tiny_model_folder), sft_dialogues=0, dtype="float32", **{"num_states": 0, "num_candidates": 3, **settings}
+        )
         write_rows(made.path("trajectories.jsonl"), [t.to_row() for t in episodes])
         return made
 

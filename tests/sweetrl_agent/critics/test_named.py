@@ -34,7 +34,7 @@ from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_ad
 def test_a_critic_ranks_against_its_reference(
     name, configured, is_normalised, sees_hidden, make_run, make_tiny_model, tiny_model_folder
 ):
-    run = make_run(model=str(tiny_model_folder), reference_hidden=configured)
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, reference_hidden=configured)
     folder = critic_folder(run, name)
     shutil.copytree(tiny_model_folder, folder)
     make_tiny_model(7).save_pretrained(folder)  # what training made of it

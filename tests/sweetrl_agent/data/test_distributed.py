@@ -63,6 +63,10 @@ def _run(folder, model, *launcher):
         str(folder),
         "--model",
         str(model),
+        "--dtype",
+        "float32",
+        "--sft_dialogues",
+        "0",
         *SETTINGS,
     ]
     return subprocess.run(

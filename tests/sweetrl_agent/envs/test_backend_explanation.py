@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.embedded import family_of, reference_knowing
 from colbench_gym.tasks.rows import row_from_task, task_from_row
-from sweetrl_agent.envs.backend_explanation import KINDS, explain, failure, turns_asked, turns_heard
+from sweetrl_agent.config.job import Config
+from sweetrl_agent.core.explanation import WishCounts
+from sweetrl_agent.envs.backend_explanation import KINDS, explain, failure, turns_asked, turns_heard, wish_counts
 from sweetrl_agent.envs.backend_oracle import open_oracle
 
 TASK = next(task for task in load_tasks("embedded:test[:40]") if sum(fact.is_special for fact in task.hidden.facts) == 2)
@@ -145,3 +148,68 @@ def test_a_row_has_the_facts_of_its_reference():
     assert found["wishes"] and not any(wish["is_special"] for wish in found["wishes"])
     assert [test["outcome"] for test in found["tests"]] == ["passed"] * 10 and "advantages" not in found
     assert not any(test["wishes"] for test in found["tests"])
+
+
+def counts(*messages, task=TASK, **of):
+    return wish_counts([(row(one, **of), task) for one in messages], "embedded", "module")
+
+
+def test_what_was_asked_heard_and_written_down():
+    first, second = (topic.name for topic in WISHES)
+    both, one = asks(WISHES), asks(WISHES[:1])
+    answers = {"all": TASK.hidden.reference, "none": reference_knowing(TASK, set())}
+    answers |= {name: reference_knowing(TASK, {name}) for name in (first, second)}
+    found = counts(*(talk(*both, answer=answer) for answer in answers.values()))
+    assert found == [WishCounts(2, 2, 2, written) for written in (2, 0, 1, 1)]
+    found = counts(*(talk(*one, answer=answer) for answer in answers.values()))
+    assert found == [WishCounts(1, 2, 1, written) for written in (1, 0, 1, 0)], "a wish that was not heard is not written down"
+    assert counts(talk(*asks(PLAIN[:3]))) == [WishCounts(3, 2, 0, 0)] and counts(talk()) == [WishCounts(0, 2, 0, 0)]
+    assert counts(talk(*both, marker="", answer="And then?"), answered=0) == [WishCounts(3, 2, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["def (:", "", f"{TASK.signature}:\n    raise KeyError", f"{TASK.signature}:\n    import os\n    os._exit(1)", "x = 3"],
+)
+def test_a_program_that_fails_does_no_wish(answer):
+    assert counts(talk(*asks(WISHES), answer=answer)) == [WishCounts(2, 2, 2, 0)]
+
+
+def test_a_program_that_fails_in_some_tests_does_the_wishes_of_the_others():
+    """It fails wherever the plain answer is right; only tests that depend on wishes are left."""
+    name, rest = TASK.function_name, "\n".join(TASK.hidden.reference.splitlines())
+    plain = reference_knowing(TASK, set()).replace(f"def {name}(", "def _plain(", 1)
+    answer = f"{rest}\n\n{plain}\n\n_own = {name}\n\ndef {name}(*given):\n    assert _own(*given) != _plain(*given)\n    return _own(*given)"
+    assert counts(talk(*asks(WISHES), answer=answer)) == [WishCounts(2, 2, 2, 2)]
+
+
+def test_wishes_that_change_each_other_are_counted_as_they_come_together():
+    """Against a plain loop over all programs that know some of the wishes: a wish is done if the values are others without it."""
+    tasks = [task for task in load_tasks("embedded:train?wishes=3[:200]") if sum(f.is_special for f in task.hidden.facts) >= 2]
+    episodes, expected, entangled = [], [], 0
+    for task in tasks[::8]:
+        family, choice = family_of(task)
+        wishes = [i for i, option in enumerate(choice) if option]
+        subsets = [{*one} for size in range(len(wishes) + 1) for one in combinations(wishes, size)]
+        values = [family.values(tuple(o if i in known else 0 for i, o in enumerate(choice))) for known in subsets]
+        for known, own in zip(subsets, values, strict=True):
+            meant = max((other for other, same in zip(subsets, values, strict=True) if same == own), key=len)
+            entangled += meant != known  # the values are also those of more wishes: which were meant cannot be seen
+            done = [i for i in meant if values[subsets.index(meant - {i})] != own]
+            answer = reference_knowing(task, {family.topics[i].name for i in known})
+            episodes.append((row(talk(*asks(family.topics[i] for i in wishes), answer=answer, task=task)), task))
+            expected.append(WishCounts(len(wishes), len(wishes), len(wishes), len(done)))
+    assert wish_counts(episodes, "embedded", "module") == expected
+    assert entangled, "no wish hid another: the tasks are too plain for this test"
+
+
+def test_without_known_wishes_nothing_is_counted():
+    task = task_from_row(row_from_task(TASK), Path("rows.jsonl"), 1)
+    assert wish_counts([(row(talk(task=task)), task), (row(talk()), TASK)], "embedded", "module") == [
+        None,
+        WishCounts(0, 2, 0, 0),
+    ]
+    human = '{"name": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}'
+    for simulator, known in ((human, 0), ("scripted", 1)):
+        config = Config().with_settings({"simulator": simulator, "sandbox": "embedded"})
+        assert len(config.record.wish_counts([(row(talk()), TASK)], config)) == known

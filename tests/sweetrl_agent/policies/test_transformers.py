@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.data.chat import encode_prompt
 from sweetrl_agent.models.tiny import build_model
-from sweetrl_agent.policies.transformers import SeededSampling, TransformersPolicy
+from sweetrl_agent.policies import transformers
+from sweetrl_agent.policies.transformers import SAMPLING_BLOCK, SeededSampling, TransformersPolicy, sample
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 LOGITS = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0, 0.0])
@@ -39,6 +40,75 @@ def test_samples_follow_the_softmax(temperature):
     frequencies = expected.double().exp()
     assert chisquare(counts, (frequencies / frequencies.sum() * len(tokens)).numpy()).pvalue > 0.001
     assert torch.allclose(log_probs, expected[tokens], atol=1e-6)
+
+
+@pytest.fixture
+def sample_in_blocks(monkeypatch):
+    """Function: logits, uniforms, temperature -> tokens and log-probabilities, sampled in blocks at any size of the vocabulary."""
+
+    def in_blocks(logits, uniforms, temperature):
+        with monkeypatch.context() as patch:
+            patch.setattr(transformers, "LARGE_VOCABULARY", 1)
+            return sample(logits, uniforms, temperature)
+
+    return in_blocks
+
+
+def _assert_inverts(tokens, logits, uniforms, temperature):
+    """Every token is where the cumulative distribution, in double precision, passes the uniform number."""
+    probabilities = torch.softmax(logits.double() / temperature, dim=-1)
+    (share,), (end,) = (one.gather(1, tokens[:, None]).T for one in (probabilities, probabilities.cumsum(dim=-1)))
+    start = end - share
+    assert (share > 0).all(), "a token of probability 0 was drawn"
+    assert (start - 1e-6 <= uniforms).all() and (uniforms <= end + 1e-6).all()
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.8, 1.0, 3.0])
+@pytest.mark.parametrize("vocabulary", [3, SAMPLING_BLOCK - 1, SAMPLING_BLOCK, SAMPLING_BLOCK + 1, 4 * SAMPLING_BLOCK, 2100])
+def test_sampling_in_blocks_draws_the_same_tokens(vocabulary, temperature, sample_in_blocks):
+    generator = torch.Generator().manual_seed(vocabulary)
+    logits = 4 * torch.randn(400, vocabulary, generator=generator)
+    uniforms = torch.rand(400, dtype=torch.float64, generator=generator)
+    uniforms[:4] = torch.tensor([0.0, 1 - 2**-53, 0.5, 2**-53])
+    plain, blocks = (draw(logits, uniforms, temperature) for draw in (sample, sample_in_blocks))
+    _assert_inverts(blocks[0], logits, uniforms, temperature)
+    differs = plain[0] != blocks[0]
+    assert differs[[0, *range(2, 400)]].sum() == 0  # the last number below 1 falls to one of the last tokens: both round
+    torch.testing.assert_close(plain[1][~differs], blocks[1][~differs], rtol=1e-5, atol=1e-5)
+    assert blocks[1].dtype == plain[1].dtype == torch.float32 and blocks[0].shape == plain[0].shape == (400,)
+
+
+@pytest.mark.parametrize("possible", [[0], [2047], [511, 512], [5, 1030, 1031], [1023, 1024, 1500]])
+def test_sampling_in_blocks_never_draws_what_is_impossible(possible, sample_in_blocks):
+    logits = torch.full((2001, 2048), -torch.inf)
+    logits[:, possible] = 0.0
+    uniforms = torch.linspace(0, 1 - 2**-53, 2001, dtype=torch.float64)
+    tokens, log_probs = sample_in_blocks(logits, uniforms, 0.7)
+    expected = (uniforms * len(possible)).floor().long().clamp(max=len(possible) - 1)
+    assert {*tokens.tolist()} == {*possible}
+    wrong = tokens != torch.tensor(possible)[expected]
+    assert wrong.sum() == 0
+    torch.testing.assert_close(log_probs, torch.full((2001,), -float(np.log(len(possible)))))
+
+
+def test_sampling_in_blocks_keeps_unlikely_tails(sample_in_blocks):
+    """Blocks whose tokens are far below the peak have tiny sums, beside which those of other blocks are rounded."""
+    logits = torch.full((1, 2048), -30.0)
+    logits[0, 700], logits[0, 2047] = 5.0, -8.0
+    ends = torch.softmax(logits.double(), dim=-1).cumsum(dim=-1)[0]
+    edges = torch.stack([ends[511], ends[699], ends[700], ends[2046]])
+    uniforms = torch.cat([edges * (1 - 1e-9), edges * (1 + 1e-9), torch.tensor([0.0, 1 - 2**-53])]).clamp(max=1 - 2**-53)
+    tokens, log_probs = sample_in_blocks(logits.expand(len(uniforms), -1), uniforms, 1.0)
+    _assert_inverts(tokens, logits.expand(len(uniforms), -1), uniforms, 1.0)
+    torch.testing.assert_close(log_probs, torch.log_softmax(logits, dim=-1)[0, tokens], rtol=1e-5, atol=1e-5)
+
+
+def test_a_large_vocabulary_is_sampled_in_blocks_and_top_p_is_not(monkeypatch):
+    seen = []
+    monkeypatch.setattr(transformers, "_sample_in_blocks", lambda logits, *rest: seen.append(len(logits[0])) or (None, None))
+    for size, top_p in ((2**15 - 1, 1.0), (2**15, 1.0), (2**15, 0.9)):
+        sample(torch.zeros(1, size), torch.tensor([0.5], dtype=torch.float64), 1.0, top_p)
+    assert seen == [2**15]
 
 
 def test_top_p_cuts_the_tail():

@@ -48,7 +48,7 @@ def test_times_are_scaled_by_what_finished_stages_took(make_run):
 
 
 def test_another_model_has_times_once_it_has_played(make_run, tiny_model_folder):
-    run = make_run(**SIZES, model=str(tiny_model_folder))
+    run = make_run(**SIZES | {"sft_dialogues": 0}, model=str(tiny_model_folder))
     works = forecast(run, run.stages, {})
     assert works["sft"].text == f"none: {tiny_model_folder} is the initial policy"
     assert (works["collect"].seconds, works["evaluate"].seconds) == (None, None)
@@ -56,6 +56,15 @@ def test_another_model_has_times_once_it_has_played(make_run, tiny_model_folder)
     works = forecast(run, run.stages, {"collect": 30.0})
     assert works["evaluate"].seconds == pytest.approx(FIXED_S["evaluate"] + 12 * 2.0, rel=0.2)
     assert works["actor"].seconds is None
+
+
+def test_sft_of_another_model_and_its_evaluation_as_it_came_are_counted(make_run, tiny_model_folder):
+    run = make_run(**SIZES, model=str(tiny_model_folder), eval_pretrained="example")
+    works = forecast(run, run.stages, {})
+    assert (works["sft"].text, works["sft"].seconds) == ("10 steps of 8 dialogues", None)
+    assert works["evaluate"].text == "18 episodes"
+    run = make_run(**SIZES | {"sft_dialogues": 0}, model=str(tiny_model_folder), eval_pretrained="example")
+    assert forecast(run, run.stages, {})["evaluate"].text == "12 episodes"
 
 
 def test_an_on_policy_algorithm_says_how_many_episodes_it_plays(make_run):

@@ -69,3 +69,25 @@ def test_a_folder_is_replaced_at_the_end_and_kept_if_writing_fails(tmp_path):
         beside.mkdir()
         (beside / "new").touch()
     assert [path.name for path in folder.iterdir()] == ["new"] and not beside.exists()
+
+
+def test_a_kill_while_checkpoints_are_removed_leaves_none_that_lacks_files(tmp_path, monkeypatch):
+    """The old folder is moved away whole before any of its files is removed."""
+    folder = tmp_path / "initial"
+    (folder / "checkpoints" / "checkpoint-10").mkdir(parents=True)
+    remove = running.shutil.rmtree
+
+    def killed(path, **given):
+        if path.exists():
+            raise KeyboardInterrupt
+        remove(path, **given)
+
+    monkeypatch.setattr(running.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt), arriving(folder) as beside:
+        beside.mkdir()
+        (beside / "new").touch()
+    assert [path.name for path in folder.iterdir()] == ["new"]
+    monkeypatch.undo()
+    with arriving(folder) as beside:
+        beside.mkdir()
+    assert [path.name for path in tmp_path.iterdir()] == ["initial"] and not list(folder.iterdir())

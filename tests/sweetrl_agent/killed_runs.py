@@ -1,0 +1,70 @@
+"""What tests of killed runs share: a job that is killed at a moment, and the comparison of run folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from sweetrl_agent.data.files import read_rows, write_rows
+
+
+def words(settings):
+    """Settings as words of a command line."""
+    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+
+
+def give_luck(folder):
+    """Let every first episode pass half of its tests: a model this small never does, and without there are no pairs."""
+    rows = read_rows(folder / "trajectories.jsonl")
+    for row in rows:
+        row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
+    write_rows(folder / "trajectories.jsonl", rows)
+
+
+def content(folder):
+    """Every file of a run but those that hold times and memory."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if not path.is_file() or name in ("seconds.json", "peak_mib.json", "timings.jsonl", "report.html"):
+            continue
+        files[name] = path.read_bytes().replace(bytes(folder), b".")  # an adapter names its base model
+        if name == "results.json":
+            files[name] = {k: v for k, v in json.loads(files[name]).items() if k != "seconds"}
+        if name == "explanations.jsonl":
+            files[name] = [{**row, "tests": [{**test, "seconds": 0} for test in row["tests"]]} for row in read_rows(path)]
+    return files
+
+
+def assert_same(folder, other):
+    """Check that two runs have the same files."""
+    one, two = content(folder), content(other)
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+def start(arguments):
+    """Start the job in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweetrl_agent.train", *arguments],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def kill_at(moment, arguments, folder):
+    """Start the job and kill it as soon as a path that fits `moment` stands in the folder."""
+    job = start(arguments)
+    deadline = time.monotonic() + 1200
+    while job.poll() is None and not list(folder.glob(moment)):
+        assert time.monotonic() < deadline, f"{moment} never came"
+        time.sleep(0.001)
+    assert job.poll() in (None, 0), f"the job failed before {moment}"
+    if job.poll() is None:
+        job.send_signal(signal.SIGKILL)
+        job.wait()
