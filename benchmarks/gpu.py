@@ -1,194 +1,217 @@
-"""Speed on one GPU, within minutes: tokens per second and share of the chip's peak for sampling, ranking and training.
+"""Speed and memory on one GPU, within minutes, on the shapes of Qwen2.5-1.5B and Llama-3.1-8B with random weights.
 
-    PYTHONPATH=. python benchmarks/gpu.py --output benchmarks/results/gpu.json
+    PYTHONPATH=. python benchmarks/gpu.py --output gpu.json                        # on a GPU
+    PYTHONPATH=. python benchmarks/gpu.py --dry_run                                # what would run, and its memory by estimate
+    PYTHONPATH=. python benchmarks/gpu.py --device cpu --shape tiny                # the same code on a CPU: the figures mean nothing
 
-The model has random weights in the shape of Llama-3.2-1B, in bfloat16. Its operations are counted, not estimated. Without a GPU it prints a
-message and exits with status 0. `--rehearse` runs the same code on a CPU with a tiny shape, to test it before a GPU is available.
+Nothing is downloaded: speed and memory do not depend on the weights, but what the models say is noise. Parts:
+
+    sampling, sampling_vllm     tokens a second of 128 concurrent dialogues of six turns, with our continuous batching and with vLLM
+    ranking                     16 candidates of a turn, with a shared prompt and each by itself
+    critic_*, actor_*           tokens a second of training steps with the paper's batch, with LoRA and of all weights
+    *_fsdp                      the same under `accelerate launch` with configs/accelerate/fsdp.yaml and one process
+
+Every part runs in its own process on a GPU, so that its peak memory is its own and its failure is only its own. Figures have n, median and range.
+Shares of the peak count 6 operations per weight and token for all weights, 4 with LoRA, and attention; not what gradient checkpointing computes
+twice. `plan.py --gpu_results gpu.json` projects a run of the paper's size.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import statistics
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-from datasets import Dataset
-from speed import CANDIDATES, naive_log_probs, rows_of_pairs, shared_log_probs
-from torch.utils.flop_counter import FlopCounterMode
-from transformers import LlamaConfig, LlamaForCausalLM
-from trl import DPOConfig, DPOTrainer
+from gpu_model import PARTS, SHAPES, SMALL, Sizes, described, memory
 
-from sweetrl_agent.data.files import write_json
-from sweetrl_agent.data.run import versions
-from sweetrl_agent.models.tiny import build_tokenizer
-from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
-from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
-
-#: Dense bfloat16 operations per second, from the manufacturers' data sheets, for the first name that the GPU's name contains.
-PEAKS = {
-    "H200": 989e12,
-    "H100 PCIe": 756e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "L40S": 362e12,
-    "A10G": 70e12,
-    "L4": 121e12,
-    "4090": 165e12,
-}
-SHAPE = {
-    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
-}  # fmt: skip
-TINY = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+ROOT = Path(__file__).resolve().parents[1]
+FSDP = ROOT / "sweetrl_agent" / "configs" / "accelerate" / "fsdp.yaml"
+WEIGHTS = "random, from a config: nothing was downloaded, and what the models say is noise"
+#: Memory that a dry run compares with where there is no GPU: that of an H100.
+H100_GIB = 79.1
 Figures = dict[str, Any]
 
 
-class Bench:
-    """One device, and the shape of the measured model."""
-
-    def __init__(self, device: str, repeats: int) -> None:
-        """Measure on "cuda", or rehearse on "cpu"."""
-        self.device, self.repeats, self.is_real = device, repeats, device == "cuda"
-        self.dtype = torch.bfloat16 if self.is_real else torch.float32
-        self.prompt, self.candidate, self.spoken = (1500, 100, 256) if self.is_real else (60, 10, 8)
-        self.vocab_size = 32000 if self.is_real else 1000
-        name = torch.cuda.get_device_name() if self.is_real else ""
-        self.peak = next((peak for part, peak in PEAKS.items() if part in name), None)
-
-    def model(self, seed: int) -> LlamaForCausalLM:
-        """Random weights."""
-        torch.manual_seed(seed)
-        config = LlamaConfig(
-            vocab_size=self.vocab_size,
-            **(SHAPE if self.is_real else TINY),
-            max_position_embeddings=8192,
-            tie_word_embeddings=True,
-        )
-        with torch.device(self.device):
-            return LlamaForCausalLM(config).to(self.dtype).eval()
-
-    def seconds(self, work: Callable[[], Any]) -> float:
-        """Median seconds, after one warm-up call."""
-        found = []
-        for _ in range(self.repeats + 1):
-            self.wait()
-            begin = time.monotonic()
-            work()
-            self.wait()
-            found.append(time.monotonic() - begin)
-        return statistics.median(found[1:])
-
-    def wait(self) -> None:
-        """Wait until the device has finished."""
-        if self.is_real:
-            torch.cuda.synchronize()
-
-    def rate(self, work: Callable[[], Any], tokens: int) -> Figures:
-        """Tokens a second, operations, and share of the peak."""
-        with FlopCounterMode(display=False) as counter:
-            work()
-        seconds, operations = self.seconds(work), counter.get_total_flops()
-        return {
-            "seconds": seconds,
-            "tokens_per_second": tokens / seconds,
-            "operations": operations,
-            "share_of_peak": operations / seconds / self.peak if self.peak else None,
-            "memory_mib": torch.cuda.max_memory_allocated() / 2**20 if self.is_real else None,
-        }
+def sizes_on(device: str) -> Sizes:
+    """Sizes of the dialogues."""
+    return Sizes() if device == "cuda" else SMALL
 
 
-def ranking(bench: Bench) -> Figures:
-    """16 candidates of 100 tokens after a prompt of 1,500, one model: the naive way, and with a shared prompt."""
-    model = bench.model(0)
-    random = torch.Generator().manual_seed(0)
-    prompt = torch.randint(10, bench.vocab_size, (bench.prompt,), generator=random).tolist()
-    candidates = torch.randint(10, bench.vocab_size, (CANDIDATES, bench.candidate), generator=random).tolist()
-    ways = {"naive": naive_log_probs, "shared": shared_log_probs}
-    tokens = CANDIDATES * (bench.prompt + bench.candidate)
-    found: Figures = {name: bench.rate(lambda way=way: way(model, prompt, candidates), tokens) for name, way in ways.items()}
-    means = [torch.stack([x.mean().cpu() for x in way(model, prompt, candidates)]) for way in ways.values()]
+def command(name: str, shape: str, given: argparse.Namespace, folder: str, result: str) -> list[str]:
+    """The command of the process that measures a part."""
+    launcher: list[str] = []
+    if name in PARTS and PARTS[name].is_fsdp:
+        launcher = ["-m", "accelerate.commands.launch", "--num_processes", "1", "--num_machines", "1", "--dynamo_backend", "no"]
+        launcher += ["--config_file", str(FSDP)] if given.device == "cuda" else ["--cpu", "--mixed_precision", "no"]
+    own = ["--device", given.device, "--shape", shape, "--repeats", str(given.repeats)]
+    return [sys.executable, *launcher, __file__, *own, "--worker", name, folder, result]
+
+
+def work(name: str, shape: str, given: argparse.Namespace, folder: str) -> Figures:
+    """Measure a part in this process."""
+    import gpu_parts
+    import gpu_words
+
+    if name == "build":
+        return gpu_words.build(SHAPES[shape], Path(folder), given.device)
+    found = gpu_parts.measure(name, SHAPES[shape], sizes_on(given.device), folder, given.device, given.repeats)
+    if PARTS[name].is_fsdp and given.device == "cpu":
+        found["note"] = "launched by accelerate without FSDP, which shards on GPUs only"
+    return found
+
+
+def in_own_process(name: str, shape: str, given: argparse.Namespace, folder: str, limit_s: float) -> Figures:
+    """Measure a part in another process; a failure or a timeout is a result."""
+    if limit_s < 20:
+        return {"gap": "not run: the time limit was reached before"}
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "result.json"
+        line = command(name, shape, given, folder, str(result))
+        paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        try:
+            done = subprocess.run(
+                line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit_s
+            )
+        except subprocess.TimeoutExpired:
+            return {"failure": f"stopped after {limit_s:.0f} s, at the time limit"}
+        if not result.exists():
+            return {"failure": f"exit status {done.returncode}: {done.stdout[-1500:]}"}
+        found: Figures = json.loads(result.read_text())
+        return found
+
+
+def gap(name: str, shape: str, device: str, memory_gib: float | None) -> str:
+    """Why a part cannot run; "" if it can."""
+    if PARTS[name].engine == "vllm" and importlib.util.find_spec("vllm") is None:
+        return "vLLM is not installed here: `pip install vllm`"
+    needed = memory(SHAPES[shape], PARTS[name], sizes_on(device))["sum"]
+    if memory_gib is not None and needed > memory_gib:
+        return f"needs about {needed:.0f} GiB by estimate, more than {memory_gib:.0f}"
+    return ""
+
+
+def show_plan(given: argparse.Namespace) -> None:
+    """Print what would run, with an estimate of its memory."""
+    sizes = sizes_on(given.device)
+    print(f"Weights: {WEIGHTS}. Dialogues: {sizes}.")
+    for shape in given.shape:
+        print(f"\n{shape}: {SHAPES[shape].parameters / 1e9:.2f} billion parameters; fits means {given.memory_gib:.0f} GiB")
+        for name in given.parts:
+            found = memory(SHAPES[shape], PARTS[name], sizes)
+            parts = ", ".join(f"{what} {value:.1f}" for what, value in found.items() if what != "sum")
+            reason = gap(name, shape, given.device, given.memory_gib)
+            print(f"  {name:17} about {found['sum']:6.1f} GiB ({parts})  {'NOT RUN: ' + reason if reason else 'runs'}")
+            if PARTS[name].is_fsdp:
+                print(f"  {'':17} {' '.join(command(name, shape, given, 'MODEL', 'RESULT')[1:])}")
+
+
+def measure_all(given: argparse.Namespace) -> Figures:
+    """Measure the parts of all shapes; the output file is written after each."""
+    end = time.monotonic() + given.limit_s
+    found = begun(given)
+    for shape in given.shape:
+        with tempfile.TemporaryDirectory(dir=given.scratch) as folder:
+            built = run("build", shape, given, folder, end)
+            if "device" not in built:
+                raise SystemExit(f"{shape}: the model was not built ({built.get('failure') or built.get('gap')}).")
+            found["device"] = built["device"]
+            own = found["shapes"].setdefault(shape, {"parts": {}})
+            own |= {**described(SHAPES[shape]), "sizes": asdict(sizes_on(given.device)), "build_s": built["seconds"]}
+            for name in given.parts:
+                reason = gap(name, shape, given.device, built["device"]["memory_gib"])
+                own["parts"][name] = {"gap": reason} if reason else run(name, shape, given, folder, end)
+                compare(own["parts"])
+                print(json.dumps({shape: {name: own["parts"][name]}}), flush=True)
+                if given.output:
+                    given.output.parent.mkdir(parents=True, exist_ok=True)
+                    given.output.write_text(json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def run(name: str, shape: str, given: argparse.Namespace, folder: str, end: float) -> Figures:
+    """Measure a part: on a GPU, or under a launcher, in its own process."""
+    if given.device == "cuda" or (name in PARTS and PARTS[name].is_fsdp):
+        return in_own_process(name, shape, given, folder, end - time.monotonic())
+    return work(name, shape, given, folder)
+
+
+def compare(parts: Figures) -> None:
+    """Add the speed of FSDP at one process to its part, as a ratio to the same part without."""
+    for name, part in parts.items():
+        plain = parts.get(name.removesuffix("_fsdp"), {})
+        if name.endswith("_fsdp") and "tokens_per_second" in part and "tokens_per_second" in plain:
+            part["speed_ratio_to_plain"] = part["tokens_per_second"]["median"] / plain["tokens_per_second"]["median"]
+
+
+def begun(given: argparse.Namespace) -> Figures:
+    """What stands above the figures; shapes of an earlier output file are kept."""
+    packages = {}
+    for name in ("torch", "triton", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "vllm"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = None
+    kept = json.loads(given.output.read_text())["shapes"] if given.output and given.output.exists() else {}
     return {
-        **found,
-        "throughput_ratio": found["naive"]["seconds"] / found["shared"]["seconds"],
-        "largest_difference_of_means": float((means[0] - means[1]).abs().max()),
-    }
-
-
-def sampling(bench: Bench) -> Figures:
-    """64 concurrent dialogues, with the continuous batching of `policies.continuous`."""
-    tokenizer = build_tokenizer((message["content"] for row in rows_of_pairs(8) for message in row["chosen"]), 500, 4)
-    dialogues = [row["chosen"][:1] for row in rows_of_pairs(64)]
-    tokenizer.eos_token = "<|never|>"  # every dialogue speaks to the limit
-    policy = ContinuousTransformersPolicy(bench.model(0), tokenizer, bench.spoken, batch_size=len(dialogues))
-    return bench.rate(lambda: policy.generate(dialogues, range(len(dialogues))), len(dialogues) * bench.spoken)
-
-
-def training(bench: Bench, kind: str) -> Figures:
-    """A step of the critic or of DPO, with its reference."""
-    rows = rows_of_pairs(8)
-    tokenizer = build_tokenizer((m["content"] for row in rows for m in row["chosen"]), 500, 4)
-    models: dict[str, Any] = {"model": bench.model(0), "ref_model": bench.model(1), "processing_class": tokenizer}
-    with tempfile.TemporaryDirectory() as folder:
-        common: dict[str, Any] = {
-            "output_dir": folder, "per_device_train_batch_size": 8, "use_cpu": not bench.is_real, "bf16": bench.is_real, "max_length": 4096,
-            "gradient_checkpointing": False, "report_to": [], "disable_tqdm": True, "learning_rate": 1e-6,
-        }  # fmt: skip
-        trainer: Any
-        if kind == "critic":
-            trainer = SweetCriticTrainer(**models, args=SweetCriticConfig(**common), train_dataset=Dataset.from_list(rows))
-        else:
-            turns = [
-                {"prompt": row["chosen"][:-1], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]} for row in rows
-            ]
-            trainer = DPOTrainer(**models, args=DPOConfig(**common), train_dataset=Dataset.from_list(turns))
-        trainer.model.train()
-        trainer.create_optimizer()
-        batch = {name: value.to(bench.device) for name, value in next(iter(trainer.get_train_dataloader())).items()}
-
-        def step() -> None:
-            trainer.accelerator.backward(trainer.compute_loss(trainer.model, dict(batch)))
-            trainer.optimizer.step()
-            trainer.optimizer.zero_grad()
-
-        return bench.rate(step, int(batch["attention_mask"].sum()))
-
-
-def main() -> None:
-    """Measure and print; write the table if `--output` is given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rehearse", action="store_true", help="on a CPU, with a tiny shape: the figures mean nothing")
-    parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    if not given.rehearse and not torch.cuda.is_available():
-        print("No GPU here: nothing was measured. `--rehearse` runs the same code on a CPU.")
-        return
-    bench = Bench("cpu" if given.rehearse else "cuda", given.repeats)
-    found: Figures = {
-        "machine": "rehearsal on a CPU" if given.rehearse else torch.cuda.get_device_name(),
-        "peak": bench.peak,
+        "weights": WEIGHTS,
         "when": datetime.now(UTC).date().isoformat(),
-        "versions": versions()["packages"],
+        "python": sys.version.split()[0],
+        "versions": packages,
+        "repeats": given.repeats,
+        "device": {},
+        "shapes": kept,
     }
-    parts: dict[str, Callable[[], Figures]] = {
-        "ranking": lambda: ranking(bench),
-        "sampling": lambda: sampling(bench),
-        "critic": lambda: training(bench, "critic"),
-        "dpo": lambda: training(bench, "dpo"),
-    }
-    for name, measure in parts.items():
-        if bench.is_real:
-            torch.cuda.reset_peak_memory_stats()
-        found[name] = measure()
-        print(json.dumps({name: found[name]}, indent=2), flush=True)
-    if given.output:
-        write_json(given.output, found)
+
+
+def parsed(words: list[str] | None) -> argparse.Namespace:
+    """The arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--shape", nargs="+", choices=list(SHAPES), default=["qwen2.5-1.5b", "llama-3.1-8b"])
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=3, help="measured repetitions; training has steps instead")
+    parser.add_argument(
+        "--limit_s", type=float, default=3600, help="parts that would begin or end after these seconds are left out"
+    )
+    parser.add_argument("--scratch", help="folder for the weights, 16 GB for 8B; /dev/shm is fastest")
+    parser.add_argument("--output", type=Path, help="JSON; parts of other shapes that are in it are kept")
+    parser.add_argument("--dry_run", action="store_true", help="print what would run")
+    parser.add_argument("--memory_gib", type=float, default=H100_GIB, help="memory that --dry_run compares with")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args(words)
+    if given.device == "cpu" and given.shape != ["tiny"]:
+        parser.error("--device cpu is for --shape tiny: it tests the code, and larger shapes would take hours.")
+    return given
+
+
+def main(words: list[str] | None = None) -> None:
+    """Measure and print; write the figures if `--output` is given."""
+    given = parsed(words)
+    if given.worker:
+        name, folder, result = given.worker
+        Path(result).write_text(json.dumps(work(name, given.shape[0], given, folder)))
+        return
+    if given.dry_run:
+        show_plan(given)
+        return
+    if given.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            print("No GPU here: nothing was measured. `--device cpu --shape tiny` runs the same code on a CPU.")
+            return
+    measure_all(given)
 
 
 if __name__ == "__main__":

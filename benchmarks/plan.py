@@ -1,19 +1,34 @@
 """Estimate machines, hours, cost and bottleneck of a run for each stage, from its size and from measured or assumed rates.
 
-    python benchmarks/plan.py [--tasks 10000] [--gpus 8] [--gpu_results benchmarks/results/gpu.json] ...
+    python benchmarks/plan.py [--tasks 10000] [--gpus 8] [--gpu_results gpu.json ...] ...
 
-The estimate uses 2 operations per parameter and token for forward passes and 6 for forward and backward passes, without attention: the error is
-about a tenth for dialogues of some thousand tokens. The default amounts are those of the paper. The default rates are assumed, except that of
-grading (see docs/planning.md). Defaults are marked below the table. The row "each candidate by itself" is for comparison and not in the sum. Cost is
-in the unit of the price.
+The estimate uses 2 operations per parameter and token for forward passes and 6 for forward and backward passes (4 with LoRA: `--train_operations 4`),
+without attention: the error is about a tenth for dialogues of some thousand tokens. The default amounts are those of the paper, except the number of
+tasks. The default rates are not measured; `SOURCES` says what each is projected from, and so do the lines below the table. The row "each candidate by
+itself" is for comparison and not in the sum. Cost is in the unit of the price. `planning_page.py` writes the tables of a paper-sized run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+#: What the default rates are projected from.
+SOURCES = {
+    "peak": "not measured here: H100 data sheet, dense bfloat16",
+    "training_share": "not measured here: projected from torchtitan's 33% for Llama 3.1 8B on 8 H100 with FSDP (its benchmarks/llama3_h100_202412), "
+    "times 3/4 because all activations are recomputed",
+    "reading_share": "not measured here: assumed",
+    "sampled": "not measured here: assumed, below the 5,777 of Red Hat's MLPerf Inference 5.1 entry for Llama 3.1 8B on an H100 (vLLM, FP8)",
+    "human_sampled": "not measured here: assumed, for 70B on 8 H100",
+    "graded": "measured here on two CPU cores: 5,000 answers of ten tests each, while runners were killed at random",
+}
+#: The parts of `gpu.py` that give the share of the peak in training, the best known first, by what is trained.
+TRAINED = {"full": ("critic_full_fsdp", "critic_full", "actor_full"), "lora": ("critic_lora", "critic_lora_fsdp", "actor_lora")}
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Rates:
         gpus: GPUs of the agent; those of the simulated human are separate.
         parameters: Parameters of the agent, and of the critic.
         peak: Peak operations per second of one GPU.
+        train_operations: Operations per parameter and token of forward and backward pass: 6 for all weights, 4 with LoRA.
         training_share, reading_share: Share of the peak in training, and in prefill and ranking.
         sampled: Tokens per second that one GPU samples for the agent, with many concurrent dialogues.
         human_sampled: Tokens per second of all GPUs of the simulated human's server.
@@ -68,7 +84,8 @@ class Rates:
     gpus: int = 8
     parameters: float = 8e9
     peak: float = 989e12
-    training_share: float = 0.35
+    train_operations: float = 6
+    training_share: float = 0.25
     reading_share: float = 0.5
     sampled: float = 4_000
     human_sampled: float = 3_000
@@ -120,7 +137,9 @@ def plan(work: Work, rates: Rates) -> list[Stage]:
     said = states * work.candidates * work.agent_tokens
 
     def trained(tokens: float, epochs: int) -> float:
-        return tokens * (6 * epochs + 2) / training  # forward and backward in every epoch, and once the reference's forward
+        return (
+            tokens * (rates.train_operations * epochs + 2) / training
+        )  # forward and backward in every epoch, and once the reference's forward
 
     return [
         Stage("collect", **dialogues(episodes)),
@@ -134,6 +153,49 @@ def plan(work: Work, rates: Rates) -> list[Stage]:
         Stage("actor", trained(states * work.pairs_per_turn * 2 * (prefix + work.agent_tokens), work.actor_epochs)),
         Stage("evaluate", **dialogues(work.evaluated)),
     ]
+
+
+def measured_rates(
+    files: Sequence[Path], trained: str, engines: Sequence[str] = ("sampling_vllm", "sampling")
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Rates from the figures of `gpu.py`, of its largest shape that has each, and where each is from.
+
+    Args:
+        files: Outputs of `gpu.py`.
+        trained: "full" or "lora".
+        engines: Parts that give the rate of sampling, the first known first.
+
+    Raises:
+        ValueError: If a file is not an output of `gpu.py` on a GPU that it knows.
+    """
+    values: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    shapes: list[tuple[float, str, str, dict[str, Any]]] = []
+    for file in files:
+        try:
+            found = json.loads(file.read_text())
+            device, peak = found["device"]["name"], found["device"]["peak"]
+            shapes += [(shape["parameters"], name, device, shape["parts"]) for name, shape in found["shapes"].items()]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{file} is not what gpu.py wrote ({error!r}).") from None
+        if peak is None:
+            raise ValueError(f"{file} is of {device}, whose peak gpu.py does not know; add it to PEAKS of gpu_model.py.")
+        values["peak"], sources["peak"] = peak, f"{device}: {found['device']['peak_source']}"
+    wanted = {
+        "training_share": [(part, ("share_of_peak",)) for part in TRAINED[trained]],
+        "reading_share": [("ranking", ("shared", "share_of_peak"))],
+        "sampled": [(part, ("tokens_per_second",)) for part in engines],
+    }
+    for field, places in wanted.items():
+        for _, name, device, parts in sorted(shapes, key=lambda shape: -shape[0]):
+            for part, keys in places:
+                figure: Any = parts.get(part, {})
+                for key in keys:
+                    figure = (figure or {}).get(key)
+                if figure and field not in values:
+                    values[field] = figure["median"]
+                    sources[field] = f"measured: {device}, shape {name} with random weights, {part}, median of {figure['n']}"
+    return values, sources
 
 
 def table(work: Work, rates: Rates) -> str:
@@ -162,30 +224,33 @@ def main() -> None:
         for field in fields(part):
             parser.add_argument(f"--{field.name}", type=type(field.default))
     parser.add_argument(
-        "--gpu_results", type=Path, help="Output of benchmarks/gpu.py; its shares of the peak replace the assumed ones."
+        "--gpu_results",
+        type=Path,
+        nargs="+",
+        help="Outputs of benchmarks/gpu.py; their figures replace those that are not measured.",
     )
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    files = given.pop("gpu_results", [])
     for name, value in given.items():
-        if name != "gpu_results" and value <= 0:
+        if value <= 0:
             parser.error(f"--{name} must be above 0, got {value:g}.")
         if name.endswith("share") and value > 1:
             parser.error(f"--{name} is a share, at most 1, got {value:g}.")
-    if results := given.pop("gpu_results", None):
+    sources = dict(SOURCES)
+    if files:
+        trained = "lora" if given.get("train_operations") == 4 else "full"
         try:
-            found = json.loads(results.read_text())
-            found["peak"], found["critic"], found["ranking"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"{results} is not what gpu.py wrote on a GPU ({error!r}).")
-        if found["peak"] is None:
-            parser.error(f"{results} is of a GPU whose peak gpu.py does not know; add it there, to PEAKS.")
-        given = {
-            "peak": found["peak"], "training_share": found["critic"]["share_of_peak"], "reading_share": found["ranking"]["shared"]["share_of_peak"],
-        } | given  # fmt: skip
+            found, origins = measured_rates(files, trained)
+        except ValueError as error:
+            parser.error(str(error))
+        sources |= origins | dict.fromkeys(given, "given")
+        given = found | given
     work, rates = (part(**{f.name: given[f.name] for f in fields(part) if f.name in given}) for part in (Work, Rates))
     print(table(work, rates))
     for part in (work, rates):
         for field in fields(part):
-            print(f"{field.name} = {getattr(part, field.name):g}{'' if field.name in given else '  (default)'}")
+            origin = "given" if field.name in given and not files else sources.get(field.name, "default")
+            print(f"{field.name} = {getattr(part, field.name):g}  ({origin})")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
 from sweetrl_agent.config.task import TaskArguments
-from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 
@@ -12,6 +12,29 @@ import gymnasium as gym
 ENDED, CUT, VOID = "ended", "cut", "void"
 #: Failures of services that an environment depends on. Any other exception in a step is a bug of the environment and is raised.
 WORLD_ERRORS = (ConnectionError, TimeoutError)
+
+
+class DialogueEnvs(Protocol):
+    """Environments as `rollouts.play` steps them, asynchronously.
+
+    Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
+    `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`.
+    """
+
+    num_envs: int
+
+    @property
+    def envs(self) -> Sequence[Any]:
+        """The environments."""
+        ...
+
+    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+        """Send one message of the agent to environment i: a future of what its `step` returns."""
+        ...
+
+    def close(self) -> Any:
+        """Close all of them."""
+        ...
 
 
 class TextDialogue:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -22,7 +21,7 @@ import gymnasium as gym
 import sandboxes
 from sandboxes.named import find_beside, where
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
-from sweetrl_agent.core.dialogues import TextDialogue, TextDialogues
+from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
 
 if TYPE_CHECKING:
@@ -109,29 +108,6 @@ class SeedTask:
     def id(self) -> str:
         """The seed as decimal digits."""
         return str(self.seed)
-
-
-class DialogueEnvs(Protocol):
-    """Environments as `rollouts.play` steps them, asynchronously.
-
-    Each of `envs` has `reset(seed=, options={"task_id": ...})`, `prepare()` and the attributes `messages`, `hidden_information` ("" for none),
-    `metrics` of the finished episode ("outcome", "success", "turns", "answered" and the record's metric) and `world_error`.
-    """
-
-    num_envs: int
-
-    @property
-    def envs(self) -> Sequence[Any]:
-        """The environments."""
-        ...
-
-    def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Send one message of the agent to environment i: a future of what its `step` returns."""
-        ...
-
-    def close(self) -> Any:
-        """Close all of them."""
-        ...
 
 
 class EnvironmentRecord(Explains):

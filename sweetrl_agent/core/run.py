@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sweetrl_agent.core.callback import Callbacks
-from sweetrl_agent.core.environment import DialogueEnvs, EnvironmentRecord
+from sweetrl_agent.core.dialogues import DialogueEnvs
+from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.policy import Policy
 
 

@@ -21,6 +21,11 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def local_rank() -> int:
+    """Rank of this process among those of its machine; 0 for the first or only one."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
 def num_processes() -> int:
     """Number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))

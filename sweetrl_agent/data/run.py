@@ -27,7 +27,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.callback import Callbacks
-from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.data.distributed import is_first, wait_until
 from sweetrl_agent.data.files import METRICS, SECONDS, Row, read_object, read_rows, timeless, write_json, write_rows, write_text

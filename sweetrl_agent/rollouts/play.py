@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, InRounds, Policy
 from sweetrl_agent.rollouts.scheduler import Alone, Best, BestOf, Informed, Shard

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
-from sweetrl_agent.core.dialogues import VOID
-from sweetrl_agent.core.environment import DialogueEnvs
+from sweetrl_agent.core.dialogues import VOID, DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Utterance
 from sweetrl_agent.core.seeds import derive_seed

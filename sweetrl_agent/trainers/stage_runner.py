@@ -41,7 +41,7 @@ def run_stages(run: Run, wanted: str) -> None:
     from sweetrl_agent.data.distributed import is_first, num_processes
     from sweetrl_agent.data.files import write_text
     from sweetrl_agent.data.folder_guide import folder_guide
-    from sweetrl_agent.models.loading import dtype_line
+    from sweetrl_agent.models.loading import dtype_line, speed_line
 
     def say(text: str) -> None:
         _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
@@ -53,7 +53,7 @@ def run_stages(run: Run, wanted: str) -> None:
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     todo = [name for name in run.stages if wanted in ("all", name) and (name == "report" or not run.is_done(name))]
     if not run.config.is_tiny:
-        say(f"dtype: {dtype_line(run.config.model)}")
+        say(f"dtype: {dtype_line(run.config.model)}{speed_line(run.config.model)}")
     for line in as_lines(forecast(run, run.stages, run.seconds), todo):
         say(line)
     if is_first():
@@ -83,7 +83,7 @@ def _heading(run: Run, name: str, todo: list[str]) -> str:
 
 def print_plan(run: Run) -> None:
     """Print what the run would do."""
-    from sweetrl_agent.models.loading import dtype_line
+    from sweetrl_agent.models.loading import dtype_line, speed_line
 
     config, sources = run.config, run.sources
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
@@ -91,7 +91,7 @@ def print_plan(run: Run) -> None:
     turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     if not config.is_tiny:
-        print(f"dtype      {dtype_line(config.model)}")
+        print(f"dtype      {dtype_line(config.model)}{speed_line(config.model)}")
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
     print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
     if run.note:

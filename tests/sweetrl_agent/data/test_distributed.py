@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from colbench_gym.errors import ColBenchError
@@ -17,6 +18,7 @@ from colbench_gym.tasks import load_tasks
 from sweetrl_agent.data import distributed
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
+from sweetrl_agent.models import loading
 
 CONFIGS = Path(__file__).parents[3] / "sweetrl_agent" / "configs" / "accelerate"
 SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
@@ -123,3 +125,13 @@ def test_a_batch_is_shared_evenly_or_not_at_all(monkeypatch):
         ColBenchError, match="^A batch of 8 cannot be divided among 2 processes with a micro-batch of 8; choose a micro-batch"
     ):
         distributed.gradient_accumulation_steps(8, 8)
+
+
+def test_every_process_of_a_machine_loads_its_model_on_its_own_gpu(monkeypatch):
+    monkeypatch.setattr(loading.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(loading.torch.cuda, "device_count", lambda: 8)
+    assert loading.device() == torch.device("cuda", 0)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert loading.device() == torch.device("cuda", 3)
+    monkeypatch.setattr(loading.torch.cuda, "device_count", lambda: 1)  # a launcher that shows each process one GPU
+    assert loading.device() == torch.device("cuda", 0)

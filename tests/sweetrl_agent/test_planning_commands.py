@@ -1,0 +1,59 @@
+"""The commands of benchmarks/PLANNING.md would run: each by `--dry_run`, with a tiny model, embedded tasks and a server of this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sweetrl_agent.config import files
+from sweetrl_agent.train import main
+from tests.docs.blocks import ROOT, blocks_of, modules
+
+PAGE = ROOT / "benchmarks" / "PLANNING.md"
+BLOCKS = [block for block in blocks_of(PAGE) if block.mode == "commands"]
+LACKS = "This machine lacks vllm (`pip install vllm`) and a CUDA GPU, for `--engine vllm`."
+
+
+def test_every_block_of_the_page_is_checked_or_says_why_not():
+    assert len(BLOCKS) == 4
+    assert [block for block in blocks_of(PAGE) if block.is_code and block not in BLOCKS and not block.reason] == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_command_would_run(block, tiny_model_folder, serve, tmp_path, capsys, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None if name == "vllm" else real(name, package))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    ((module, words),) = modules(block.code)
+    assert module == "sweetrl_agent.train"
+    given = [*words, "--model", tiny_model_folder, "--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]"]
+    given += ["--simulator", "scripted", "--output", tmp_path / "run", "--dry_run"]
+    if "--server_urls" in words:
+        given += ["--server_urls", serve("agent").url]
+    if "--ray_workers" in words:
+        if real("ray") is None:
+            pytest.skip("Ray is missing: pip install 'colbench-gym[ray]'.")
+        given += ["--ray_address", ""]  # no cluster is here
+    has_engine = "transformers" in words or "server" in words
+    status, printed = main([str(word) for word in given]), capsys.readouterr()
+    expected = (0, []) if has_engine else (2, [LACKS])
+    assert (
+        status,
+        [line.removeprefix("error: ") for line in printed.err.splitlines() if line.startswith("error: ")],
+    ) == expected
+    assert "paper form, 4 epochs" in printed.out and ("LoRA" if "--lora" in words else "all weights") in printed.out
+
+
+@pytest.mark.slow
+def test_the_command_of_eight_gpus_would_run_under_accelerate(tiny_model_folder, tmp_path):
+    launcher = ["-m", "accelerate.commands.launch", "--config_file", files.find("accelerate/fsdp"), "--num_processes", "1"]
+    own = ["-m", "sweetrl_agent.train", "--config", "paper_backend", "--engine", "transformers", "--model", tiny_model_folder]
+    own += ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--simulator", "scripted", "--dry_run"]
+    command = [sys.executable, *map(str, [*launcher, *own, "--output", tmp_path / "run"])]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "The settings are valid; nothing was run." in done.stdout
