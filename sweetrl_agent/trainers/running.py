@@ -192,11 +192,21 @@ def arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[P
     yield beside
     everyone()
     if is_first():
+        _sort_modules(beside / "adapter_config.json")
         if folder.exists():
             folder.rename(replaced)  # at once: a kill while its files are removed would leave a checkpoint that lacks some
         beside.rename(folder)
         shutil.rmtree(replaced, ignore_errors=True)
     everyone()
+
+
+def _sort_modules(config: Path) -> None:
+    """Sort the module names in an adapter's configuration, if there is one: PEFT writes a set, in another order in each process."""
+    if config.is_file():
+        found = json.loads(config.read_text(encoding="utf-8"))
+        names = found.get("target_modules")
+        found["target_modules"] = sorted(names) if isinstance(names, list) else names
+        config.write_text(json.dumps(found, indent=2, sort_keys=True), encoding="utf-8")
 
 
 class Checkpoint:

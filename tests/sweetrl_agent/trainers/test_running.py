@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -91,3 +92,12 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none_that_lacks_files(tmp_p
     with arriving(folder) as beside:
         beside.mkdir()
     assert [path.name for path in tmp_path.iterdir()] == ["initial"] and not list(folder.iterdir())
+
+
+def test_an_adapters_modules_are_written_in_one_order(tmp_path):
+    for number, names in enumerate((["v_proj", "q_proj"], ["q_proj", "v_proj"])):
+        with arriving(tmp_path / str(number)) as beside:
+            beside.mkdir(exist_ok=True)
+            (beside / "adapter_config.json").write_text(json.dumps({"target_modules": names, "r": 4}))
+    written = [(tmp_path / name / "adapter_config.json").read_bytes() for name in "01"]
+    assert written[0] == written[1] and json.loads(written[0]) == {"target_modules": ["q_proj", "v_proj"], "r": 4}
