@@ -4,7 +4,7 @@
 
 For every agent (the model as it came, the policy after SFT, the trained policy) and split: success and tests passed with 95% intervals, questions asked,
 wishes heard, and the share of the heard wishes that the answer does. "all" is all splits together: differences are paired by task and, with several
-runs, averaged over them first, with a bootstrap over tasks; "by_run" has each run's own. Then seconds and peak memory of every stage, settings, versions.
+runs, averaged over them first, with a bootstrap over tasks; "by_run" has each run's own, by its seed. Then seconds and peak memory of every stage, settings, versions.
 
 `--conditions N` first plays two further conditions with the model as it came, on the first N tasks of each split: "single_turn" (every message begins with the
 answer marker) and "told_everything" (the same, and the request states all that the scripted human knows). They are written to conditions.jsonl of the run folder.
@@ -20,21 +20,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from colbench_gym.evaluation.summary import summarize
-from colbench_gym.scoring.intervals import difference_interval, sign_flip_p
+from colbench_gym.evaluation.summary import differences, summarize
 from colbench_gym.simulators.code_facts import facts_from_reference
 from colbench_gym.tasks import Task
 from sweetrl_agent.config.command_line import prepare_process
-from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.files import Row, read_object, read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.evaluate import record
+from sweetrl_agent.evaluation.policies import find_policies
+from sweetrl_agent.evaluation.policy_loading import run_config
 from sweetrl_agent.evaluation.wishes import summarize_wishes
 
-METRICS = ("tests_passed", "success")
-PAIRS = (("initial", "trained"), ("pretrained", "trained"), ("pretrained", "initial"))
+METRIC, ALL = "tests_passed", "all"
 CONDITIONS = "conditions.jsonl"
 
 
@@ -49,10 +46,11 @@ def main() -> int:
     if given.conditions:
         for run in runs:
             play_conditions(run, given.conditions)
-    rows = {run.folder.name: _rows(run) for run in runs}
+    rows = [{**row, "seed": run.seed} for run in runs for row in _rows(run)]
+    rows = [*({**row, "split": ALL} for row in rows), *rows]
     found = {
-        "agents": agents_of(runs, rows),
-        "differences": [pair for one in PAIRS for pair in differences(rows, *one)],
+        "agents": agents_of(runs[0], rows),
+        "differences": differences_of(rows),
         "runs": {run.folder.name: of_run(run) for run in runs},
         "settings": {name: value for name, value in runs[0].config.settings().items() if name not in ("seed", "model")},
         "model": Path(runs[0].config.model.model).name,
@@ -65,8 +63,7 @@ def main() -> int:
 
 def opened(folder: Path) -> Run:
     """A run folder, to be read."""
-    flat = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    return Run(Config().with_settings({**flat, "output": str(folder)}), is_dry=True)
+    return Run(run_config(find_policies([str(folder)])[0]), is_dry=True)
 
 
 def _rows(run: Run) -> list[Row]:
@@ -92,65 +89,31 @@ def told(task: Task) -> Task:
     return replace(task, description="\n".join([task.description, "My wishes:", *said]))
 
 
-def agents_of(runs: Sequence[Run], rows: dict[str, list[Row]]) -> list[Row]:
-    """Scores of each agent on each split and on all, over all runs."""
-    everything = [row for of_run in rows.values() for row in of_run]
-    wishes = [own for run in runs for own in _wishes(run, rows[run.folder.name])]
+def agents_of(run: Run, rows: Sequence[Row]) -> list[Row]:
+    """Scores of each agent on each split, and what it asked, heard and wrote down; the tasks are those of `run`."""
+    wishes = {(one.pop("agent"), one.pop("split")): one for one in summarize_wishes(run, rows)}
     found = []
-    for agent in dict.fromkeys(row["agent"] for row in everything):
-        for split in ("all", *dict.fromkeys(row["split"] for row in everything)):
-            own = [row for row in everything if row["agent"] == agent and split in ("all", row["split"])]
-            heard = [one for one in wishes if one["agent"] == agent and split in ("all", one["split"])]
-            asked = {
-                name: round(
-                    sum(one[name] * one["n"] for one in heard if one[name] is not None) / sum(one["n"] for one in heard), 4
-                )
-                for name in ("questions", "heard", "written")
-                if heard
-            }
-            found.append({"agent": agent, "split": split, **summarize(own), **asked})
+    for agent, split in dict.fromkeys((row["agent"], row["split"]) for row in rows):
+        own = [row for row in rows if (row["agent"], row["split"]) == (agent, split)]
+        found.append({"agent": agent, "split": split, **wishes.get((agent, split), {}), **summarize(own)})
     return found
 
 
-def _wishes(run: Run, rows: Sequence[Row]) -> list[Row]:
-    return summarize_wishes(run, rows)
-
-
-def differences(rows: dict[str, list[Row]], one: str, other: str) -> list[Row]:
-    """Paired differences of two agents by split and on all; [] if one of them was not played."""
-    found = []
-    splits = dict.fromkeys(row["split"] for own in rows.values() for row in own)
-    for split in ("all", *splits):
-        by_run = {name: _by_task(own, split, one, other) for name, own in rows.items()}
-        tasks = sorted(set.intersection(*({metric_task[1] for metric_task in own} for own in by_run.values())))
-        if not tasks:
-            continue
-        pair: Row = {"from": one, "to": other, "split": split, "tasks": len(tasks), "runs": len(rows)}
-        for metric in METRICS:
-            values = [sum(own[metric, task] for own in by_run.values()) / len(by_run) for task in tasks]
-            pair[metric] = {
-                "difference": round(sum(values) / len(values), 4),
-                "ci95": [round(bound, 4) for bound in difference_interval(values)],
-                "p": round(sign_flip_p(values), 4),
-                "by_run": {
-                    name: round(sum(own[metric, task] for task in tasks) / len(tasks), 4) for name, own in by_run.items()
-                },
-            }
-        found.append(pair)
+def differences_of(rows: Sequence[Row]) -> list[Row]:
+    """Paired differences of all agents on each split; "by_run" has the differences of tests passed of each run."""
+    found = differences(rows, METRIC)
+    for seed in dict.fromkeys(row["seed"] for row in rows):
+        own = {
+            _name(pair): pair[METRIC]["difference"]
+            for pair in differences([row for row in rows if row["seed"] == seed], METRIC)
+        }
+        for pair in found:
+            pair.setdefault("by_run", {})[str(seed)] = own.get(_name(pair))
     return found
 
 
-def _by_task(rows: Sequence[Row], split: str, one: str, other: str) -> dict[tuple[str, str], float]:
-    """Difference of each metric on each task, for agents with one episode a task; void ones are left out."""
-    played = {
-        (row["agent"], row["task_id"]): row for row in rows if row["outcome"] != "void" and split in ("all", row["split"])
-    }
-    tasks = [task for agent, task in played if agent == one and (other, task) in played]
-    return {
-        (metric, task): float(played[other, task][metric]) - float(played[one, task][metric])
-        for metric in METRICS
-        for task in tasks
-    }
+def _name(pair: Row) -> tuple[str, str, str]:
+    return pair["split"], pair["from"], pair["to"]
 
 
 def of_run(run: Run) -> dict[str, Any]:
@@ -176,17 +139,23 @@ def as_text(found: dict[str, Any]) -> str:
     for row in found["agents"]:
         if not row["n"]:
             continue
-        cells = [f"{row[m]:.1%} ({row['ci95'][m][0]:.1%} to {row['ci95'][m][1]:.1%})" for m in ("success", "tests_passed")]
-        asked = [f"{row['questions']:.1f}", f"{row['heard']:.0%}", f"{row['written']:.0%}"] if "heard" in row else ["", "", ""]
+        cells = [f"{row[m]:.1%} ({row['ci95'][m][0]:.1%} to {row['ci95'][m][1]:.1%})" for m in ("success", METRIC)]
+        asked = (
+            [f"{row['questions']:.1f}", *(_percent(row[name]) for name in ("heard", "written"))] if "heard" in row else [""] * 3
+        )
         lines.append(f"| {' | '.join([row['agent'], row['split'], str(row['n']), *cells, *asked])} |")
     lines += ["", "| difference, points | split | tasks | tests passed | success |", "|---|---|---|---|---|"]
     for pair in found["differences"]:
         cells = [
             f"{100 * pair[m]['difference']:+.1f} ({100 * pair[m]['ci95'][0]:.1f} to {100 * pair[m]['ci95'][1]:.1f}), p {pair[m]['p']:.4f}"
-            for m in METRICS
+            for m in (METRIC, "success")
         ]
         lines.append(f"| {pair['to']} - {pair['from']} | {pair['split']} | {pair['tasks']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 if __name__ == "__main__":

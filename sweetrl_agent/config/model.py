@@ -49,7 +49,7 @@ class ModelArguments:
     lora_alpha: int = setting(32, "Scale of the adapters.", least=1)
     lora_layers: int = setting(
         0,
-        "Layers with adapters, counted from the last; 0 for all. The backward pass ends at the first of them: half of the layers save a third of the time.",
+        "Layers with adapters, counted from the last; 0 for all. The backward pass ends at the first of them: half of the layers save a quarter of the time.",
     )
     system_prompt: str = setting(
         "",

@@ -6,8 +6,9 @@ from __future__ import annotations
 HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"
 
 
-def system_message(content: str) -> list[dict[str, str]]:
-    """A leading system message; no message for empty content."""
+def system_message(*parts: str) -> list[dict[str, str]]:
+    """A leading system message of the parts that are not empty, an empty line between them; no message if all are empty."""
+    content = "\n\n".join(part for part in parts if part)
     return [{"role": "system", "content": content}] if content else []
 
 
@@ -19,4 +20,4 @@ def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
     )  # every page begins with a tag, and no function does
     what = "page" if is_page else "function" if is_function else "answer"
     hint = HINT.format(what=what, hidden=hidden) if hidden else ""
-    return system_message("\n\n".join(part for part in (instructions, hint) if part))
+    return system_message(instructions, hint)

@@ -8,7 +8,7 @@ contains one of the questions on it that the task knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
@@ -152,10 +152,7 @@ def explain(
     Raises:
         SandboxError: If the sandbox cannot be started or fails.
     """
-    order = sorted(range(len(episodes)), key=lambda i: episodes[i][1].id)  # a reference then runs once
-    answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in order]
-    with sandboxes.make(sandbox) as opened:
-        details = dict(zip(order, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
+    details = _details(episodes, range(len(episodes)), sandbox, semantics)
     return [
         {
             **_explanation(task, row["dialogue_history"], details[i], states_wishes),
@@ -179,12 +176,18 @@ def wish_counts(episodes: Sequence[tuple[Mapping[str, Any], Task]], sandbox: Spe
     Raises:
         SandboxError: If the sandbox cannot be started or fails.
     """
-    known = [i for i, (_, task) in enumerate(episodes) if _alternatives(task)]
-    known.sort(key=lambda i: episodes[i][1].id)  # a reference then runs once
-    answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in known]
-    with sandboxes.make(sandbox) as opened:
-        details = dict(zip(known, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
+    details = _details(episodes, [i for i, (_, task) in enumerate(episodes) if _alternatives(task)], sandbox, semantics)
     return [_wish_counts(row, task, details[i]) if i in details else None for i, (row, task) in enumerate(episodes)]
+
+
+def _details(
+    episodes: Sequence[tuple[Mapping[str, Any], Task]], chosen: Iterable[int], sandbox: Spec, semantics: Any
+) -> dict[int, AnswerDetails]:
+    """What the answers of the chosen episodes do, by their places; they and their references run in a sandbox."""
+    order = sorted(chosen, key=lambda i: episodes[i][1].id)  # a reference then runs once
+    answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in order]
+    with sandboxes.make(sandbox) as opened:
+        return dict(zip(order, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
 
 
 def _wish_counts(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> WishCounts:

@@ -76,7 +76,7 @@ def score(run: Run, critic: str, num_tasks: int) -> None:
         )
 
 
-def hint_reading(run: Run, num_states: int) -> Row:
+def hint_reading(run: Run, num_states: int = 80) -> Row:
     """How well the initial policy reads the hidden information: how often it prefers a useful to a useless question when it sees it.
 
     This is the pair accuracy of the *untrained* critic, on pairs of questions among the candidates of the first `num_states` turns. If the

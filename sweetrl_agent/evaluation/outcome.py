@@ -13,8 +13,8 @@ from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, w
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
 from sweetrl_agent.evaluation.evaluate import evaluate_agent, read_evaluation, summarize
+from sweetrl_agent.evaluation.example import example
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
-from sweetrl_agent.evaluation.gains import example
 from sweetrl_agent.evaluation.pictures import keep_pictures
 from sweetrl_agent.evaluation.wishes import summarize_wishes, wish_lines
 from sweetrl_agent.models.loading import load_policy

@@ -50,7 +50,7 @@ def sample(logits: Tensor, uniforms: Tensor, temperature: float, top_p: float = 
 def _sample_in_blocks(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """As `sample`, without a cumulative distribution of the whole vocabulary: first a block is found, then the token in it.
 
-    With 151,936 tokens and 32 rows on two cores, it takes a quarter of the time, and sampling no longer a fifth of a step.
+    With 151,936 tokens on two cores, it takes half of the time for 128 rows, and four fifths for 32.
     """
     scaled = logits.float() / temperature
     peak = scaled.amax(dim=-1, keepdim=True)

@@ -12,7 +12,7 @@ from typing import Any
 from sweetrl_agent.reporting.explanations import clipped
 from sweetrl_agent.reporting.figures import NOTHING, interval, number, percent, percent_interval, plain
 from sweetrl_agent.reporting.markup import Html
-from sweetrl_agent.reporting.parts import Part, Table
+from sweetrl_agent.reporting.parts import Part, Table, html_of
 
 #: Topics in the table of unheard wishes: the most frequent ones.
 MAX_TOPICS = 15
@@ -31,8 +31,7 @@ def kinds_of(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def failures_section(results: Mapping[str, Any]) -> Html:
     """The section of a run's report; empty if there are no kinds."""
-    part = failures_part(results)
-    return part.html() if part else Html("")
+    return html_of(failures_part(results))
 
 
 def failures_part(results: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> Part | None:

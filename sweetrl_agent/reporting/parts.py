@@ -64,6 +64,11 @@ class Part:
         return "\n\n".join([*blocks, *self.notes])
 
 
+def html_of(part: Part | None) -> Html:
+    """A part as HTML; empty if there is none."""
+    return part.html() if part else Html("")
+
+
 def _place(name: str) -> str:
     return f"{CHARTS}/{name}.svg"
 

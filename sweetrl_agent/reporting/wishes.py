@@ -11,7 +11,7 @@ from typing import Any
 from sweetrl_agent.reporting.explanations import clipped
 from sweetrl_agent.reporting.figures import NOTHING, interval, number, percent, percent_interval, plain
 from sweetrl_agent.reporting.markup import Html
-from sweetrl_agent.reporting.parts import Part, Table
+from sweetrl_agent.reporting.parts import Part, Table, html_of
 
 Row = Mapping[str, Any]
 _HEAD = ("Agent", "Episodes", "Questions", "Wishes heard", "Of these written down")
@@ -24,8 +24,7 @@ _NOTE = (
 
 def wishes_section(results: Mapping[str, Any]) -> Html:
     """The section of a run's report; empty if nothing is known."""
-    part = wishes_part(results)
-    return part.html() if part else Html("")
+    return html_of(wishes_part(results))
 
 
 def wishes_part(results: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> Part | None:

@@ -160,6 +160,7 @@ def train_stage(
         if is_first():
             tokenizer.save_pretrained(str(beside))
             (beside / "training_args.bin").unlink(missing_ok=True)  # contains paths of this machine
+            _sort_modules(beside / "adapter_config.json")
     rows = logged_rows(trainer.state, stage)
     rows[-1][TRAINED_TOKENS] = trainer.state.num_input_tokens_seen  # includes the steps after the last logged one
     return rows
@@ -170,6 +171,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     with arriving(folder) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
+        _sort_modules(beside / "adapter_config.json")
 
 
 def _nobody() -> None:
@@ -192,7 +194,6 @@ def arriving(folder: Path, everyone: Callable[[], None] = _nobody) -> Iterator[P
     yield beside
     everyone()
     if is_first():
-        _sort_modules(beside / "adapter_config.json")
         if folder.exists():
             folder.rename(replaced)  # at once: a kill while its files are removed would leave a checkpoint that lacks some
         beside.rename(folder)

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
 from transformers import TrainingArguments, set_seed
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -90,8 +91,7 @@ def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
         (m["content"] for dialogue in dialogues for m in dialogue),
         config.tiny_vocab_size, run.record.max_token_length, run.record.pieces,
     )  # fmt: skip
-    dataset = sft_dataset(dialogues, tokenizer)
-    order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
+    dataset = _in_order(run, dialogues, tokenizer)
     arguments = trainer_arguments(
         folder, run.seed, run.config.model, config.sft_batch, config.sft_batch,
         config.sft_learning_rate, 1,
@@ -101,7 +101,7 @@ def sft_trainer(run: Run) -> tuple[CloningTrainer, Any]:
         model=build_model(tokenizer, config.tiny_hidden_size, config.tiny_layers, run.seed),
         args=TrainingArguments(**arguments, train_sampling_strategy="sequential"),
         data_collator=DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id),
-        train_dataset=dataset.select(order),
+        train_dataset=dataset,
         processing_class=tokenizer,
     )
     return trainer, tokenizer
@@ -113,8 +113,7 @@ def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
     set_seed(run.seed)
     tokenizer = load_tokenizer(arguments.model, arguments)
     instructions = system_prompt(arguments)
-    dataset = sft_dataset([_instructed(dialogue, instructions) for dialogue in demonstrations(run)], tokenizer)
-    order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
+    dataset = _in_order(run, [_instructed(dialogue, instructions) for dialogue in demonstrations(run)], tokenizer)
     given = trainer_arguments(
         folder, run.seed, arguments, config.sft_batch, min(config.sft_micro_batch, config.sft_batch),
         config.sft_learning_rate, 1,
@@ -122,14 +121,22 @@ def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
     trainer = SFTTrainer(
         **initial_model(arguments.model, arguments),
         args=SFTConfig(**given, max_length=None, train_sampling_strategy="sequential"),
-        train_dataset=dataset.select(order),
+        train_dataset=dataset,
         processing_class=tokenizer,
     )
     return trainer, tokenizer
+
+
+def _in_order(run: Run, dialogues: Sequence[Any], tokenizer: Any) -> Dataset:
+    """Tokens and labels of dialogues, in the order of all epochs: batches of similar length."""
+    config = run.config.sft
+    dataset = sft_dataset(dialogues, tokenizer)
+    order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
+    return dataset.select(order)
 
 
 def _instructed(dialogue: Sequence[Message], instructions: str) -> list[Message]:
     """A dialogue behind the agent's instructions; hidden information that it starts with follows them, as in a critic's dialogue."""
     own = dialogue[0]["content"] if dialogue[0]["role"] == "system" else ""
     rest = dialogue[1:] if own else dialogue
-    return [*system_message("\n\n".join(filter(None, (instructions, own)))), *rest]
+    return [*system_message(instructions, own), *rest]

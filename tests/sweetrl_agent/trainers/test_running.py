@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from sweetrl_agent.data.files import SECONDS, read_rows
 from sweetrl_agent.trainers import running
-from sweetrl_agent.trainers.running import StageClock, StageProgress, arriving
+from sweetrl_agent.trainers.running import StageClock, StageProgress, arriving, save_model
 
 
 @pytest.fixture
@@ -95,9 +96,12 @@ def test_a_kill_while_checkpoints_are_removed_leaves_none_that_lacks_files(tmp_p
 
 
 def test_an_adapters_modules_are_written_in_one_order(tmp_path):
+    def saved(names, folder):
+        folder.mkdir(exist_ok=True)
+        (folder / "adapter_config.json").write_text(json.dumps({"target_modules": names, "r": 4}))
+
     for number, names in enumerate((["v_proj", "q_proj"], ["q_proj", "v_proj"])):
-        with arriving(tmp_path / str(number)) as beside:
-            beside.mkdir(exist_ok=True)
-            (beside / "adapter_config.json").write_text(json.dumps({"target_modules": names, "r": 4}))
+        model, tokenizer = SimpleNamespace(save_pretrained=partial(saved, names)), SimpleNamespace(save_pretrained=str)
+        save_model(model, tokenizer, tmp_path / str(number))
     written = [(tmp_path / name / "adapter_config.json").read_bytes() for name in "01"]
     assert written[0] == written[1] and json.loads(written[0]) == {"target_modules": ["q_proj", "v_proj"], "r": 4}

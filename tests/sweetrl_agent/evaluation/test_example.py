@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweetrl_agent.evaluation.gains import example
+from sweetrl_agent.evaluation.example import example
 
 
 def _row(task, success, agent="initial", episode=0, split="test", outcome="wrong", said="Hello"):
