@@ -1,4 +1,4 @@
-"""ColBench (arXiv:2503.15478) as Gymnasium text environments. Importing the package registers them."""
+"""ColBench (arXiv:2503.15478) and LMRL-Gym (arXiv:2311.18232) as Gymnasium text environments. Importing the package registers them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ register(
     entry_point="colbench_gym.envs.frontend:FrontendEnv",
     vector_entry_point="colbench_gym.envs.frontend:FrontendVectorEnv",
 )
+
+#: Games of LMRL-Gym by the name in their id "LMRL-NAME-v0", and where they are.
+LMRL_GAMES = {
+    "Maze": "maze:make",
+    "TextNav": "text_nav:make",
+    "Wordle": "wordle:Wordle",
+    "Chess": "chess:Chess",
+    "Endgames": "chess:Endgames",
+    "TwentyQuestions": "twenty_questions:TwentyQuestions",
+    "GuessCity": "guess_city:GuessCity",
+    "CarDealer": "car_dealer:CarDealer",
+}
+for _name, _where in LMRL_GAMES.items():
+    register(id=f"LMRL-{_name}-v0", entry_point=f"colbench_gym.lmrl.{_where}")
 
 _OF_VERIFIERS = ["ColBenchHarness", "ColBenchTaskset", "ColBenchVerifiersEnv"]
 

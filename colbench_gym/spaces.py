@@ -1,4 +1,4 @@
-"""A Gymnasium space of arbitrary Unicode text."""
+"""A Gymnasium space of arbitrary Unicode text, and the characters of plain ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium import Space
 
+#: Characters of texts in games: printable ASCII and the line feed.
+ASCII = "".join(map(chr, range(32, 127))) + "\n"
 _SAMPLE_CHARS = np.array(list(string.ascii_letters + string.digits + " ?.,"))
 
 
