@@ -67,6 +67,12 @@ class SweetConfig(CriticConfig):
     num_states: int = setting(
         800, "Turns with sampled candidates; 0 for all. The turns of a tenth of the trajectories in the paper."
     )
+    final_share: float = setting(
+        0.0,
+        "Fraction of the sampled turns that are last turns of their dialogues, where answers are written; 0 draws all turns alike.",
+        least=0,
+        most=1,
+    )
     num_candidates: int = setting(8, "Candidates per turn; 16 in the paper.", least=2)
     pairs_per_turn: int = setting(2, "Pairs drawn per turn; 4 in the released code.", least=1)
     pair_quantile: float = setting(
@@ -74,6 +80,10 @@ class SweetConfig(CriticConfig):
         "Chosen turns are drawn from this fraction of the best candidates, rejected ones from this fraction of the worst; 0.5 in the paper.",
         above=0,
         most=0.5,
+    )
+    last_must_answer: bool = setting(
+        False,
+        "In the last turn that an episode may have, a candidate without an answer ranks below all with one, whatever the critic says.",
     )
     actor_loss: str = setting(
         "sigmoid_norm", "'sigmoid' (DPO, the paper's equation 4) or 'sigmoid_norm' (log-ratios per token)."
@@ -201,13 +211,16 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
 def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = run.config.algorithms
+    tasks = {task.id: task for task in run.train}
     scores = iter_rows(run.artifact(critic, "scores.jsonl"))
     for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
-        address = _address(episode, turn)
+        address, advantages = _address(episode, turn), row["advantages"]
+        if config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
+            advantages = [-np.inf if run.record.answer(text) is None else of for text, of in zip(texts, advantages, strict=True)]
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
-        for better, worse in turn_pairs(row["advantages"], config.pairs_per_turn, rng, config.pair_quantile):
+        for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
             # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
-            if row["advantages"][better] > row["advantages"][worse] or texts[better] == texts[worse]:
+            if advantages[better] > advantages[worse] or texts[better] == texts[worse]:
                 yield {**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
 
 
@@ -254,10 +267,15 @@ def _dpo(run: Run, folder: Path) -> DPOConfig:
 
 def _sampled_turns(run: Run) -> Any:
     """Mask over the turns of the collected dialogues: True for `num_states` random ones, which get candidates; 0 for all."""
-    count = sum(map(_num_turns, iter_trajectories(run)))
-    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(count)
-    is_sampled = np.zeros(count, dtype=bool)
-    is_sampled[order[: run.config.algorithms.num_states or None]] = True
+    config, counts = run.config.algorithms, [_num_turns(episode) for episode in iter_trajectories(run)]
+    is_final = np.array([turn == count for count in counts for turn in range(1, count + 1)], dtype=bool)
+    order = np.random.default_rng(derive_seed(run.seed, "states")).permutation(len(is_final))
+    if config.num_states and config.final_share:
+        finals, others = order[is_final[order]], order[~is_final[order]]
+        first = round(config.num_states * config.final_share)
+        order = np.concatenate([finals[:first], others, finals[first:]])
+    is_sampled = np.zeros(len(is_final), dtype=bool)
+    is_sampled[order[: config.num_states or None]] = True
     return is_sampled
 
 

@@ -88,6 +88,15 @@ def test_some_turns_are_drawn_by_the_runs_seed(make):
     assert sweet._sampled_turns(make(num_states=3)).sum() == 3 and sweet._sampled_turns(make()).all()
 
 
+def test_a_share_of_the_turns_are_last_ones(make):
+    episodes = [_episode("a", i, 3) for i in range(20)]
+    for share, least in ((0.5, 6), (1.0, 12)):
+        drawn = np.flatnonzero(sweet._sampled_turns(make(episodes, num_states=12, final_share=share)))
+        assert len(drawn) == 12 and sum(turn % 3 == 2 for turn in drawn) == least
+    everything = sweet._sampled_turns(make(episodes, num_states=55, final_share=1.0))
+    assert everything.sum() == 55 and everything[2::3].all()
+
+
 def test_sampling_resumes_after_the_last_whole_batch(sampled, monkeypatch):
     episodes = [_episode("a", i, 1) for i in range(2 * STATES_PER_BATCH + 5)]
     run, rows = sampled(episodes=episodes)

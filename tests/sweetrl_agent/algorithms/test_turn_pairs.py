@@ -16,8 +16,8 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 def pairs_of(make_run):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
-    def pairs(texts, advantages):
-        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5)
+    def pairs(texts, advantages, **settings):
+        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5, **settings)
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
@@ -47,6 +47,18 @@ def test_ties_of_different_texts_are_dropped(pairs_of):
     assert pairs_of(["a", "b", "c", "d"], [0.5] * 4) == []
     found = pairs_of(["a", "b", "c", "d"], [1.0, 0.5, 0.5, 0.0])
     assert {("b", "c"), ("c", "b")}.isdisjoint(found) and {("a", "d")} < set(found) and 100 < len(found) < 200
+
+
+ANSWER = "I WANT TO ANSWER:\ndef f(): pass"
+
+
+def test_in_the_last_turn_a_question_loses_to_every_answer(pairs_of):
+    texts, advantages = ["Why?", "How?", ANSWER, f"{ANSWER} # again"], [3.0, 2.0, 1.0, 0.0]
+    questions_win = {(a, b) for a in texts[:2] for b in texts[2:]}
+    assert set(pairs_of(texts, advantages)) == questions_win
+    assert set(pairs_of(texts, advantages, last_must_answer=True)) == questions_win  # not the last turn
+    assert set(pairs_of(texts, advantages, last_must_answer=True, max_turns=1)) == {(b, a) for a, b in questions_win}
+    assert pairs_of(texts[:2], [1.0, 0.0], last_must_answer=True, max_turns=1) == []  # both are lost
 
 
 @pytest.mark.parametrize(("critic", "folder"), [("sweet", ""), ("judge", "judge/")])
