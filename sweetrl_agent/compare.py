@@ -175,13 +175,15 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     """Work and expected times of a seed's training and evaluation; other experiments have none."""
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.evaluation.missing import stages
+    from sweetrl_agent.models.loading import cpu_speed
     from sweetrl_agent.trainers.forecast import as_lines, forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
-    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds)
+    speed = None if run.config.is_tiny else cpu_speed(run.config.model)
+    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds, speed)
     mine = [name for name in todo if name in works]
     each = "each of the seeds takes" if given.seeds > 1 else "it takes"
-    return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine))] if mine else []
+    return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:

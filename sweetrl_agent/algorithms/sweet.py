@@ -216,7 +216,9 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
         address, advantages = _address(episode, turn), row["advantages"]
         if config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
-            advantages = [-np.inf if run.record.answer(text) is None else of for text, of in zip(texts, advantages, strict=True)]
+            advantages = [
+                -np.inf if run.record.answer(text) is None else of for text, of in zip(texts, advantages, strict=True)
+            ]
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
             # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gymnasium as gym
 
+from colbench_gym import LMRL_GAMES
 from sandboxes.named import load_named, unknown
 from sweetrl_agent.core.environment import EnvironmentRecord
 
 RECORDS = {
     "ColBench-Backend-v0": "sweetrl_agent.envs.colbench_backend:BackendRecord",
     "ColBench-Frontend-v0": "sweetrl_agent.envs.colbench_frontend:FrontendRecord",
+    "LMRL-Maze-v0": "sweetrl_agent.envs.lmrl:MazeRecord",
+    "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
+    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord" for name in LMRL_GAMES if name not in ("Maze", "Wordle")},
 }
 
 

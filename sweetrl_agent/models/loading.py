@@ -66,9 +66,16 @@ def speed_line(arguments: ModelArguments) -> str:
     """How fast this CPU multiplies matrices of the model's dtype and of float32, measured now; "" on a GPU."""
     if torch.cuda.is_available():
         return ""
-    dtypes = dict.fromkeys((torch_dtype(arguments), torch.float32))
+    dtypes = [torch.float32] if cpu_speed(arguments) is None else [*dict.fromkeys((torch_dtype(arguments), torch.float32))]
     speeds = ", ".join(f"{str(dtype).removeprefix('torch.')} {matrix_speed(dtype):.0f}" for dtype in dtypes)
     return f"; matrix products here, Gflop/s: {speeds}"
+
+
+def cpu_speed(arguments: ModelArguments) -> float | None:
+    """Gflop/s of this CPU's matrix products in the model's dtype, if the processor has instructions for it; None on a GPU."""
+    dtype = torch_dtype(arguments)
+    is_slow = dtype == torch.bfloat16 and not bfloat16_instructions()
+    return None if torch.cuda.is_available() or is_slow else matrix_speed(dtype)
 
 
 @cache

@@ -1,12 +1,13 @@
 """How much work a run is, and about how long each stage takes: what a run prints before it starts, and `--dry_run`.
 
-Sizes follow from the settings. Times are the rates of the tiny model, measured on two cores, and are scaled by what the finished stages of this run
-have taken. Another model has no rate: its times are left out until a stage of the same kind has run in this folder.
+Sizes follow from the settings. Times are rates measured on two cores, of the tiny model and of a pretrained one, scaled by what the finished stages of
+this run have taken. A pretrained model's are also scaled by its parameters and by the speed of matrix products, which is measured on a CPU; where either
+is unknown, times are left out until a stage of the same kind has run in this folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,6 +21,12 @@ RATES: Mapping[str, Mapping[str, float]] = {
     "ColBench-Backend-v0": {"sft": 0.16, "collect": 0.016, "critic": 0.01, "candidates": 0.0011, "rank": 0.0017, "actor": 0.0135, "evaluate": 0.023, "on_policy": 0.035},
     "ColBench-Frontend-v0": {"sft": 0.43, "collect": 0.39, "critic": 0.13, "candidates": 0.0063, "rank": 0.0032, "actor": 0.03, "evaluate": 0.44},
 }  # fmt: skip
+#: The same of a pretrained model: a run of qwen_1.5b_cpu on two shared cores with bfloat16 instructions. A step of SFT has 8 dialogues.
+PRETRAINED_RATES: Mapping[str, float] = {
+    "sft": 21.9, "collect": 4.5, "critic": 19.8, "candidates": 0.59, "rank": 0.84, "actor": 10.0, "evaluate": 6.7,
+}  # fmt: skip
+#: Parameters of that model, and Gflop/s of bfloat16 products on that machine (`models.loading.matrix_speed`).
+_MEASURED_WITH = (1.54e9, 420.0)
 #: Seconds of a stage that no setting changes: loading and opening.
 FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "rank": 2, "actor": 2, "evaluate": 2, "report": 1}
 #: Below this, the time of a finished stage says nothing about the speed of the machine.
@@ -43,15 +50,16 @@ class Work:
     seconds: float | None
 
 
-def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float]) -> dict[str, Work]:
+def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float], speed: float | None = None) -> dict[str, Work]:
     """The work of each stage, in their order.
 
     Args:
         run: The run.
         stages: Its stages by name.
         done: Seconds of finished stages.
+        speed: Gflop/s of matrix products here, for a pretrained model; None if unknown.
     """
-    rates: dict[str, float] = dict(RATES.get(run.config.task.env, {})) if run.config.is_tiny else {}
+    rates = dict(RATES.get(run.config.task.env, {})) if run.config.is_tiny else _pretrained_rates(run, speed)
     sizes = {name: _SIZES.get(_size(name), partial(_own, name=name))(run) for name in stages}
     if "collect" in done and "collect" not in rates and sizes["collect"][0]:
         rates["evaluate"] = rates["collect"] = done["collect"] / sizes["collect"][0]
@@ -72,15 +80,33 @@ def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float]) -> 
     }
 
 
-def as_lines(works: Mapping[str, Work], left: Mapping[str, Any] | list[str]) -> list[str]:
-    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left."""
-    rows = [(name, work.text, in_words(work.seconds) if name in left else "done") for name, work in works.items()]
+def _pretrained_rates(run: Run, speed: float | None) -> dict[str, float]:
+    parameters = num_parameters(run)
+    if not speed or not parameters:
+        return {}
+    scale = parameters / _MEASURED_WITH[0] * _MEASURED_WITH[1] / speed
+    rates = {stage: seconds * scale for stage, seconds in PRETRAINED_RATES.items()}
+    return {**rates, "sft": rates["sft"] * run.config.sft.sft_batch / 8}
+
+
+def as_lines(works: Mapping[str, Work], left: Collection[str], done: Collection[str]) -> list[str]:
+    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left.
+
+    Args:
+        works: The work of each stage.
+        left: Requested stages that are not done.
+        done: Finished stages.
+    """
+    rows = [
+        (name, work.text, in_words(work.seconds) if name in left else "done" if name in done else "not requested")
+        for name, work in works.items()
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{name:{widths[0]}}  {text:{widths[1]}}  {seconds}" for name, text, seconds in rows]
     return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(time_left(works, left))}"]
 
 
-def time_left(works: Mapping[str, Work], left: Mapping[str, Any] | list[str]) -> float | None:
+def time_left(works: Mapping[str, Work], left: Collection[str]) -> float | None:
     """Expected seconds of the stages that are left; None if one of them is unknown."""
     found = [works[name].seconds for name in left if name in works]
     return None if None in found else sum(filter(None, found))
@@ -120,6 +146,15 @@ def model_bytes(run: Run) -> int | None:
         path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in Path(run.config.model.model).glob(pattern)
     ]
     return sum(sizes) or None
+
+
+def num_parameters(run: Run) -> float | None:
+    """Number of parameters of a pretrained model in a local folder, by the size of its files; None for a hub name."""
+    config = Path(run.config.model.model) / "config.json"
+    size = model_bytes(run)
+    if run.config.is_tiny or size is None or not config.is_file():
+        return None
+    return size / (2 if "float16" in config.read_text(encoding="utf-8") else 4)
 
 
 def _collected(run: Run) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sandboxes
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.trainers.forecast import as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
+from sweetrl_agent.trainers.forecast import Work, as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
 
 if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
@@ -54,7 +54,7 @@ def run_stages(run: Run, wanted: str) -> None:
     todo = [name for name in run.stages if wanted in ("all", name) and (name == "report" or not run.is_done(name))]
     if not run.config.is_tiny:
         say(f"dtype: {dtype_line(run.config.model)}{speed_line(run.config.model)}")
-    for line in as_lines(forecast(run, run.stages, run.seconds), todo):
+    for line in as_lines(_forecast(run), todo, run.seconds):
         say(line)
     if is_first():
         write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.policy))
@@ -74,11 +74,18 @@ def run_stages(run: Run, wanted: str) -> None:
 
 def _heading(run: Run, name: str, todo: list[str]) -> str:
     """What a stage does, how long it takes, and how long the rest of the run takes."""
-    works = forecast(run, run.stages, run.seconds)
+    works = _forecast(run)
     number, text = list(run.stages).index(name) + 1, works[name].text or run.stages[name].purpose
     left = time_left(works, todo)
     rest = f"; {in_words(left)} left in all" if left is not None and len(todo) > 1 else ""
     return f"[{number}/{len(run.stages)}] {name}: {text}, {in_words(works[name].seconds)}{rest}"
+
+
+def _forecast(run: Run) -> dict[str, Work]:
+    """The work of the run's stages on this machine."""
+    from sweetrl_agent.models.loading import cpu_speed
+
+    return forecast(run, run.stages, run.seconds, None if run.config.is_tiny else cpu_speed(run.config.model))
 
 
 def print_plan(run: Run) -> None:
@@ -103,7 +110,7 @@ def print_plan(run: Run) -> None:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     for line in run.algorithm.plan(run):
         print(line)
-    for work in as_lines(forecast(run, run.stages, run.seconds), left(run)):
+    for work in as_lines(_forecast(run), left(run), run.seconds):
         print(work)
     weights = model_bytes(run)
     print(

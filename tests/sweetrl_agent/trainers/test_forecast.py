@@ -6,7 +6,18 @@ import pytest
 
 from sweetrl_agent.algorithms.registry import find_algorithm
 from sweetrl_agent.config.pipeline import stages_of
-from sweetrl_agent.trainers.forecast import FIXED_S, RATES, as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
+from sweetrl_agent.trainers.forecast import (
+    FIXED_S,
+    PRETRAINED_RATES,
+    RATES,
+    as_lines,
+    disk_bytes,
+    forecast,
+    in_words,
+    model_bytes,
+    num_parameters,
+    time_left,
+)
 
 SIZES = {
     "num_tasks": 5, "trajectories_per_task": 3, "num_states": 20, "num_candidates": 4, "pairs_per_turn": 2, "actor_epochs": 1.0, "eval_tasks": 2,
@@ -58,6 +69,19 @@ def test_another_model_has_times_once_it_has_played(make_run, tiny_model_folder)
     assert works["actor"].seconds is None
 
 
+def test_a_pretrained_model_is_timed_by_its_parameters_and_the_processors_speed(make_run, tiny_model_folder):
+    run = make_run(**SIZES, model=str(tiny_model_folder), dtype="float32")
+    parameters = model_bytes(run) / 4
+    assert num_parameters(run) == parameters
+    works, twice = (forecast(run, run.stages, {}, speed) for speed in (100.0, 200.0))
+    scale = parameters / 1.54e9 * 4.2
+    assert works["sft"].seconds == pytest.approx(10 * PRETRAINED_RATES["sft"] * scale)
+    assert works["rank"].seconds == pytest.approx(FIXED_S["rank"] + 80 * PRETRAINED_RATES["rank"] * scale)
+    assert twice["sft"].seconds == pytest.approx(works["sft"].seconds / 2)
+    halved = make_run(**SIZES | {"sft_batch": 4}, model=str(tiny_model_folder), dtype="float32")
+    assert forecast(halved, halved.stages, {}, 100.0)["sft"].seconds == pytest.approx(works["sft"].seconds)
+
+
 def test_sft_of_another_model_and_its_evaluation_as_it_came_are_counted(make_run, tiny_model_folder):
     run = make_run(**SIZES, model=str(tiny_model_folder), eval_pretrained="example")
     works = forecast(run, run.stages, {})
@@ -82,7 +106,8 @@ def test_the_packaged_policy_takes_no_steps(make_run):
 def test_a_table_says_what_is_left(make_run):
     run = make_run(**SIZES)
     works = forecast(run, run.stages, {"sft": 2.0})
-    lines = as_lines(works, ["evaluate", "report"])
+    lines = as_lines(works, ["evaluate", "report"], {"sft": 2.0})
+    assert lines[1].split()[-2:] == ["not", "requested"]
     assert lines[0].split() == ["sft", "10", "steps", "of", "8", "dialogues", "done"]
     assert lines[-1].split() == ["in", "all", *in_words(works["evaluate"].seconds + works["report"].seconds).split()]
 

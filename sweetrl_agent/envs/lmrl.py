@@ -1,0 +1,124 @@
+"""Records of LMRL-Gym's games: behaviour data as demonstrations, defaults of a tiny model, exact advantages where they are known.
+
+A task is the episode that a seed starts, with the arguments of the environment. Dialogues are the whole history: observations are the user's messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from colbench_gym.lmrl.data import episodes
+from sandboxes.named import load_named
+from sweetrl_agent.core.environment import Demonstrations, EnvironmentRecord, Settings, TaskSettings
+from sweetrl_agent.core.episode import Episode, Messages
+
+if TYPE_CHECKING:
+    from sweetrl_agent.core.critic import Critic
+
+
+@dataclass(frozen=True)
+class GameTask:
+    """An episode of a game.
+
+    Attributes:
+        seed: Seed of `reset`.
+        env: Id of the environment.
+        arguments: Its keyword arguments, as JSON.
+    """
+
+    seed: int
+    env: str
+    arguments: str
+
+    @property
+    def id(self) -> str:
+        """The seed as decimal digits."""
+        return str(self.seed)
+
+
+class GameRecord(EnvironmentRecord):
+    """A game of LMRL-Gym. The metric is the raw return."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "sft_dialogues": 1_000, "sft_epochs": 2.0, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 512, "temperature": 1.0,
+        "max_new_tokens": 12, "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
+    }  # fmt: skip
+    success_means: ClassVar[str] = "the game is won"
+
+    def load_tasks(self, source: str, given: TaskSettings) -> tuple[GameTask, ...]:
+        """See `EnvironmentRecord`; a task also has the arguments of its environment, which demonstrations depend on."""
+        arguments = json.dumps(given.keyword_arguments(), sort_keys=True)
+        return tuple(GameTask(task.seed, given.env, arguments) for task in super().load_tasks(source, given))
+
+    def behaviour_episodes(self, tasks: Sequence[GameTask], count: int, seed: int) -> list[Episode]:
+        """Episodes of the behaviour policies that the paper's data sets come from (`colbench_gym.lmrl.data`)."""
+        rows = episodes(tasks[0].env, count, seed, json.loads(tasks[0].arguments))
+        return [Episode.from_row(row) for row in rows]
+
+    def demonstrations(self, tasks: Sequence[GameTask], count: int, seed: int) -> Demonstrations:
+        """The dialogues of `behaviour_episodes`."""
+        return [episode.messages for episode in self.behaviour_episodes(tasks, count, seed)]
+
+
+class ExactRecord(GameRecord):
+    """A game whose exact advantages are known: credit accuracy and the critic "exact" are available.
+
+    Attributes:
+        advantages: Exact advantages of messages, as "module:function" of `colbench_gym.lmrl`: a function of the dialogue, what is hidden, the messages and
+            the arguments of the environment.
+    """
+
+    advantages: ClassVar[str]
+
+    def has_exact_advantage(self, config: Settings) -> bool:
+        """See `EnvironmentRecord`."""
+        return True
+
+    def open_oracle(self, name: str, config: Settings, tasks: Sequence[GameTask]) -> AbstractContextManager[Critic]:
+        """See `EnvironmentRecord`; "marginal" is not known.
+
+        Raises:
+            ValueError: If `name` is not "exact".
+        """
+        if name != "exact":
+            raise ValueError(f"{config.task.env} knows the exact advantage only: leave {name!r} out.")
+        return nullcontext(
+            ExactAdvantages(load_named("advantages", f"colbench_gym.lmrl.{self.advantages}"), config.task.keyword_arguments())
+        )
+
+
+class ExactAdvantages:
+    """The exact advantage of a game as a `Critic`.
+
+    Args:
+        advantages: Function of the dialogue, what is hidden, candidate messages and the arguments of the environment.
+        arguments: Keyword arguments of the environment.
+    """
+
+    def __init__(self, advantages: Callable[..., list[float]], arguments: Mapping[str, Any]) -> None:
+        self.advantages, self.arguments = advantages, arguments
+
+    def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
+        """See `Critic`."""
+        return self.advantages(messages, hidden, texts, self.arguments)
+
+    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
+        """See `Critic`."""
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        return [self.rank(messages[:i], hidden, [messages[i]["content"]])[0] for i in turns]
+
+
+class MazeRecord(ExactRecord):
+    """The maze."""
+
+    advantages = "maze_values:dialogue_advantages"
+
+
+class WordleRecord(ExactRecord):
+    """Wordle."""
+
+    advantages = "wordle_values:dialogue_advantages"
