@@ -11,7 +11,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -60,7 +60,7 @@ class TextGame(gym.Env[str, str]):
         history: Texts so far, both sides, the latest last.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
+    metadata = {"render_modes": ["ansi"]}
 
     def __init__(self, max_turns: int, faithful: bool = False, render_mode: str | None = None) -> None:
         """Set up a game.
@@ -172,7 +172,7 @@ class TextGame(gym.Env[str, str]):
             self._info = {"success": outcome.is_success, "metrics": metrics}
         return outcome.text, float(outcome.reward), outcome.is_over, is_cut, dict(self._info)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The history as one text, the agent's messages behind "> "; None without a render mode."""
         if self.render_mode is None:
             return None
