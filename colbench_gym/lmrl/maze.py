@@ -96,8 +96,9 @@ class Maze(TextGame):
         render_mode: str | None = None,
     ) -> None:
         """Build the environment; `make` checks and documents the arguments."""
+        super().__init__(max_turns, faithful, render_mode)
         # The original's last call comes after its limit, and must not be truncated.
-        super().__init__(max_turns + faithful, faithful, render_mode)
+        self.max_turns += faithful
         if history_length < 1:
             raise ValueError(f"`history_length` must be positive, got {history_length!r}.")
         self.layout, self.observed, self.history_length = layout, observed, history_length
