@@ -113,8 +113,10 @@ class ExactAdvantages:
 
 
 class MazeRecord(ExactRecord):
-    """The maze."""
+    """The maze. A sentence of an observation, and a command, are a token each."""
 
+    pieces: ClassVar[str] = r"[^.\n]*[.\n]|[^.\n]+"
+    max_token_length: ClassVar[int] = 96
     advantages = "maze_values:dialogue_advantages"
 
 
