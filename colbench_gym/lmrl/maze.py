@@ -70,8 +70,8 @@ class Maze(TextGame):
     Where the original surprises, and what `faithful=True` reproduces:
 
     * Its commands end in a line feed, and anything else, such as "move left" without it, is unknown. By default white space is ignored.
-    * An unknown command makes its history collapse to the new observation. By default the history goes on. The last text of an episode always
-      stands alone in its history.
+    * An unknown command makes its history collapse to the new observation. By default the history goes on. The last text of an episode stands
+      alone there, too.
     * It does not truncate: after `max_turns` turns one more call, whatever it says, answers ``Failure``, costs 1 and terminates without moving. By
       default the episode is truncated at `max_turns`, so the lowest return without unknown commands is -100 (there -101).
 

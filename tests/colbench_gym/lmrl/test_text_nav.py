@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 
@@ -172,3 +173,13 @@ def test_wrong_arguments_are_refused():
         make().reset(options={"room": "attic"})
     with pytest.raises(TypeError, match="faithful"):
         gym.make("LMRL-TextNav-v0", faithful=True)
+
+
+def test_a_snapshot_restores_what_is_hidden_and_the_house():
+    env, _ = _in("living room", observed="partially")
+    for command in ("take stale food from table", "go west", "go west", "open fridge"):
+        env.step(command)
+    other = make("partially")
+    other.set_state(json.loads(json.dumps(env.get_state())))
+    assert (other.hidden_information, other.state_key, other.state) == (env.hidden_information, env.state_key, env.state)
+    assert other.step("insert stale food into fridge") == env.step("insert stale food into fridge")
