@@ -23,6 +23,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
 SOLVER_SHARE = 0.15
 _SIDES = {"to your right": (0, 1), "to your left": (0, -1), "above you": (-1, 0), "below you": (1, 0)}
 _POSITION = re.compile(r"current position is at position ((?:\d ?)+), ((?:\d ?)+)\.")
+_START = re.compile(r"started at row (\d+), column (\d+)\.")
 
 
 class Maze(TextGame):
@@ -241,6 +242,12 @@ def read_position(observation: str) -> Cell | None:
     """The position that an observation of the fully observed maze says; None if it says none."""
     found = _POSITION.search(observation)
     return (int(found[1].replace(" ", "")), int(found[2].replace(" ", ""))) if found else None
+
+
+def read_start(hidden: str) -> Cell | None:
+    """The start that a `hidden_information` says; None if it says none."""
+    found = _START.search(hidden)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _spelled(cell: Cell) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.maze import make
+from colbench_gym.lmrl.maze import OBSERVED, make
 from colbench_gym.lmrl.maze_beliefs import optimal_walls_return
 from colbench_gym.lmrl.maze_values import (
     COMMANDS,
@@ -103,6 +103,32 @@ def test_advantages_of_messages():
     found = exact_advantages((5, 6), list(ACTIONS), policy=policy)
     assert sum(found[:4]) == pytest.approx(0) and max(found) == found[COMMANDS.index("move down\n")]
     assert exact_advantages((3, 1), ["move up"], maze="umaze", discount=0.5) == [0.0]
+
+
+@pytest.mark.parametrize("observed", OBSERVED)
+@pytest.mark.parametrize("faithful", [False, True])
+@pytest.mark.parametrize("maze", LAYOUTS)
+def test_advantages_in_a_dialogue_are_those_of_the_position(maze, observed, faithful):
+    arguments = {"maze": maze, "observed": observed, "faithful": faithful}
+    env, rng, texts = make(**arguments), np.random.default_rng(2), [*COMMANDS, "move up", "x"]
+    for seed in range(10):
+        messages, is_over = [{"role": "user", "content": env.reset(seed=seed)[0]}], False
+        while not is_over and len(messages) < 30:
+            hidden = getattr(env, "hidden_information", "")
+            found = dialogue_advantages(messages, hidden, texts, arguments)
+            assert found == exact_advantages(env.position, texts, maze, faithful=faithful)
+            assert found[4] == (-4 if faithful else found[COMMANDS.index("move up\n")]) and found[5] == -4
+            action = texts[rng.integers(len(texts))]
+            observation, _, is_over, _, _ = env.step(action)
+            messages += [{"role": "assistant", "content": action}, {"role": "user", "content": observation}]
+
+
+def test_a_dialogue_without_a_position_is_refused():
+    with pytest.raises(ValueError) as error:
+        dialogue_advantages([{"role": "user", "content": "There is a wall above you.\n"}], "", ["move up"], {})
+    assert str(error.value) == (
+        "Expected a position in the last message, or a start in `hidden`, got neither; pass the environment's own texts."
+    )
 
 
 def test_wrong_policies_and_positions_are_refused():
