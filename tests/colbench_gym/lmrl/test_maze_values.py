@@ -12,6 +12,7 @@ from colbench_gym.lmrl.maze_beliefs import optimal_walls_return
 from colbench_gym.lmrl.maze_values import (
     COMMANDS,
     NUM_ACTIONS,
+    dialogue_advantages,
     exact_advantages,
     optimal_policy,
     optimal_values,
