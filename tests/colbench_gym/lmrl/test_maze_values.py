@@ -18,7 +18,7 @@ from colbench_gym.lmrl.maze_values import (
     optimal_values,
     policy_values,
     uniform_policy,
-)  # fmt: skip
+)
 from colbench_gym.lmrl.mazes import LAYOUTS
 
 ACTIONS = (*COMMANDS, "unknown")
