@@ -23,6 +23,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
 SOLVER_SHARE = 0.15
 _SIDES = {"to your right": (0, 1), "to your left": (0, -1), "above you": (-1, 0), "below you": (1, 0)}
 _POSITION = re.compile(r"current position is at position ((?:\d ?)+), ((?:\d ?)+)\.")
+_START = re.compile(r"started at row (\d+), column (\d+)\.")
 
 
 class Maze(TextGame):
@@ -70,8 +71,8 @@ class Maze(TextGame):
     Where the original surprises, and what `faithful=True` reproduces:
 
     * Its commands end in a line feed, and anything else, such as "move left" without it, is unknown. By default white space is ignored.
-    * An unknown command makes its history collapse to the new observation. By default the history goes on. The last text of an episode always
-      stands alone in its history.
+    * An unknown command makes its history collapse to the new observation. By default the history goes on. The last text of an episode stands
+      alone there, too.
     * It does not truncate: after `max_turns` turns one more call, whatever it says, answers ``Failure``, costs 1 and terminates without moving. By
       default the episode is truncated at `max_turns`, so the lowest return without unknown commands is -100 (there -101).
 
@@ -241,6 +242,12 @@ def read_position(observation: str) -> Cell | None:
     """The position that an observation of the fully observed maze says; None if it says none."""
     found = _POSITION.search(observation)
     return (int(found[1].replace(" ", "")), int(found[2].replace(" ", ""))) if found else None
+
+
+def read_start(hidden: str) -> Cell | None:
+    """The start that a `hidden_information` says; None if it says none."""
+    found = _START.search(hidden)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _spelled(cell: Cell) -> str:

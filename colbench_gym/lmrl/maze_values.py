@@ -7,14 +7,15 @@ where the position is hidden they are those of a critic that knows it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colbench_gym.lmrl.maze import AT_GOAL, MOVED, UNKNOWN, command_of
+from colbench_gym.lmrl.maze import AT_GOAL, MOVED, UNKNOWN, command_of, read_position, read_start
 from colbench_gym.lmrl.mazes import MOVES, Cell, Layout, layout_of
 
 Array = NDArray[np.float64]
@@ -115,8 +116,9 @@ def exact_advantages(
     maze: str = "double_t",
     policy: Array | None = None,
     discount: float = 1.0,
+    faithful: bool = False,
 ) -> list[float]:
-    """A(position, action) of messages of the agent; white space around commands is ignored, as the environment does by default.
+    """A(position, action) of messages of the agent.
 
     Args:
         position: Row and column of a free cell that is not the goal; `maze.read_position` reads it from an observation.
@@ -124,6 +126,7 @@ def exact_advantages(
         maze: Name of the layout.
         policy: The policy whose advantage it is, as in `policy_values`; None for the optimal one.
         discount: Discount factor.
+        faithful: Whether white space around commands makes them unknown, as in the environment with this argument.
 
     Raises:
         ValueError: If the position is not such a cell.
@@ -133,7 +136,36 @@ def exact_advantages(
         raise ValueError(f"`position` must be a free cell of {maze!r} that is not the goal, got {position!r}.")
     values = _optimal(maze, discount) if policy is None else policy_values(layout, policy, discount)
     row = values.advantages[layout.cells.index(cell)]
-    return [float(row[_column(action)]) for action in actions]
+    return [float(row[_column(action if faithful else command_of(action))]) for action in actions]
+
+
+def dialogue_advantages(
+    messages: Sequence[Mapping[str, str]], hidden: str, actions: Sequence[str], arguments: Mapping[str, Any]
+) -> list[float]:
+    """The optimal policy's A of candidates for the agent's next message, from a dialogue.
+
+    Args:
+        messages: The episode so far, from its first observation on: messages with "role" and "content".
+        hidden: The environment's `hidden_information`; "" if it has none.
+        actions: Candidates.
+        arguments: Keyword arguments of the environment.
+
+    Raises:
+        ValueError: If neither the last message nor the hidden information gives the position.
+    """
+    maze, faithful = arguments.get("maze", "double_t"), bool(arguments.get("faithful", False))
+    position = read_position(messages[-1]["content"])
+    if position is None:
+        position, layout = read_start(hidden), layout_of(maze)
+        if position is None:
+            raise ValueError(
+                "Expected a position in the last message, or a start in `hidden`, got neither; pass the environment's own texts."
+            )
+        for message in messages:
+            if message["role"] == "assistant":
+                said = message["content"]
+                position = layout.after(position, said if faithful else command_of(said))
+    return exact_advantages(position, actions, maze, faithful=faithful)
 
 
 @lru_cache(maxsize=16)
@@ -141,9 +173,8 @@ def _optimal(maze: str, discount: float) -> Values:
     return optimal_values(layout_of(maze), discount)
 
 
-def _column(action: str) -> int:
-    """The column of a message."""
-    command = command_of(action)
+def _column(command: str) -> int:
+    """The column of a command, or of an unknown one."""
     return COMMANDS.index(command) if command in MOVES else UNKNOWN_COLUMN
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 
@@ -188,3 +189,14 @@ def test_a_start_in_a_wall_or_at_the_goal_is_refused(position):
     with pytest.raises(ValueError) as error:
         make(maze="umaze").reset(options={"position": [3, 3] if position == [8, 6] else position})
     assert str(error.value).startswith("`options['position']` must be [row, column] of a free cell that is not the goal, got ")
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_a_snapshot_restores_what_is_hidden_and_the_history(faithful):
+    env, _ = _at((1, 2), observed="partially", faithful=faithful)
+    for action in ("move right\n", "x", "move down\n"):
+        env.step(action)
+    other = make(observed="partially", faithful=faithful)
+    other.set_state(json.loads(json.dumps(env.get_state())))
+    assert (other.hidden_information, other.state_key, other.position) == (env.hidden_information, env.state_key, (2, 3))
+    assert other.step("move down\n") == env.step("move down\n") and other.history == env.history

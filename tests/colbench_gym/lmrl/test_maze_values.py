@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 
-from colbench_gym.lmrl.maze import make
+from colbench_gym.lmrl.maze import OBSERVED, make
 from colbench_gym.lmrl.maze_beliefs import optimal_walls_return
 from colbench_gym.lmrl.maze_values import (
     COMMANDS,
     NUM_ACTIONS,
+    dialogue_advantages,
     exact_advantages,
     optimal_policy,
     optimal_values,
     policy_values,
     uniform_policy,
-)  # fmt: skip
+)
 from colbench_gym.lmrl.mazes import LAYOUTS
 
 ACTIONS = (*COMMANDS, "unknown")
@@ -28,7 +29,7 @@ def test_the_optimum_is_the_shortest_way(maze):
     layout = LAYOUTS[maze]
     values = optimal_values(layout)
     assert [float(v) for v in values.v] == [-max(layout.distance[cell] - 1, 0) for cell in layout.cells]
-    for row, cell in enumerate(layout.starts):
+    for cell in layout.starts:
         row = layout.cells.index(cell)
         for column, action in enumerate(ACTIONS):
             env = make(maze)
@@ -105,6 +106,32 @@ def test_advantages_of_messages():
     assert exact_advantages((3, 1), ["move up"], maze="umaze", discount=0.5) == [0.0]
 
 
+@pytest.mark.parametrize("observed", OBSERVED)
+@pytest.mark.parametrize("faithful", [False, True])
+@pytest.mark.parametrize("maze", LAYOUTS)
+def test_advantages_in_a_dialogue_are_those_of_the_position(maze, observed, faithful):
+    arguments = {"maze": maze, "observed": observed, "faithful": faithful}
+    env, rng, texts = make(**arguments), np.random.default_rng(2), [*COMMANDS, "move up", "x"]
+    for seed in range(10):
+        messages, is_over = [{"role": "user", "content": env.reset(seed=seed)[0]}], False
+        while not is_over and len(messages) < 30:
+            hidden = getattr(env, "hidden_information", "")
+            found = dialogue_advantages(messages, hidden, texts, arguments)
+            assert found == exact_advantages(env.position, texts, maze, faithful=faithful)
+            assert found[4] == (-4 if faithful else found[COMMANDS.index("move up\n")]) and found[5] == -4
+            action = texts[rng.integers(len(texts))]
+            observation, _, is_over, _, _ = env.step(action)
+            messages += [{"role": "assistant", "content": action}, {"role": "user", "content": observation}]
+
+
+def test_a_dialogue_without_a_position_is_refused():
+    with pytest.raises(ValueError) as error:
+        dialogue_advantages([{"role": "user", "content": "There is a wall above you.\n"}], "", ["move up"], {})
+    assert str(error.value) == (
+        "Expected a position in the last message, or a start in `hidden`, got neither; pass the environment's own texts."
+    )
+
+
 def test_wrong_policies_and_positions_are_refused():
     layout = LAYOUTS["umaze"]
     stuck = np.zeros((7, NUM_ACTIONS))
@@ -120,29 +147,30 @@ def test_wrong_policies_and_positions_are_refused():
             exact_advantages(position, ["move up"], "umaze")
 
 
-def _best(layout, group, depth):
-    """Best total return in `depth` turns of an agent that sees walls alone, from equally likely cells that it cannot tell apart; plain recursion."""
-    if depth == 0 or not group:
-        return 0
-    best = None
-    for command in COMMANDS:
-        moved = [cell for cell in (layout.after(cell, command) for cell in group) if cell != layout.goal]
-        seen = {}
-        for r, c in moved:
-            walls = tuple(layout.is_wall(one) for one in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)))
-            seen.setdefault(walls, []).append((r, c))
-        total = -len(moved) + sum(_best(layout, cells, depth - 1) for cells in seen.values())
-        best = total if best is None else max(best, total)
-    return best
-
-
-def test_the_optimum_that_sees_walls_alone():
-    layout = LAYOUTS["umaze"]
+def _groups(layout, cells):
+    """Cells by what an agent that sees walls alone sees there; the goal ends the episode."""
     seen = {}
-    for r, c in layout.starts:
+    for r, c in sorted(set(cells) - {layout.goal}):
         walls = tuple(layout.is_wall(one) for one in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)))
-        seen.setdefault(walls, []).append((r, c))
-    totals = [sum(_best(layout, cells, depth) for cells in seen.values()) for depth in (5, 6)]
-    assert totals[0] == totals[1] and Fraction(totals[0], 6) == Fraction(-17, 6)  # the limit of turns no longer matters
-    assert optimal_walls_return(layout) == pytest.approx(-17 / 6)
-    assert optimal_walls_return(LAYOUTS["double_t"]) == -7.24
+        seen.setdefault(walls, []).extend([(r, c)] * cells.count((r, c)))
+    return [tuple(group) for group in seen.values()]
+
+
+@cache
+def _best(maze, group, depth):
+    """Best total return in `depth` turns from equally likely cells that look alike, by recursion over turns."""
+    if depth == 0:
+        return 0
+    layout, totals = LAYOUTS[maze], []
+    for command in COMMANDS:
+        groups = _groups(layout, [layout.after(cell, command) for cell in group])
+        totals.append(sum(_best(maze, one, depth - 1) - len(one) for one in groups))
+    return max(totals)
+
+
+@pytest.mark.parametrize(("maze", "depth", "total"), [("umaze", 6, -17), ("double_t", 13, -181)])
+def test_the_optimum_that_sees_walls_alone(maze, depth, total):
+    layout = LAYOUTS[maze]
+    for turns in (depth, depth + 1):  # the limit of turns no longer matters
+        assert sum(_best(maze, group, turns) for group in _groups(layout, layout.starts)) == total
+    assert optimal_walls_return(layout) == total / len(layout.starts)
