@@ -1,0 +1,63 @@
+"""Records of LMRL-Gym's games: tasks with arguments, behaviour data as demonstrations, exact advantages as a critic."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from colbench_gym.lmrl.data import episodes
+from sweetrl_agent.algorithms.critics import check_needs
+from sweetrl_agent.envs.lmrl import GameRecord, MazeRecord
+from sweetrl_agent.envs.registry import RECORDS, find_record
+
+MAZE = "LMRL-Maze-v0"
+
+
+@pytest.fixture
+def make_maze_run(make_run):
+    """Function: arguments of the maze, settings -> a run on it."""
+
+    def make(arguments=None, **settings):
+        given = {"env": MAZE, "tasks": "seeds:0-9", "test_tasks": "seeds:100-102", "env_kwargs": json.dumps(arguments or {})}
+        return make_run(**given, **settings)
+
+    return make
+
+
+def test_every_game_has_a_record():
+    games = [name for name in RECORDS if name.startswith("LMRL-")]
+    assert len(games) == 8 and all(isinstance(find_record(name), GameRecord) for name in games)
+
+
+def test_tasks_are_seeds_with_the_arguments_of_their_environment(make_maze_run):
+    run = make_maze_run({"observed": "partially", "max_turns": 7})
+    assert [task.id for task in run.train] == [str(i) for i in range(10)]
+    assert {(task.env, task.arguments) for task in run.train} == {(MAZE, '{"max_turns": 7, "observed": "partially"}')}
+
+
+def test_demonstrations_are_behaviour_data_of_these_arguments(make_maze_run):
+    run = make_maze_run({"observed": "partially", "max_turns": 7})
+    expected = list(episodes(MAZE, 4, 3, {"observed": "partially", "max_turns": 7}))
+    assert run.record.demonstrations(run.train, 4, 3) == [row["dialogue_history"] for row in expected]
+    found = run.record.behaviour_episodes(run.train, 4, 3)
+    assert [one.to_row() for one in found] == expected and any(turn.reward for one in found for turn in one.turns)
+
+
+def test_a_fully_observed_game_hides_nothing(make_maze_run):
+    fully, partially = (make_maze_run({"observed": observed}) for observed in ("fully", "partially"))
+    assert "hidden" not in fully.record.capabilities(fully.config)
+    assert "hidden" in partially.record.capabilities(partially.config)
+    assert {"snapshot", "anchor"} <= fully.record.capabilities(fully.config)
+
+
+def test_the_exact_advantage_is_a_critic(make_maze_run):
+    run = make_maze_run()
+    check_needs(["exact"], run.config)
+    (row,) = episodes(MAZE, 1, policy="expert")
+    with MazeRecord().open_oracle("exact", run.config, run.train) as oracle:
+        ranked = oracle.rank(row["dialogue_history"][:1], "", [row["turns"][0]["text"], "move", "move nowhere"])
+        assert ranked[0] == 0.0 and ranked[1] == ranked[2] == -4.0
+        assert oracle.dialogue_advantages(row["dialogue_history"], "") == [0.0] * len(row["turns"])
+    with pytest.raises(ValueError, match="LMRL-Maze-v0 knows the exact advantage only: leave 'marginal' out."):
+        MazeRecord().open_oracle("marginal", run.config, run.train)
