@@ -52,8 +52,8 @@ class Wordle(TextGame):
     hidden one is that of the next guess, at the end that of the last, which agrees with all replies. What an agent sees has the same distribution either way,
     but only with `redraws=False` is the secret of the first turn also that of the last.
 
-    `expert_action` is greedy information gain (`wordle_values`): it sees the replies, not the secret. It is the paper's upper bound, but not optimal. `behaviour` is the policy of the
-    paper's data: one third of its guesses are random words that agree with all replies, the others any words.
+    `expert_action` is greedy information gain (`wordle_values`): it sees the replies, not the secret. It is the paper's upper bound, but not optimal.
+    `behaviour` is the policy of the paper's data: a third of its guesses are random words that agree with all replies, the others any words.
 
     ## Arguments
 
