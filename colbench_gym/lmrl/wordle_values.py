@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -73,12 +74,13 @@ class GreedyValues:
         total = sum(len(part) * (self.value(part, tries - 1) - 1) for reply, part in parts.items() if reply != SOLVED)
         return total / len(knowledge)
 
-    def advantages(self, turns: Sequence[Turn], texts: Iterable[str]) -> list[float]:
+    def advantages(self, turns: Sequence[Turn], texts: Iterable[str], is_exact: bool = False) -> list[float]:
         """Q - V of messages after a dialogue.
 
         Args:
             turns: Guesses and replies so far. A reply that is not five colors is one to an invalid guess.
             texts: Candidates for the agent's next message.
+            is_exact: How candidates are read, see `Rules.read`.
 
         Raises:
             ValueError: If no word agrees with the replies, or no try is left.
@@ -88,7 +90,7 @@ class GreedyValues:
             raise ValueError(f"Expected fewer than {self.tries} turns, got {len(turns)}; there is no try left.")
         knowledge = self.knowledge(turns)
         value = self.value(knowledge, tries)
-        return [self.q_value(knowledge, tries, self.rules.read(text)) - value for text in texts]
+        return [self.q_value(knowledge, tries, self.rules.read(text, is_exact)) - value for text in texts]
 
     def knowledge(self, turns: Sequence[Turn]) -> Knowledge:
         """The words that agree with a dialogue's replies; arguments and errors as in `advantages`."""
@@ -139,6 +141,7 @@ def exact_advantages(
     feedback: str = ORIGINAL,
     invalid_reward: float = -1.0,
     max_turns: int = TRIES,
+    faithful: bool = False,
 ) -> list[float]:
     """Exact advantage Q - V of candidates for the agent's next message, for the greedy policy, from a chat's messages alone: the oracle of critics.
 
@@ -149,8 +152,26 @@ def exact_advantages(
         feedback: Rule of replies.
         invalid_reward: Reward of an invalid guess.
         max_turns: Tries of an episode.
+        faithful: Whether a guess in capital letters is invalid.
 
     Raises:
         ValueError: If no word agrees with the replies, or no try is left.
     """
-    return values_of(rules_of(words, feedback), invalid_reward, max_turns).advantages(turns_of(messages), texts)
+    return values_of(rules_of(words, feedback), invalid_reward, max_turns).advantages(
+        turns_of(messages), texts, is_exact=faithful
+    )
+
+
+def dialogue_advantages(
+    messages: Sequence[Mapping[str, str]], hidden: str, texts: Sequence[str], arguments: Mapping[str, Any]
+) -> list[float]:
+    """`exact_advantages` as the trainer's records of games call it.
+
+    Args:
+        messages: The dialogue so far.
+        hidden: Hidden information; not used: the advantage is that of an agent that sees the replies only.
+        texts: The candidates.
+        arguments: Keyword arguments of the environment; those without a part in the values are ignored.
+    """
+    known = ("words", "feedback", "invalid_reward", "max_turns", "faithful")
+    return exact_advantages(messages, texts, **{name: arguments[name] for name in known if name in arguments})

@@ -15,7 +15,7 @@ import pytest
 
 from colbench_gym.lmrl.wordle import Wordle
 from colbench_gym.lmrl.wordle_rules import reply_text, rules_of
-from colbench_gym.lmrl.wordle_values import exact_advantages, turns_of, values_of
+from colbench_gym.lmrl.wordle_values import dialogue_advantages, exact_advantages, turns_of, values_of
 from colbench_gym.lmrl.wordle_words import load_words
 
 TEN = ["spare", "stare", "share", "trace", "crate", "known", "snare", "eerie", "three", "there"]
@@ -129,6 +129,25 @@ def test_advantages_from_the_messages_alone_are_those_of_the_environment():
             observation, _, is_over, _, _ = env.step(text)
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": observation}]
         assert len(turns_of(messages)) == env.turn
+
+
+def test_the_trainers_form_takes_the_arguments_of_the_environment():
+    arguments = {
+        "words": TEN,
+        "feedback": "standard",
+        "invalid_reward": -2.5,
+        "redraws": True,
+        "max_turns": 3,
+        "faithful": False,
+    }
+    env = Wordle(**arguments)
+    env.reset(seed=0)
+    reply, texts = env.step("eerie")[0], ["spare", "SPARE", "there", "zzzzz"]
+    messages = [{"role": "assistant", "content": "eerie"}, {"role": "user", "content": reply}]
+    found = dialogue_advantages(messages, env.hidden_information, texts, arguments)
+    assert found == env.exact_advantages(texts) and found[0] == found[1] > found[3]
+    faithful = dialogue_advantages([], "", ["spare", "SPARE", "zzzzz"], {"words": TEN, "faithful": True})
+    assert faithful[0] > faithful[1] == faithful[2]
 
 
 def test_dialogues_that_cannot_be_are_refused():
