@@ -11,19 +11,18 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, get_type_hints
 
 import gymnasium as gym
 
 import colbench_gym  # noqa: F401  (registers the environments)
 import sandboxes
-from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.simulators import DESIGNERS, SIMULATORS
 from colbench_gym.tasks.dial import PRESETS
 from colbench_gym.tasks.embedded import SPLITS, domains
 from sandboxes.named import load_named
 
-PREFIX = "ColBench-"
+PREFIXES = ("ColBench-", "LMRL-")
 #: Simulated humans of an environment by its id.
 HUMANS: Mapping[str, Mapping[str, str]] = {"ColBench-Backend-v0": SIMULATORS, "ColBench-Frontend-v0": DESIGNERS}
 _BULLET = re.compile(r"^ *\* `(\w+)`: (.*?)(?=^ *\* `|\Z)", re.DOTALL | re.MULTILINE)
@@ -55,8 +54,8 @@ class Entry:
         id: The id, for `gym.make`.
         summary: First sentence of its documentation.
         arguments: Arguments of `gym.make` besides the id.
-        tasks: Names of embedded task sources -> number of tasks.
-        humans: Names of simulated humans -> their arguments.
+        tasks: Names of embedded task sources -> number of tasks; empty for a game, whose tasks are seeds.
+        humans: Names of simulated humans -> their arguments; empty for a game.
     """
 
     id: str
@@ -68,13 +67,15 @@ class Entry:
 
 def ids() -> list[str]:
     """The registered ids of this package."""
-    return sorted(name for name in gym.registry if name.startswith(PREFIX))
+    return sorted(name for name in gym.registry if name.startswith(PREFIXES))
 
 
 def entry(name: str) -> Entry:
-    """The entry of an id; builds the embedded tasks to count them."""
-    kind: type[ColBenchEnv] = load_named("env", str(gym.spec(name).entry_point))
-    manual = inspect.getdoc(kind) or ""
+    """The entry of an id; builds the embedded tasks to count them. A game of LMRL-Gym has neither named tasks nor simulated humans."""
+    kind: Any = load_named("env", str(gym.spec(name).entry_point))
+    manual = inspect.getdoc(kind if isinstance(kind, type) else get_type_hints(kind)["return"]) or ""
+    if name not in HUMANS:
+        return Entry(name, manual.splitlines()[0], _arguments(kind, manual), {}, {})
     splits = _splits(name)
     return Entry(
         name,
@@ -143,6 +144,9 @@ def _text_lines(one: Entry) -> Iterator[str]:
     yield from (f"{one.id}: {one.summary}", "", _signature(one), "")
     for argument in one.arguments:
         yield from textwrap.wrap(f"{argument.name:16} {argument.text}", 110, initial_indent="  ", subsequent_indent=" " * 19)
+    if not one.tasks:
+        yield ""
+        return
     yield from ("", "  tasks:")
     yield from (f"    {name:18} {count:,} tasks" for name, count in one.tasks.items())
     yield from ("", "  simulated humans:")
@@ -163,6 +167,9 @@ def _markdown_lines(one: Entry) -> Iterator[str]:
         "",
     )
     yield from _table(one.arguments)
+    if not one.tasks:
+        yield ""
+        return
     yield from ("", "| tasks | number |", "|---|---|", *(f"| `{name}` | {count:,} |" for name, count in one.tasks.items()), "")
     yield from ('Simulated humans, by name or as a mapping with a "name" and arguments:', "")
     for name, arguments in one.humans.items():

@@ -121,6 +121,7 @@ class MazeRecord(ExactRecord):
 
 
 class WordleRecord(ExactRecord):
-    """Wordle."""
+    """Wordle. A letter, with the space before it, is a token."""
 
+    pieces: ClassVar[str] = r" ?\S|\s"
     advantages = "wordle_values:dialogue_advantages"
