@@ -117,7 +117,13 @@ class Chess(TextGame):
     def behaviour(self, rng: random.Random) -> Callable[[], str]:
         """See the class."""
         share = rng.uniform(*self.randomness)
-        return lambda: rng.choice(self.legal_moves()) if rng.random() < share else self.expert_action()
+
+        def act() -> str:
+            if rng.random() < share:
+                return self._say(rng.choice(list(self._board.legal_moves)))
+            return self.expert_action()
+
+        return act
 
     @property
     def state_key(self) -> Hashable:

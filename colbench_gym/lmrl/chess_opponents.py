@@ -9,6 +9,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,9 +120,7 @@ class Stockfish(Player):
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._loop.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what is pickled, starts a program of its own."""
@@ -131,15 +130,14 @@ class Stockfish(Player):
         """Start the program in a daemon thread: python-chess's own thread would keep a Python that forgot `close` from ending."""
         import chess.engine
 
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="stockfish", daemon=True)
+        started = Future[chess.engine.SimpleEngine]()
+        self._thread = threading.Thread(target=lambda: asyncio.run(_live(self.path, started)), name="stockfish", daemon=True)
         self._thread.start()
-        opened = asyncio.run_coroutine_threadsafe(chess.engine.popen_uci(self.path), self._loop)
         try:
-            transport, protocol = opened.result(PATIENCE_S)
+            self._engine = started.result()
         except (chess.engine.EngineError, OSError, TimeoutError) as error:
+            self._thread.join()
             raise ColBenchError(f"Stockfish at {self.path!r} does not start: {error!r}.") from error
-        self._engine = chess.engine.SimpleEngine(transport, protocol, timeout=PATIENCE_S)
         if self.elo is None:
             return
         strength = self._engine.options.get("UCI_Elo")
@@ -150,6 +148,27 @@ class Stockfish(Player):
                 f"`elo` must be None or in {lowest} to {highest} for the engine at {self.path!r}, got {self.elo!r}."
             )
         self._engine.configure({"UCI_LimitStrength": True, "UCI_Elo": self.elo})
+
+
+async def _live(path: str, started: Future[chess.engine.SimpleEngine]) -> None:
+    """Start an engine, hand it over, or why it did not start, and serve it until its program ends."""
+    import chess.engine
+
+    try:
+        transport, protocol = await chess.engine.UciProtocol.popen(path)
+    except OSError as error:
+        started.set_exception(error)
+        return
+    engine = chess.engine.SimpleEngine(transport, protocol, timeout=PATIENCE_S)
+    try:
+        await asyncio.wait_for(protocol.initialize(), PATIENCE_S)
+        started.set_result(engine)
+        await protocol.returncode
+    except (chess.engine.EngineError, TimeoutError) as error:
+        started.set_exception(error)
+    engine.close()  # from here on a call raises EngineTerminatedError
+    await protocol.returncode
+    transport.close()
 
 
 def is_mate(board: chess.Board, move: chess.Move) -> bool:
