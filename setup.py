@@ -24,6 +24,8 @@ DOCKER = ["docker>=7.1"]
 SB3 = ["stable-baselines3>=2.9,<3"]
 RAY = ["ray>=2.50"]
 DEEPSPEED = ["deepspeed>=0.19"]
+#: python-chess is under the GPL-3, the only extra that is; `all` leaves it out, so that nobody gets it without asking.
+CHESS = ["chess>=1.10"]
 TRACKERS = ["tensorboard>=2.20", "wandb>=0.20", "mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.14"]
 DEV = [
     "pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.100", "httpx>=0.27", "ruff==0.17.6", "mypy==2.4.1", "types-PyYAML", "tensorboard>=2.20",
@@ -81,7 +83,8 @@ setup(
         "ray": RAY,
         "deepspeed": DEEPSPEED,
         "trackers": TRACKERS,
-        "dev": [*DEV, *DOCKER],
+        "chess": CHESS,
+        "dev": [*DEV, *DOCKER, *CHESS],
         "all": [*TRAIN, *FRONTEND, *ENCODER, *DOCKER, *SB3, *RAY, *TRACKERS],
     },
     entry_points={

@@ -18,8 +18,8 @@ from sweetrl_agent.__main__ import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("sandboxes", "colbench_gym", "sweetrl_agent")
-#: Extras that `all` leaves out: what is for developers, and what needs a GPU.
-NOT_IN_ALL = {"dev", "deepspeed", "all"}
+#: Extras that `all` leaves out: what is for developers, what needs a GPU, and what is under the GPL.
+NOT_IN_ALL = {"dev", "deepspeed", "chess", "all"}
 #: Modules with a command that has no script.
 WITHOUT_SCRIPT = {"sandboxes.__main__", "colbench_gym.__main__", "sweetrl_agent.__main__"}
 
