@@ -55,8 +55,8 @@ class CarDealer(TextGame):
     `reset(options={"buyer": {...}})` gives the buyer: "personality", "brand", "type", "features" (a list), "budget"; missing ones are drawn.
 
     ## Expert and behaviour
-    `expert_action` sees nothing hidden: it asks, offers the car that the buyer wants, and computes the limit from the first counter-offer; a good seller,
-    not an optimal one. `oracle_action` sees the buyer and is optimal against the scripted one. `behaviour` is a mixture of four kinds of sellers
+    `expert_action` sees nothing hidden: it asks, offers the car that the buyer wants, and computes the limit from the counter-offers; it is as good in
+    1,500 episodes, and takes more turns. `oracle_action` sees the buyer and is optimal against the scripted one. `behaviour` is a mixture of four kinds of sellers
     (`colbench_gym.lmrl.car_sellers.STYLES`) in place of the paper's language models.
 
     ## Faithful

@@ -24,13 +24,14 @@ _AMOUNT = re.compile(
 PERCENT = re.compile(
     r"(\d{1,2}(?:\.\d+)?)\s?(?:%|percent\b)\s*(?:off|discount|less|reduction|rebate|cheaper)|(?:discount of|by|off)\s+(\d{1,2})\s?(?:%|percent\b)"
 )
-_JUST = r"(?:\W*\b(?:is|are|was|of|at|for|only|just|about|around|roughly|goes|sells|costs?|being|priced|sits|stands|comes|to|would|be|set|another|an|extra|up|you)\b)*\W*$"
+_JUST = r"(?:\W*\b(?:is|are|was|says|of|at|for|only|just|about|around|roughly|goes|sells|costs?|being|priced|sits|stands|comes|to|would|be|set|another|an|extra|up|you)\b)*\W*$"
 _LABELS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("none", re.compile(r"\b(?:deposit|down payment|fees?|trade-?in|warranty|insurance|mileage|tax(?:es)?|financing|interest|payments?)" + _JUST)),
     ("none", re.compile(r"\b(?:you (?:said|mentioned|offered|proposed|suggested|named)|your (?:offer|counter|counter-?offer|number|figure|bid))" + _JUST)),
     ("former", re.compile(r"\b(?:down from|reduced from|dropped from|instead of|rather than|not)(?: the)?\s*$")),
     ("msrp", re.compile(r"\b(?:msrp|m\.s\.r\.p\.?|list(?:ed|s)?(?: price)?|sticker(?: price)?|retails?(?: price| value)?|window price|suggested(?: retail)? price"
-                        r"|normal(?:ly)?(?: price)?|usual(?:ly)?(?: price)?|original(?:ly)?(?: price)?|regular(?:ly)?(?: price)?|full price|was)" + _JUST)),
+                        r"|normal(?:ly)?(?: price)?|usual(?:ly)?(?: price)?|original(?:ly)?(?: price)?|regular(?:ly)?(?: price)?|full price|was"
+                        r"|(?:msrp|list price|sticker price|retail price) (?:of|on|for)(?: [\w-]+){1,6} is)" + _JUST)),
     ("discount", re.compile(r"\b(?:discount|rebate|reduction|sav(?:e|es|ing|ings)|knock(?: off)?|take off|by|cut|subtract|deduct)" + _JUST)),
     ("budget", re.compile(r"\b(?:budget|price range|spend|afford)\b(?:\W*\b(?:limit|is|of|was|around|about|roughly|near|up|to|under|at most|more|less|than|only"
                           r"|between|something|like|you|have|mentioned|said|over|above|maybe|a|the)\b)*\W*$")),

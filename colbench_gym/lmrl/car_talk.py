@@ -69,7 +69,9 @@ _NOT_A_NO = re.compile(
     r"why not|not only|not just|no (?:problem|worries|doubt|question)|(?:can(?:no|')?t|won't|will not|don't|do not) "
     r"(?:beat|regret|miss|worry|be disappointed|go wrong|find|wait)|(?:isn't|don't you|wouldn't|won't) (?:it|you)|if not"
 )
-_NO = re.compile(r"\b(?:not?|never|without|lacks?|lacking|neither|nor|cannot|minus|except)\b|n't\b|\bout of\b")
+_NO = re.compile(
+    r"\b(?:not?|never|without|lacks?|lacking|neither|nor|cannot|minus|except)\b|n't\b|\bout of\b|\binstead of\b|\brather than\b"
+)
 _ASKING = re.compile(
     r"^\W*(?:(?:so|and|ok|okay|well|great|sure|perfect|now|hello|hi|sir|ma'am|first|then|alright|also|oh|got it|thanks?|thank you)\b\W*)*"
     r"(?:what|which|how|who|where|when|do|does|did|are|is|will|would|could|can|may|might|should|shall|have|has|any|tell me|let me know"
@@ -127,7 +129,7 @@ class Heard:
         discount: What is taken off, in dollars.
         percent: What is taken off, in percent.
         topics: Subjects of questions, in order, some of `TOPICS`.
-        agrees: Whether it agrees to what the other side proposed.
+        agrees: Whether it agrees to what the other side proposed, and names no price.
         holds: Whether it asks for a decision, or says that the price stays.
         is_another: Whether it is about another car than before.
         is_as_wanted: Whether it says that the car has what the other side wants.
@@ -179,7 +181,8 @@ def understand(text: str) -> Heard:
         discount=money.get("discount"),
         percent=float(percent[1] or percent[2]) if percent else None,
         topics=tuple(topics),
-        agrees=_AGREES.search(text) is not None
+        agrees="price" not in money
+        and _AGREES.search(text) is not None
         and not has_no_deal
         and "do we have a deal" not in text
         and "is it a deal" not in text,

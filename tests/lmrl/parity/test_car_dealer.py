@@ -106,7 +106,9 @@ def test_a_buyer_that_may_say_anything(original, reward):
                 "is_accepted": theirs.output["car_bought"], "msrp": theirs.output["msrp"], "price": theirs.output["buy_price"],
             }  # fmt: skip
         ends[(ours.turn == 25, None if ours.decision is None else ours.decision.is_accepted)] += 1
-    assert steps >= 1000 and len(ends) == 5 and ends[False, None] == 0  # each decision early and at the cap, and none at the cap
+    assert (
+        steps >= 1000 and len(ends) == 5 and ends[False, None] == 0
+    )  # each decision early and at the cap, and none at the cap
     print(reward, steps, "steps, 0 mismatches; (at the cap, accepted):", dict(ends))
 
 
@@ -124,7 +126,10 @@ def test_the_scripted_buyer_and_the_sellers_of_the_data_set(original):
                 "features": info["preferred_features"], "budget": info["budget"],
             }  # fmt: skip
             said = [Said(text.text, not text.is_action) for text in history[2:]]
-            return (*history, texts.Text(ScriptedBuyer().answer(profile_from(given, ours.profile), said, self.seed, is_cue).protocol, True))
+            return (
+                *history,
+                texts.Text(ScriptedBuyer().answer(profile_from(given, ours.profile), said, self.seed, is_cue).protocol, True),
+            )
 
     steps = 0
     for seed in range(60):
