@@ -56,16 +56,15 @@ class Wordle(TextGame):
     `behaviour` is the policy of the paper's data: a third of its guesses are random words that agree with all replies, the others any words.
 
     ## Arguments
-
-    * words: "431" (the default), "236", "826" or "2315", our lists of the original's sizes (`wordle_words` says why not its own); the path of a file with a word
-        a line, such as the original's; or a list of words.
-    * feedback: "original": a guessed letter that the secret has is yellow or green each time it occurs in the guess; "standard": as in Wordle, at most as
-        often as the secret has it.
-    * invalid_reward: Reward of an invalid guess, negative. The RL scripts of the original use -10.
-    * redraws: Whether the secret is drawn anew before each valid guess, as in the original.
-    * max_turns: Tries.
-    * faithful: See below.
-    * render_mode: None or "ansi".
+    * `words`: "431" (the default), "236", "826" or "2315", our lists of the original's sizes (`wordle_words` says why not its own); the path of a file with a word
+      a line, such as the original's; or a list of words.
+    * `feedback`: "original": a guessed letter that the secret has is yellow or green each time it occurs in the guess; "standard": as in Wordle, at most as
+      often as the secret has it.
+    * `invalid_reward`: Reward of an invalid guess, negative. The RL scripts of the original use -10.
+    * `redraws`: Whether the secret is drawn anew before each valid guess, as in the original.
+    * `max_turns`: Tries.
+    * `faithful`: See below.
+    * `render_mode`: None or "ansi".
 
     `reset(options={"secret": "spare"})` chooses the secret for the whole episode: it is not drawn anew.
 

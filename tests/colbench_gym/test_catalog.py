@@ -8,9 +8,11 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import colbench_gym
 from colbench_gym.__main__ import main
 from colbench_gym.catalog import as_markdown, entry, ids
 from colbench_gym.tasks import load_tasks
+from sandboxes.named import load_named
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "environment_ids.md"
 
@@ -27,12 +29,14 @@ def test_the_page_is_current(entries):
 
 
 def test_every_argument_of_every_id_is_documented(entries):
-    assert [one.id for one in entries] == ["ColBench-Backend-v0", "ColBench-Frontend-v0"]
+    games = [f"LMRL-{name}-v0" for name in sorted(colbench_gym.LMRL_GAMES)]
+    assert [one.id for one in entries] == ["ColBench-Backend-v0", "ColBench-Frontend-v0", *games]
     for one in entries:
-        env = gym.make(one.id)
-        assert [argument.name for argument in one.arguments] == list(inspect.signature(type(env.unwrapped)).parameters)
-        env.close()
-        assert not [argument.name for argument in one.arguments if not argument.text]
+        made_by = load_named("env", gym.spec(one.id).entry_point)
+        assert [argument.name for argument in one.arguments] == list(inspect.signature(made_by).parameters)
+        assert not [argument.name for argument in one.arguments if not argument.text], one.id
+    assert not any(one.tasks or one.humans for one in entries[2:])
+    for one in entries[:2]:
         assert one.tasks["embedded:test"] == len(
             load_tasks("embedded:test", kind="program" if one.id == "ColBench-Backend-v0" else "page")
         )
