@@ -99,7 +99,10 @@ def test_the_given_fields_replace_the_drawn_ones():
         ),
         ({"brand": "Fiat"}, r"`options\['buyer'\]\['brand'\]` must be one of \('Volkswagen', .*, got 'Fiat'"),
         ({"features": ["wings"]}, r"`options\['buyer'\]\['features'\]` must be some of .*, got \['wings'\]"),
-        ({"budget": "30k"}, r"`options\['buyer'\]\['budget'\]` must be a positive number of dollars, got '30k'"),
+        (
+            {"budget": "30k"},
+            r"`options\['buyer'\]\['budget'\]` must be a whole number of dollars from 10,000 to 100,000, got '30k'",
+        ),
     ],
 )
 def test_wrong_profiles_are_refused(buyer, message):
