@@ -20,26 +20,31 @@ class CarDealer(TextGame):
     r"""Sell a car: find out what the buyer wants, offer it, and bargain.
 
     ## Description
-    A buyer has a personality (one of 10), a preferred brand (13), a type (6), 1 to 4 of 8 features and a budget (10, 30, 50, 70 or 90 thousand
-    dollars), all drawn by the seed, and all hidden. The agent is the seller and speaks first. Source: LMRL-Gym, arXiv:2311.18232.
+    A buyer has a personality (one of 10), a preferred brand (13), a type (6), 1 to 4 of 8 features and a budget (10, 30, 50,
+    70 or 90 thousand dollars), all drawn by the seed, and all hidden. The agent is the seller and speaks first. Source:
+    LMRL-Gym, arXiv:2311.18232.
 
     The scripted buyer understands plain English (`colbench_gym.lmrl.car_talk`) and bargains by a few documented rules
-    (`colbench_gym.lmrl.car_bargain`), so that the best return against it is known exactly: a buyer that pays up to its limit L for the car that it
-    wants gives 2L / (budget + L) with "fancy" and L / 1000 with "revenue". `oracle_action` reaches both.
+    (`colbench_gym.lmrl.car_bargain`), so that the best return against it is known exactly: a buyer that pays up to its limit
+    L for the car that it wants gives 2L / (budget + L) with "fancy" and L / 1000 with "revenue". `oracle_action` reaches
+    both.
 
     ## Observation
     Text: what the buyer said last, one line; "Start\n" at first.
 
     ## Action
-    Text: what the seller says, such as "Which brand do you prefer?", "I can offer you a Toyota SUV with a sunroof for $42,000." or "It's a deal.".
+    Text: what the seller says, such as "Which brand do you prefer?", "I can offer you a Toyota SUV with a sunroof for
+    $42,000." or "It's a deal.".
 
     ## Reward
-    0 until the buyer decides. Then with `reward="fancy"`: price / mean(budget, MSRP) if the car is bought, else (MSRP - budget) / MSRP.
-    With `reward="revenue"`: the price in thousands of dollars if the car is bought, else 0. As in the original, losing a buyer who could not
-    afford the car earns a positive "fancy" reward (at most 0.94 with the scripted buyer, less than every sale at the limit).
+    0 until the buyer decides. Then with `reward="fancy"`: price / mean(budget, MSRP) if the car is bought, else (MSRP -
+    budget) / MSRP. With `reward="revenue"`: the price in thousands of dollars if the car is bought, else 0. As in the
+    original, losing a buyer who could not afford the car earns a positive "fancy" reward (at most 0.94 with the scripted
+    buyer, less than every sale at the limit).
 
     ## Episode end
-    *Terminated* when the buyer accepts or rejects. In the last turn it must decide. *Truncated* if it still does not (a model may fail to); then the reward is 0.
+    *Terminated* when the buyer accepts or rejects. In the last turn it must decide. *Truncated* if it still does not (a model
+    may fail to); then the reward is 0.
 
     ## Info
     At the end "success" (the car was bought) and "metrics": "outcome", "success", "return", "turns".
@@ -52,27 +57,32 @@ class CarDealer(TextGame):
     * `faithful`: see below.
     * `render_mode`: "ansi" for the history.
 
-    `reset(options={"buyer": {...}})` gives the buyer: "personality", "brand", "type", "features" (a list), "budget"; missing ones are drawn.
+    `reset(options={"buyer": {...}})` gives the buyer: "personality", "brand", "type", "features" (a list), "budget"; missing
+    ones are drawn.
 
     ## Expert and behaviour
-    `expert_action` sees nothing hidden: it asks, offers the car that the buyer wants, and computes the limit from the counter-offers; it is as good in
-    1,500 episodes, and takes more turns. `oracle_action` sees the buyer and is optimal against the scripted one. `behaviour` is a mixture of four kinds of sellers
-    (`colbench_gym.lmrl.car_sellers.STYLES`) in place of the paper's language models.
+    `expert_action` sees nothing hidden: it asks, offers the car that the buyer wants, and computes the limit from the
+    counter-offers; it is as good in 1,500 episodes, and takes more turns. `oracle_action` sees the buyer and is optimal
+    against the scripted one. `behaviour` is a mixture of four kinds of sellers (`colbench_gym.lmrl.car_sellers.STYLES`) in
+    place of the paper's language models.
 
     ## Faithful
     Where the original is broken, what we do, and what `faithful=True` reproduces of it:
 
-    * The decision is read from the buyer's text by one exact spelling ("Output: Decision=Accept MSRP=$30,000 Buy Price=$28,500"); any other is no decision, and
-      without an MSRP there is none. Here the scripted buyer decides without text, and a model's decision is read in any spelling, amounts that it
-      omits taken from the seller's words. Faithful: the exact spelling, and nothing else.
-    * At the cap the buyer is asked to continue "Output: Decision=", but its reply is searched for the whole line, so a model that continues
-      the line never decides, and the reward is 0. Here the buyer is asked once, for a reply and the decision. Faithful: two questions; the second reply replaces
-      the first if it has a decision.
-    * An acceptance without a price earns 0, also with the price on the table. Here that price counts. Without any price or MSRP the reward is 0 in both.
+    * The decision is read from the buyer's text by one exact spelling ("Output: Decision=Accept MSRP=$30,000 Buy
+      Price=$28,500"); any other is no decision, and without an MSRP there is none. Here the scripted buyer decides without
+      text, and a model's decision is read in any spelling, amounts that it omits taken from the seller's words. Faithful: the
+      exact spelling, and nothing else.
+    * At the cap the buyer is asked to continue "Output: Decision=", but its reply is searched for the whole line, so a model
+      that continues the line never decides, and the reward is 0. Here the buyer is asked once, for a reply and the decision.
+      Faithful: two questions; the second reply replaces the first if it has a decision.
+    * An acceptance without a price earns 0, also with the price on the table. Here that price counts. Without any price or
+      MSRP the reward is 0 in both.
     * `reset` keeps the decision of the last episode; here it is cleared.
-    * The batched environment ignores its seeds (it appends generators and uses the old ones). Here every environment has its own. Not reproduced.
-    * MSRPs are unbounded: one claim of $1 makes a rejection cost -89,999. Here the scripted buyer believes claims from $5,000 to $150,000. Not
-      reproduced: it is the buyer's matter.
+    * The batched environment ignores its seeds (it appends generators and uses the old ones). Here every environment has its
+      own. Not reproduced.
+    * MSRPs are unbounded: one claim of $1 makes a rejection cost -89,999. Here the scripted buyer believes claims from $5,000
+      to $150,000. Not reproduced: it is the buyer's matter.
 
     ## Version history
     * v0: first version.

@@ -20,6 +20,8 @@ FEATURES = (
     "Apple CarPlay",
 )  # fmt: skip
 BUDGETS = (10_000, 30_000, 50_000, 70_000, 90_000)
+#: Budgets that may be given; among these a sale is always worth more than the best rejection.
+LEAST_BUDGET, MOST_BUDGET = 10_000, 100_000
 #: Types that say what a car is like and not what it is: "a luxury car".
 ADJECTIVES = ("luxury", "electric")
 
@@ -85,8 +87,9 @@ def profile_from(given: Mapping[str, Any], others: Profile) -> Profile:
             raise ValueError(f"`options['buyer'][{name!r}]` must be one of {known}, got {fields[name]!r}.")
     if isinstance(fields["features"], str) or not set(fields["features"]) <= set(FEATURES):
         raise ValueError(f"`options['buyer']['features']` must be some of {FEATURES}, got {fields['features']!r}.")
-    if type(fields["budget"]) is not int or fields["budget"] < 1:
-        raise ValueError(f"`options['buyer']['budget']` must be a positive number of dollars, got {fields['budget']!r}.")
+    if type(fields["budget"]) is not int or not LEAST_BUDGET <= fields["budget"] <= MOST_BUDGET:
+        allowed = f"a whole number of dollars from {LEAST_BUDGET:,} to {MOST_BUDGET:,}"
+        raise ValueError(f"`options['buyer']['budget']` must be {allowed}, got {fields['budget']!r}.")
     return replace(others, **{**fields, "features": tuple(fields["features"])})
 
 

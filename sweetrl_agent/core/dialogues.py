@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
+from colbench_gym.errors import ColBenchError
+
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
 ENDED, CUT, VOID = "ended", "cut", "void"
 #: Failures of services that an environment depends on. Any other exception in a step is a bug of the environment and is raised.
-WORLD_ERRORS = (ConnectionError, TimeoutError)
+WORLD_ERRORS = (ConnectionError, TimeoutError, ColBenchError)
 
 
 class DialogueEnvs(Protocol):

@@ -19,6 +19,9 @@ from sweetrl_agent.core.episode import Episode, Messages
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
 
+#: Seeds of behaviour data begin here, beyond those of tasks.
+FIRST_SEED = 100_000_000
+
 
 @dataclass(frozen=True)
 class GameTask:
@@ -55,8 +58,11 @@ class GameRecord(EnvironmentRecord):
         return tuple(GameTask(task.seed, given.env, arguments) for task in super().load_tasks(source, given))
 
     def behaviour_episodes(self, tasks: Sequence[GameTask], count: int, seed: int) -> list[Episode]:
-        """Episodes of the behaviour policies that the paper's data sets come from (`colbench_gym.lmrl.data`)."""
-        rows = episodes(tasks[0].env, count, seed, json.loads(tasks[0].arguments))
+        """Episodes of the behaviour policies that the paper's data sets come from (`colbench_gym.lmrl.data`).
+
+        They are of other seeds than those of tasks, and another seed of the run gives another data set.
+        """
+        rows = episodes(tasks[0].env, count, FIRST_SEED * (seed + 1), json.loads(tasks[0].arguments))
         return [Episode.from_row(row) for row in rows]
 
     def demonstrations(self, tasks: Sequence[GameTask], count: int, seed: int) -> Demonstrations:

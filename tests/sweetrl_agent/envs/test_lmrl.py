@@ -8,7 +8,7 @@ import pytest
 
 from colbench_gym.lmrl.data import episodes
 from sweetrl_agent.algorithms.critics import check_needs
-from sweetrl_agent.envs.lmrl import GameRecord, MazeRecord
+from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
 
 MAZE = "LMRL-Maze-v0"
@@ -38,7 +38,7 @@ def test_tasks_are_seeds_with_the_arguments_of_their_environment(make_maze_run):
 
 def test_demonstrations_are_behaviour_data_of_these_arguments(make_maze_run):
     run = make_maze_run({"observed": "partially", "max_turns": 7})
-    expected = list(episodes(MAZE, 4, 3, {"observed": "partially", "max_turns": 7}))
+    expected = list(episodes(MAZE, 4, 4 * FIRST_SEED, {"observed": "partially", "max_turns": 7}))
     assert run.record.demonstrations(run.train, 4, 3) == [row["dialogue_history"] for row in expected]
     found = run.record.behaviour_episodes(run.train, 4, 3)
     assert [one.to_row() for one in found] == expected and any(turn.reward for one in found for turn in one.turns)
