@@ -186,7 +186,7 @@ def test_arguments_that_are_no_json_object_are_refused(kwargs):
 def test_capabilities_are_found_by_attribute():
     assert EnvironmentRecord().capabilities(config()) == frozenset()
     assert EnvironmentRecord().capabilities(config(env="Secret-v0")) == {"hidden"}
-    for env in RECORDS:
+    for env in (name for name in RECORDS if name.startswith("ColBench-")):
         assert find_record(env).capabilities(Config()) >= {"hidden", "snapshot", "anchor", "verifier", "discrete_actions"}
 
 
