@@ -70,7 +70,9 @@ class AttributeIndex:
         best = np.sort(by_text, axis=1)[:, -NEAREST:]
         mean = np.where(np.isfinite(best), best, 0.0).sum(axis=1) / self._nearest
         by_words = np.append(self._word_scores(_words(text)), 0.0)[self._owned].max(axis=1)
-        return np.asarray(TEXT_SHARE * ((1 - MEAN_SHARE) * best[:, -1] + MEAN_SHARE * mean) + (1 - TEXT_SHARE) * by_words, np.float64)
+        return np.asarray(
+            TEXT_SHARE * ((1 - MEAN_SHARE) * best[:, -1] + MEAN_SHARE * mean) + (1 - TEXT_SHARE) * by_words, np.float64
+        )
 
     def _word_scores(self, words: list[str]) -> Scores:
         """Shared words of a text and each example: their weight over the geometric mean of both texts' weights; shape (examples,)."""

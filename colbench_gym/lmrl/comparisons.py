@@ -13,10 +13,10 @@ from colbench_gym.lmrl.secret_table import SecretTable, Truths, plain
 _DIGITS = {
     word: number
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
     )
 }
-_TENS = {word: 10 * number for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_TENS = {word: 10 * number for number, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)}
 _SMALL = {**_DIGITS, **_TENS, "a": 1, "an": 1, "half a": 0.5, "a few": 3, "a couple of": 2}
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "mil": 1e6, "m": 1e6, "billion": 1e9}
 _SCALE = r"(?:hundred|thousand|million|billion|mil|k|m)"
@@ -91,7 +91,9 @@ def number(text: str) -> tuple[float, int, int] | None:
     if match["digits"]:
         value = float(match["digits"].replace(",", ""))
     else:
-        value = float(_SMALL[match["word"]] if match["word"] in _SMALL else sum(_SMALL[part] for part in re.split("[ -]", match["word"])))
+        value = float(
+            _SMALL[match["word"]] if match["word"] in _SMALL else sum(_SMALL[part] for part in re.split("[ -]", match["word"]))
+        )
     for scale in match["scales"].split():
         value *= _SCALES[scale]
     return value, match.start(), match.end()
@@ -114,8 +116,12 @@ def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
     if re.search(r"\bfit|\b(?:put|carry|keep) (?:it|this|one|that)? ?(?:in|inside|into)\b", text):
         return np.asarray(has & (values <= value))
     if re.search(r"\bbetween\b", text) and (second := number(text[text.index(" and ") :] if " and " in text else "")):
-        return np.asarray(has & (values >= value) & (values <= max(second[0] * (1e6 if second[0] < 1e3 <= value else 1), value)))
-    if re.search(r"\bsize of|\bas (?:\w+ )?(?:big|large|small|heavy|tall|long|populous) as|\bsimilar|\bsame|\babout as", before + text):
+        return np.asarray(
+            has & (values >= value) & (values <= max(second[0] * (1e6 if second[0] < 1e3 <= value else 1), value))
+        )
+    if re.search(
+        r"\bsize of|\bas (?:\w+ )?(?:big|large|small|heavy|tall|long|populous) as|\bsimilar|\bsame|\babout as", before + text
+    ):
         return np.asarray(has & (values >= value / ALIKE) & (values <= value * ALIKE))
     up, down = _last(rf"\b(?:{_UP}|{measure.up})\b", before), _last(rf"\b(?:{_DOWN}|{measure.down})\b", before)
     if measure.name == "founded":
@@ -144,7 +150,9 @@ def _number_bound(measure: Measure, text: str) -> tuple[float, str] | None:
         return (YEAR - value * (100 if "centuries" in after else 1) if is_age else value), before
     if measure.name == "latitude" and "south" in after and "north" not in after:
         value = -value
-    if measure.name == "people" and not re.search(r"million|thousand|people|population|inhabitants|residents|citizens|habitants", text):
+    if measure.name == "people" and not re.search(
+        r"million|thousand|people|population|inhabitants|residents|citizens|habitants", text
+    ):
         return None
     if measure.name == "people" and value < 1000:
         value *= 1e6
@@ -156,8 +164,8 @@ def _number_bound(measure: Measure, text: str) -> tuple[float, str] | None:
 def _thing_bound(table: SecretTable, measure: Measure, text: str) -> tuple[float, str] | None:
     """The measure of the thing that a question compares with ("than a car"), and the text before the thing."""
     match = re.search(
-        rf"\b(?:than|size of|as|like|similar to|fit(?:s|ted)?(?: \w+)? (?:in|inside|into|through|on|onto|under)|(?:put|carry|keep)"
-        rf"(?: it| this| one| that)? (?:in|inside|into)|(?:north|south|east|west)\w* (?:of|from))\b(?P<thing> .*)",
+        r"\b(?:than|size of|as|like|similar to|fit(?:s|ted)?(?: \w+)? (?:in|inside|into|through|on|onto|under)|(?:put|carry|keep)"
+        r"(?: it| this| one| that)? (?:in|inside|into)|(?:north|south|east|west)\w* (?:of|from))\b(?P<thing> .*)",
         text,
     )
     if match is None:

@@ -12,7 +12,7 @@ from colbench_gym.lmrl.secret_table import plain
 
 
 class GuessCity(GuessingGame):
-    """Find out by yes/no questions in which of the world's 100 large cities the oracle lives.
+    r"""Find out by yes/no questions in which of the world's 100 large cities the oracle lives.
 
     ## Description
     The cities are those of LMRL-Gym, a list of the largest by the population within their limits, of about the year 2000. Our table has today's names
@@ -20,7 +20,7 @@ class GuessCity(GuessingGame):
     arXiv:2311.18232; cities, rules and rewards as in its code, questions and facts written anew.
 
     ## Observation
-    Text: ``Questions:\\n`` at first, then ``Yes.\\n`` or ``No.\\n``.
+    Text: ``Questions:\n`` at first, then ``Yes.\n`` or ``No.\n``.
 
     ## Action
     Text: a yes/no question, or a guess ("Is it Lima?", "Are you from Kyiv, Ukraine?").
@@ -67,7 +67,7 @@ class GuessCity(GuessingGame):
     """
 
     table_name, kind = "cities", "city"
-    habits = Habits(attentive=0.6, choices=3, first_guess=15, guesses=0.5)
+    habits = Habits(attentive=0.3, choices=3, first_guess=18, guesses=0.5)
 
     def __init__(
         self,

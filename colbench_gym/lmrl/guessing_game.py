@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from importlib import import_module
 from typing import Any, ClassVar
 
 from colbench_gym.lmrl.asking import Asker, Habits, asker
@@ -157,7 +158,7 @@ def nltk_tagger() -> Tagger:
         ImportError: If NLTK is not installed.
     """
     try:
-        import nltk
+        nltk = import_module("nltk")
     except ImportError as error:
         raise ImportError("`faithful=True` needs NLTK and its tagger's data, or a `tagger`; run `pip install nltk`.") from error
     return lambda text: list(nltk.pos_tag(nltk.word_tokenize(text)))

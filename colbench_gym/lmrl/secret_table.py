@@ -119,7 +119,8 @@ class SecretTable:
         return next(
             self._by_name[found]
             for ending in endings
-            if name.endswith(ending) and (found := name[: len(name) - len(ending)] + ("y" if ending == "ies" else "")) in self._by_name
+            if name.endswith(ending)
+            and (found := name[: len(name) - len(ending)] + ("y" if ending == "ies" else "")) in self._by_name
         )
 
     def _attribute(self, row: Mapping[str, Any]) -> Attribute:

@@ -14,14 +14,14 @@ ALLOWED_NOUNS = ("object", "something", "type", "kind")
 
 
 class TwentyQuestions(GuessingGame):
-    """Find out by yes/no questions which of 158 objects the oracle has in mind.
+    r"""Find out by yes/no questions which of 158 objects the oracle has in mind.
 
     ## Description
     The objects are those of LMRL-Gym, in 17 categories (animals, tools, clothes, ...). The oracle answers whatever is asked with yes or no. Source:
     LMRL-Gym, arXiv:2311.18232; objects, rules and rewards as in its code, questions and attributes written anew.
 
     ## Observation
-    Text: ``Questions:\\n`` at first, then ``Yes.\\n`` or ``No.\\n``.
+    Text: ``Questions:\n`` at first, then ``Yes.\n`` or ``No.\n``.
 
     ## Action
     Text: a yes/no question, or a guess ("Is it a dog?", "a pair of scissors", "My guess is the piano."). A guess names an object by one of its
@@ -69,7 +69,7 @@ class TwentyQuestions(GuessingGame):
     """
 
     table_name, kind = "objects", "object"
-    habits = Habits(attentive=0.4, choices=3, first_guess=8, guesses=0.2)
+    habits = Habits(attentive=0.1, choices=8, first_guess=7, guesses=0.05)
 
     def __init__(
         self,

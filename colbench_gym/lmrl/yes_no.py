@@ -24,19 +24,23 @@ MARGIN = 0.07
 CACHED_QUESTIONS, MAX_CHARS = 16384, 400
 
 _FILLERS = frozenset(
-    """a about actual an and answer any anything are assume be believe bet by called can chance city correct could current did do does else
-    exactly final final finally from gonna got guess guessing happen hey how i in is it it's i'd i'll i'm just kind know let likely live
-    located looking lets may maybe me mean might my name named now object of ok okay one or pair perhaps piece place possibly probably right
-    say saying set so some something sort sure talk talking that that's the then there thing think thinking this to town try type was we were what
-    will with word would yes you your you're secret solution correct live based""".split()
+    ["a", "about", "actual", "an", "and", "answer", "any", "anything", "are", "assume", "be", "believe", "bet", "by", "called", "can", "chance", "city", "correct", "could", "current", "did", "do", "does", "else", "exactly", "final", "final", "finally", "from", "gonna", "got", "guess", "guessing", "happen", "hey", "how", "i", "in", "is", "it", "it's", "i'd", "i'll", "i'm", "just", "kind", "know", "let", "likely", "live", "located", "looking", "lets", "may", "maybe", "me", "mean", "might", "my", "name", "named", "now", "object", "of", "ok", "okay", "one", "or", "pair", "perhaps", "piece", "place", "possibly", "probably", "right", "say", "saying", "set", "so", "some", "something", "sort", "sure", "talk", "talking", "that", "that's", "the", "then", "there", "thing", "think", "thinking", "this", "to", "town", "try", "type", "was", "we", "were", "what", "will", "with", "word", "would", "yes", "you", "your", "you're", "secret", "solution", "correct", "live", "based"]
 )
-_TAG = re.compile(r"[,;] ?(?:is|isn't|does|doesn't|do|don't|can|can't|are|aren't|has|hasn't|was|wasn't|right|correct|yes|no)\b(?: (?:it|they|you|that))?\W*$")
-_NEGATIVE_OPENING = re.compile(r"^(?:and |so |but |then |ok |okay |well )?(?:is|are|does|do|ca|could|would|has|was|were|should|did|have|wo)n'?t ")
-_NOT = re.compile(r"\b(?:not|cannot|never|neither|lacks?|without|non|no|unable|impossible)\b|n't\b|\boutside (?:of )?(?=europe|asia|africa|the|north|south)|\bother than\b")
+_TAG = re.compile(
+    r"[,;] ?(?:is|isn't|does|doesn't|do|don't|can|can't|are|aren't|has|hasn't|was|wasn't|right|correct|yes|no)\b(?: (?:it|they|you|that))?\W*$"
+)
+_NEGATIVE_OPENING = re.compile(
+    r"^(?:and |so |but |then |ok |okay |well )?(?:is|are|does|do|ca|could|would|has|was|were|should|did|have|wo)n'?t "
+)
+_NOT = re.compile(
+    r"\b(?:not|cannot|never|neither|lacks?|without|non|no|unable|impossible)\b|n't\b|\boutside (?:of )?(?=europe|asia|africa|the|north|south)|\bother than\b"
+)
 _LETTER = r"(?:the )?(?:letters? )?(?:an? )?['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
 _STARTS = re.compile(rf"\b(?:starts?|begins?|starting|beginning|first letter)\b(?: \w+)? ?(?:with|is|in|by)? {_LETTER}")
 _ENDS = re.compile(rf"\b(?:ends?|ending|last letter)\b(?: \w+)? ?(?:with|is|in|by|on)? {_LETTER}")
-_CONTAINS = re.compile(r"\b(?:contains?|have|has|include|is there|got)\b(?: the| an?)* letter ['\"]?(?P<letter>[a-z])['\"]?(?!\w)")
+_CONTAINS = re.compile(
+    r"\b(?:contains?|have|has|include|is there|got)\b(?: the| an?)* letter ['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
+)
 
 
 class YesNo:
@@ -51,10 +55,14 @@ class YesNo:
         free = [attribute for attribute in table.attributes if not attribute.keys]
         self._free, self._keyed = free, [attribute for attribute in table.attributes if attribute.keys]
         keys = {key for attribute in self._keyed for key in attribute.keys}
-        self._keys = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, keys), key=len, reverse=True))})(?!\w)" if keys else "(?!)")
+        self._keys = re.compile(
+            rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, keys), key=len, reverse=True))})(?!\w)" if keys else "(?!)"
+        )
         self._index = AttributeIndex([attribute.questions for attribute in free])
         # What distinguishes "speak Spanish" from "a Spanish colony" is the rest of the question.
-        self._key_index = AttributeIndex([tuple(self._keys.sub(" ", plain(text)) for text in attribute.questions) for attribute in self._keyed])
+        self._key_index = AttributeIndex(
+            [tuple(self._keys.sub(" ", plain(text)) for text in attribute.questions) for attribute in self._keyed]
+        )
         self.answers = lru_cache(maxsize=CACHED_QUESTIONS)(self._answers)
 
     def guesses(self, question: str) -> list[int]:
@@ -66,7 +74,11 @@ class YesNo:
         rest = text
         for i, start, end in reversed(named):
             groups = re.escape(plain(self.table.secrets[i].group))
-            rest = rest[:start] + re.sub(rf"^[\s,(]*(?:in )?{groups}\b", "", rest[end:]) if self.table.kind == "city" else rest[:start] + rest[end:]
+            rest = (
+                rest[:start] + re.sub(rf"^[\s,(]*(?:in )?{groups}\b", "", rest[end:])
+                if self.table.kind == "city"
+                else rest[:start] + rest[end:]
+            )
         if self.table.kind == "object" and re.search(r"\bis it orange\b", text):  # the color: the fruit has an article
             return []
         words = re.findall(r"[a-z']+", _TAG.sub("", rest))
