@@ -19,10 +19,11 @@ _DIGITS = {
 _TENS = {word: 10 * number for number, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)}
 _SMALL = {**_DIGITS, **_TENS, "a": 1, "an": 1, "half a": 0.5, "a few": 3, "a couple of": 2}
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "mil": 1e6, "m": 1e6, "billion": 1e9}
-_SCALE = r"(?:hundred|thousand|million|billion|mil|k|m)"
+_SCALE = r"(?:hundred|thousand|million|billion|mil)"
+_SINGLE = r"(?:met(?:er|re)|foot|inch|yard|mile|kilomet(?:er|re)|pound|kilo|kilogram|ton|gram|dollar|century)"
 _NUMBER = re.compile(
     rf"(?<!\w)(?:(?P<digits>\d[\d,]*(?:\.\d+)?)|(?P<word>half a|a few|a couple of|(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_DIGITS)}))?|"
-    rf"{'|'.join(_DIGITS)}|an?(?= {_SCALE}\b)))(?P<scales>(?: ?{_SCALE}\b)*)"
+    rf"{'|'.join(_DIGITS)}|an?(?= (?:{_SCALE}|{_SINGLE})\b)))(?P<scales>(?:[km]\b)?(?: ?{_SCALE}\b)*)"
 )
 _UP = r"more|over|above|greater|at least|exceed\w*|higher|big(?:ger)?|larger?|longer|taller|heavier|wider|huger|upwards|beyond|populous|popular|minimum"
 _DOWN = r"less|under|below|fewer|smaller|lower|shorter|lighter|tinier|thinner|at most|up to|maximum|within|cheaper"
@@ -66,7 +67,7 @@ MEASURES: Mapping[str, tuple[Measure, ...]] = {
                 r"after|younger|newer|since", r"before|older|prior"),
         Measure("latitude", r"north\w*|south\w*|latitude|parallel", {r"(?:degrees?|°)?": 1}, r"north\w*", r"south\w*"),
         Measure("longitude", r"east\w*|west\w*|longitude", {r"(?:degrees?|°)?": 1}, r"east\w*", r"west\w*"),
-        Measure("altitude", r"met(?:er|re)s?|feet|ft|altitude|elevat\w+|sea level|high|higher|m above", {r"feet|ft|foot": 0.3048, "": 1}),
+        Measure("altitude", r"met(?:er|re)s?|feet|ft|altitude|elevat\w+|sea level|high|higher|[\d,]+ ?m", {r"feet|ft|foot": 0.3048, "": 1}),
         Measure("people", r"", {"": 1}, r"more populated|more people|densely", r"less populated|fewer people"),
     ),
 }  # fmt: skip
@@ -94,7 +95,7 @@ def number(text: str) -> tuple[float, int, int] | None:
         value = float(
             _SMALL[match["word"]] if match["word"] in _SMALL else sum(_SMALL[part] for part in re.split("[ -]", match["word"]))
         )
-    for scale in match["scales"].split():
+    for scale in re.findall(r"[a-z]+", match["scales"]):
         value *= _SCALES[scale]
     return value, match.start(), match.end()
 

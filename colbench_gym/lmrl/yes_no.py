@@ -17,8 +17,8 @@ from colbench_gym.lmrl.comparisons import compared, number
 from colbench_gym.lmrl.secret_table import SecretTable, Truths, load_table, plain
 from colbench_gym.simulators.questions import prose
 
-#: Minimal score of an attribute without a key; of one that an "or" adds.
-MATCH, MATCH_OR = 0.45, 0.6
+#: Minimal score of an attribute without a key; of a further one, which an "or" or a name adds.
+MATCH, MATCH_MORE = 0.45, 0.7
 #: Of attributes with the same key, the first is meant unless another one scores this much more.
 MARGIN = 0.07
 CACHED_QUESTIONS, MAX_CHARS = 16384, 400
@@ -112,7 +112,7 @@ class YesNo:
         if keyed is not None:
             return keyed
         found = []
-        for least, part in [(MATCH, text), *((MATCH_OR, part) for part in text.split(" or ")[1:])]:
+        for least, part in [(MATCH, text), *((MATCH_MORE, part) for part in text.split(" or ")[1:])]:
             scores = self._index.scores(part)
             if scores.max() >= least:
                 found.append(self._free[int(scores.argmax())].truths)
@@ -123,13 +123,17 @@ class YesNo:
         keys = list(dict.fromkeys(match.group() for match in self._keys.finditer(text)))
         if not keys:
             return None
-        scores = self._key_index.scores(self._keys.sub(" ", text))
+        rest = self._keys.sub(" ", text)
+        scores, free = self._key_index.scores(rest), self._index.scores(rest)
         each = []
         for key in keys:
             first, *others = [i for i, attribute in enumerate(self._keyed) if key in attribute.keys]
             best = max(others, key=lambda i: scores[i], default=first)
             each.append(self._keyed[best if scores[best] > scores[first] + MARGIN else first].truths)
-        return np.asarray(np.any(each, axis=0) if re.search(r"\b(?:or|nor)\b", text) else np.all(each, axis=0))
+        truths = np.any(each, axis=0) if re.search(r"\b(?:or|nor)\b", text) else np.all(each, axis=0)
+        if free.max() >= max(MATCH_MORE, scores.max()):  # "a European capital"
+            truths = truths & self._free[int(free.argmax())].truths
+        return np.asarray(truths)
 
 
 def _without_negation(text: str) -> tuple[bool, str]:
@@ -149,7 +153,8 @@ def _without_negation(text: str) -> tuple[bool, str]:
 
 def spelled(table: SecretTable, text: str) -> Truths | None:
     """The answer to a question about letters and words of a name; None if it is none. `text` is as from `plain`."""
-    names = table.plain_names
+    is_of_group = table.kind == "city" and re.search(r"\bcountry\b", text) is not None
+    names = [plain(secret.group) for secret in table.secrets] if is_of_group else list(table.plain_names)
     letters = {"start": _STARTS.search(text), "end": _ENDS.search(text), "in": _CONTAINS.search(text)}
     for kind, match in letters.items():
         if match:
