@@ -37,12 +37,13 @@ class GuessCity(GuessingGame):
 
     ## Hidden information
     `hidden_information` names the city and all that our table says of it. `expert_action` sees the answers alone: it asks the question of the table
-    that splits the cities left most evenly, and guesses where at most two are left. Its mean return over all cities is -6.3 (the largest one
+    that splits the cities left most evenly, and guesses where at most two are left. Its mean return over all cities is -6.4 (the largest one
     in the paper's table is -8.56).
 
     ## Behaviour policy
-    The data set of the paper has a success rate of .53, 18.8 turns and a mean return of -18.8. `behaviour` is that of `TwentyQuestions`, with
-    guesses late in the dialogue; the docs page has the statistics.
+    The data set of the paper has a success rate of .53, 18.8 turns and a mean return of -18.8. Three players in ten that `behaviour` draws are attentive
+    and ask the best of three random questions of the table, the others ask any. From the 18th question on they guess a city that fits
+    the answers: every other time, and whenever at most two are left. Over 1,000 episodes: .53, 19.1 and -18.6.
 
     ## Faithful
     The released environment keeps "city,country" as a plain text in lower case and compares its characters, one by one, with the words at the end of the

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.lmrl.parity.test_twenty_questions import MIN_STEPS, Coin, mismatches, original_sides, tag
 
 from colbench_gym.lmrl.guess_city import GuessCity
 from colbench_gym.lmrl.secret_table import load_table
+from tests.lmrl.parity.test_twenty_questions import MIN_STEPS, Coin, mismatches, original_sides, tag
 
 
 @pytest.fixture

@@ -21,7 +21,22 @@ STUBS = {
     "JaxSeq.utils": ("BlockingStrategy", "Padding", "Truncation", "convert_path", "get_dtype"),
     "nltk": (),
 }
-NOUNS = {"object", "something", "type", "kind", "pair", "piece", "dog", "car", "animal", "answer", "game", "ball", "set", "paper"}
+NOUNS = {
+    "object",
+    "something",
+    "type",
+    "kind",
+    "pair",
+    "piece",
+    "dog",
+    "car",
+    "animal",
+    "answer",
+    "game",
+    "ball",
+    "set",
+    "paper",
+}
 MIN_STEPS = 1000
 
 
@@ -42,7 +57,10 @@ class Coin(Oracle):
 
 def tag(text):
     """A tagger that knows a few nouns; what ends in "s" is a plural, and every third letter of the alphabet begins one as well."""
-    return [(word, "NNS" if word.endswith("s") else "NN" if word in NOUNS or ord(word[0]) % 3 == 0 else "VB") for word in tokenize(text)]
+    return [
+        (word, "NNS" if word.endswith("s") else "NN" if word in NOUNS or ord(word[0]) % 3 == 0 else "VB")
+        for word in tokenize(text)
+    ]
 
 
 def tokenize(text):
