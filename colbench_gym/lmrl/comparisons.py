@@ -11,36 +11,10 @@ import numpy as np
 from colbench_gym.lmrl.secret_table import SecretTable, Truths, plain
 
 _DIGITS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        ]
-    )
-}
-_TENS = {
-    word: 10 * number
-    for number, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
-}
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _SMALL = {**_DIGITS, **_TENS, "a": 1, "an": 1, "half a": 0.5, "a few": 3, "a couple of": 2}
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "mil": 1e6, "m": 1e6, "billion": 1e9}
 _SCALE = r"(?:hundred|thousand|million|billion|mil)"
@@ -51,7 +25,8 @@ _NUMBER = re.compile(
 )
 _UP = r"more|over|above|greater|at least|exceed\w*|higher|big(?:ger)?|larger?|longer|taller|heavier|wider|huger|upwards|beyond|populous|popular|minimum"
 _DOWN = r"less|under|below|fewer|smaller|lower|shorter|lighter|tinier|thinner|at most|up to|maximum|within|cheaper"
-_OF_THAN = r"(?:\w+ ){0,4}(?:than|to|as|of)"
+_FITS = re.compile(r"\bfit|\b(?:put|carry|keep) (?:it|this|one|that)? ?(?:in|inside|into)\b")
+_ALIKE = re.compile(r"\bsize of|\bas (?:\w+ )?(?:big|large|small|heavy|tall|long|populous) as|\bsimilar|\bsame|\babout as")
 #: The current year, for ages; that of the table.
 YEAR = 2024
 #: How much larger or smaller something may be that is "as big as" or "the size of" something else, as a factor.
@@ -80,7 +55,7 @@ class Measure:
 _LENGTHS = {r"mm|millimet\w+": 0.1, r"cm|centimet\w+": 1, r"inch(?:es)?": 2.54, r"feet|foot|ft": 30.48, r"yards?": 91.4}
 MEASURES: Mapping[str, tuple[Measure, ...]] = {
     "object": (
-        Measure("usd", r"cost|price|dollars?|\$|bucks|expensive|cheap\w*|pay", {r"": 1}, r"more expensive", r"less expensive|cheaper"),
+        Measure("usd", r"costs?|price|dollars?|\$ ?[\d,.]+|bucks|expensive|cheap\w*|pay", {"": 1}, r"more expensive", r"less expensive|cheaper"),
         Measure("kg", r"weigh\w*|heav\w*|light\w*|pounds?|lbs?|kilos?|kg|kilograms?|tons?|grams?", {
             r"pounds?|lbs?": 0.4536, r"kilos?|kgs?|kilograms?": 1, r"tons?|tonnes?": 1000, r"grams?": 0.001, r"ounces?|oz": 0.0283, "": 0.4536,
         }),
@@ -89,8 +64,8 @@ MEASURES: Mapping[str, tuple[Measure, ...]] = {
     "city": (
         Measure("founded", r"found\w*|establish\w*|built|years? old|years? ago|centur\w+|older|younger|newer|age|created|exist\w*", {"": 1},
                 r"after|younger|newer|since", r"before|older|prior"),
-        Measure("latitude", r"north\w*|south\w*|latitude|parallel", {r"(?:degrees?|°)?": 1}, r"north\w*", r"south\w*"),
-        Measure("longitude", r"east\w*|west\w*|longitude", {r"(?:degrees?|°)?": 1}, r"east\w*", r"west\w*"),
+        Measure("latitude", r"north\w*|south\w*|latitude|parallel", {r"degrees?|°": 1, "": 1}, r"north\w*", r"south\w*"),
+        Measure("longitude", r"east\w*|west\w*|longitude", {r"degrees?|°": 1, "": 1}, r"east\w*", r"west\w*"),
         Measure("altitude", r"met(?:er|re)s?|feet|ft|altitude|elevat\w+|sea level|high|higher|[\d,]+ ?m", {r"feet|ft|foot": 0.3048, "": 1}),
         Measure("people", r"", {"": 1}, r"more populated|more people|densely", r"less populated|fewer people"),
     ),
@@ -125,39 +100,34 @@ def number(text: str) -> tuple[float, int, int] | None:
 
 
 def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
-    bound = _number_bound(measure, text)
-    if bound is None:
-        bound = _thing_bound(table, measure, text)
+    bound = _number_bound(measure, text) or _thing_bound(table, measure, text)
     if bound is None:
         return None
     value, before = bound
-    if measure.name == "founded" and re.match(r".{0,3} century", text[len(before) :].lstrip("0123456789")):
-        century = re.search(r"\b(?:before|after|since|prior)\b", before)
-        if century is None:
-            ages = table.measure("founded")
-            return np.asarray((ages >= value) & (ages < value + 100))
     values = table.measure(measure.name)
-    has = ~np.isnan(values)
-    if re.search(r"\bfit|\b(?:put|carry|keep) (?:it|this|one|that)? ?(?:in|inside|into)\b", text):
-        return np.asarray(has & (values <= value))
-    if re.search(r"\bbetween\b", text) and (second := number(text[text.index(" and ") :] if " and " in text else "")):
-        return np.asarray(
-            has & (values >= value) & (values <= max(second[0] * (1e6 if second[0] < 1e3 <= value else 1), value))
-        )
-    if re.search(
-        r"\bsize of|\bas (?:\w+ )?(?:big|large|small|heavy|tall|long|populous) as|\bsimilar|\bsame|\babout as", before + text
-    ):
-        return np.asarray(has & (values >= value / ALIKE) & (values <= value * ALIKE))
+    after = text[len(before) :]
+    if _FITS.search(text):
+        return np.asarray(values <= value)
+    if re.search(r"\bbetween\b", before) and (second := number(after.partition(" and ")[2])):
+        most = second[0] * (1e6 if second[0] < 1e3 <= value else 1)  # "between one and two million"
+        return np.asarray((values >= value) & (values <= most))
+    if _ALIKE.search(text):
+        return np.asarray((values >= value / ALIKE) & (values <= value * ALIKE))
+    if measure.name == "founded" and "century" in after and not re.search(r"\b(?:before|after|since|prior)\b", before):
+        return np.asarray((values >= value) & (values < value + 100))
+    direction = _direction(measure, before, after)
+    return None if direction == 0 else np.asarray(values > value if direction > 0 else values < value)
+
+
+def _direction(measure: Measure, before: str, after: str) -> int:
+    """1 if a question asks for more than the bound between its two parts, -1 for less, 0 if for neither. The last such word counts."""
     up, down = _last(rf"\b(?:{_UP}|{measure.up})\b", before), _last(rf"\b(?:{_DOWN}|{measure.down})\b", before)
-    if measure.name == "founded":
-        after = text[len(before) :]
-        if re.search(r"\bago\b|years old", after):
-            up, down = (down, up) if "more" in before or "over" in before or "less" in before else (-1, 1)
-    if measure.name in ("latitude", "longitude") and up == down == -1:
-        up, down = _last(measure.up, text), _last(measure.down, text)
-    if up == down:
-        return None
-    return np.asarray(has & ((values > value) if up > down else (values < value)))
+    if measure.name == "founded" and re.search(r"\bago\b|years old", after):
+        # Who is more than 300 years old was founded before a year. "Founded 300 years ago" is taken as at least.
+        return -1 if up >= down else 1
+    if up == down and measure.name in ("latitude", "longitude"):
+        up, down = _last(measure.up, before + after), _last(measure.down, before + after)
+    return int(up > down) - int(up < down)
 
 
 def _number_bound(measure: Measure, text: str) -> tuple[float, str] | None:
@@ -167,23 +137,24 @@ def _number_bound(measure: Measure, text: str) -> tuple[float, str] | None:
         return None
     value, start, end = found
     after, before = text[end:], text[:start]
-    unit = next((unit for unit in measure.units if unit and re.match(rf"[ -]?(?:{unit})(?!\w)", after)), "")
     if measure.name == "founded":
-        if re.match(r"(?:st|nd|rd|th)? century", after):
-            return 100 * value - (0 if re.search(r"after", before) else 100), before
-        is_age = re.search(r"years? (?:old|ago)|centuries|of age", after)
-        return (YEAR - value * (100 if "centuries" in after else 1) if is_age else value), before
+        return _year(value, before, after), before
+    if measure.name == "people":
+        is_meant = re.search(r"million|thousand|people|population|inhabitants|residents|citizens", text)
+        return (value * (1e6 if value < 1000 else 1), before) if is_meant else None
     if measure.name == "latitude" and "south" in after and "north" not in after:
         value = -value
-    if measure.name == "people" and not re.search(
-        r"million|thousand|people|population|inhabitants|residents|citizens|habitants", text
-    ):
-        return None
-    if measure.name == "people" and value < 1000:
-        value *= 1e6
-    if unit not in measure.units and not measure.units.get(""):
-        return None
-    return value * measure.units[unit], before
+    unit = next((unit for unit in measure.units if unit and re.match(rf"[ -]?(?:{unit})(?!\w)", after)), "")
+    return (value * measure.units[unit], before) if unit in measure.units else None
+
+
+def _year(value: float, before: str, after: str) -> float:
+    """The year that a number of a question about age means: a year, a century, or so many years or centuries ago."""
+    if re.match(r"(?:st|nd|rd|th)? century", after):
+        return 100 * value - (0 if "after" in before else 100)
+    if "centuries" in after:
+        return YEAR - 100 * value
+    return YEAR - value if re.search(r"years? (?:old|ago)|of age", after) else value
 
 
 def _thing_bound(table: SecretTable, measure: Measure, text: str) -> tuple[float, str] | None:

@@ -76,6 +76,7 @@ def test_guesses_name_objects_and_say_nothing_else(question, guessed):
         ("Is it longer than 3 feet?", lambda m: m["cm"] > 3 * 30.48),
         ("Is it longer than a meter?", lambda m: m["cm"] > 100),
         ("Does it cost more than a thousand dollars?", lambda m: m.get("usd", 0) > 1000),
+        ("Is it worth more than $50?", lambda m: m.get("usd", 0) > 50),
         ("Would it fit in a shoebox?", lambda m: m["cm"] <= 33),
         ("Is it about the size of a car?", lambda m: 225 <= m["cm"] <= 900),
     ],
@@ -99,6 +100,10 @@ def test_objects_are_compared(question, holds):
         ("Was it founded before 1500?", lambda m: m["founded"] < 1500),
         ("Was it founded in the 16th century?", lambda m: 1500 <= m["founded"] < 1600),
         ("Is it more than 300 years old?", lambda m: m["founded"] < 1724),
+        ("Was it founded after the 15th century?", lambda m: m["founded"] > 1500),
+        ("Is it less than 300 years old?", lambda m: m["founded"] > 1724),
+        ("Is it younger than Rome?", lambda m: m["founded"] > -753),
+        ("Is it below 30 m?", lambda m: m["altitude"] < 30),
         ("Is it south of the equator?", lambda m: m["latitude"] <= 0),
     ],
 )
