@@ -50,7 +50,7 @@ class ILQLConfig:
 
 def expectile_loss(gap: Tensor, tau: float) -> Tensor:
     """1/2 |tau - 1[u < 0]| u^2 of gaps u, of any shape. Source: Kostrikov et al., arXiv:2110.06169, section 4."""
-    return 0.5 * torch.where(gap >= 0, tau, 1 - tau) * gap.square()
+    return 0.5 * (tau - (gap < 0).to(gap.dtype)).abs() * gap.square()
 
 
 def ilql_loss(estimates: TokenEstimates, gamma: float, tau: float, cql: float) -> Tensor:

@@ -65,9 +65,9 @@ class QNetwork(nn.Module):
         self.heads = nn.ModuleList(_head(body.config.get_text_config().hidden_size, vocabulary) for _ in range(heads))
 
     def hidden(self, input_ids: Tensor) -> Tensor:
-        """Hidden states of rows that are padded on the right, which causal attention does not see; float32. Shape (B, L, H)."""
+        """Hidden states of rows that are padded on the right, which causal attention does not see. Shape (B, L, H), in the heads' dtype."""
         states: Tensor = self.body(input_ids).last_hidden_state
-        return states.float()
+        return states.to(next(self.heads.parameters()).dtype)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Q values of hidden states of shape (..., H). Shape (K, ..., M)."""
