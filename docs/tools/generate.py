@@ -87,7 +87,9 @@ def algorithms() -> str:
     rows = []
     for name, algorithm in ALGORITHMS.items():
         learns = (
-            "nothing"
+            "behaviour data"
+            if name == "bc" or "behaviour" in algorithm.requires
+            else "nothing"
             if not algorithm.stages
             else "collected dialogues"
             if "collect" in algorithm.shared

@@ -8,9 +8,13 @@ from functools import cache
 from typing import Any
 
 from sandboxes.named import load_class, load_named, name_and_arguments, nearest, spec_of, unknown
+from sweetrl_agent.algorithms.bc import BehaviourCloning
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET
 from sweetrl_agent.algorithms.discrete import DQN, PPO, RandomActions
+from sweetrl_agent.algorithms.filtered_bc import FilteredBC
 from sweetrl_agent.algorithms.grpo import GRPO
+from sweetrl_agent.algorithms.ilql import ILQL
+from sweetrl_agent.algorithms.mc import MonteCarlo
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
 from sweetrl_agent.algorithms.own_critics import SPECS, register_critic
 from sweetrl_agent.algorithms.reinforce import Reinforce
@@ -48,6 +52,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
+        BehaviourCloning(), FilteredBC(), MonteCarlo(), ILQL(),
         RandomActions(), PPO(), DQN(),
         Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
     )

@@ -60,22 +60,35 @@ class RejectionFineTuning(Algorithm):
 
 
 def _train(run: Run, config: RFTConfig, folder: Path) -> None:
-    set_seed(run.seed)
-    tokenizer = load_tokenizer(run.initial_model, run.config.model)
-    instructions = system_message(system_prompt(run.config.model))
     kept = best_of_each_task(iter_trajectories(run), run.record.metric, run.config.collect.min_best)
     if not kept:
         raise NothingToLearnError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to train on. Lower `--min_best`, or "
             "start another run with more tasks, more SFT, or a better model."
         )
+    fine_tune(run, "rft", kept, config, folder)
+
+
+def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, folder: Path) -> None:
+    """SFT of the initial policy on the agent's turns of episodes.
+
+    Args:
+        run: The run.
+        stage: Name of the stage in the metrics.
+        episodes: The episodes.
+        config: Settings `learning_rate`, `batch` and `epochs`.
+        folder: Folder of the trained policy.
+    """
+    set_seed(run.seed)
+    tokenizer = load_tokenizer(run.initial_model, run.config.model)
+    instructions = system_message(system_prompt(run.config.model))
     arguments: dict[str, Any] = trainer_arguments(
         folder, run.seed, run.config.model, config.batch, config.batch, config.learning_rate, config.epochs
     )
     trainer = SFTTrainer(
         **initial_model(run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
-        train_dataset=sft_dataset([[*instructions, *t.messages] for t in kept], tokenizer),
+        train_dataset=sft_dataset([[*instructions, *episode.messages] for episode in episodes], tokenizer),
         processing_class=tokenizer,
     )
-    run.add_metrics("rft", train_stage(trainer, tokenizer, folder, "rft", run.callbacks))
+    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))

@@ -24,8 +24,8 @@ class TaskArguments:
     )
     demonstrations: str = setting(
         "",
-        'JSONL of dialogues ({"messages": [...]}) for SFT, or a source of tasks that the environment has demonstrations of, such as '
-        "'embedded:train'; empty for those of `tasks`.",
+        'JSONL of dialogues ({"messages": [...]}) for SFT, which for offline algorithms are episodes as in trajectories.jsonl, or a source of tasks '
+        "that the environment has demonstrations of, such as 'embedded:train'; empty for those of `tasks`.",
     )
     tasks: str = setting(
         "embedded:train",

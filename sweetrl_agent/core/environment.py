@@ -23,6 +23,7 @@ from sandboxes.named import find_beside, where
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
+from sweetrl_agent.core.settings import is_file
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.critic import Critic
@@ -43,6 +44,7 @@ CAPABILITY_NAMES: Mapping[str, str] = {
     "pages": "pages (an attribute `page`)",
     "answer_prefix": "answers with a fixed prefix (`answer_prefix` of its record)",
     "discrete_actions": "discrete dialogue actions (an attribute `discrete_actions`)",
+    "behaviour": "behaviour data with rewards (`behaviour_episodes` of its record, or episodes by `--demonstrations FILE`)",
 }
 #: Pre-tokenization of the tiny model's tokenizer: a token may span words, but not lines, numbers or sentences. A line of code or a stock phrase is a
 #: few tokens.
@@ -63,6 +65,7 @@ class TaskSettings(Protocol):
 
     env: str
     tasks: str
+    demonstrations: str
     max_turns: int
     on_error: str
     sandbox: str
@@ -242,14 +245,22 @@ class EnvironmentRecord(Explains):
     # ---- demonstrations, capabilities, oracles --------------------------------------------------------------------------
 
     def demonstrations(self, tasks: Sequence[Any], count: int, seed: int) -> Demonstrations:
-        """Demonstrated dialogues for SFT of the tiny model; used if no file of demonstrations is given.
+        """Demonstrated dialogues for SFT of the tiny model, used if no file is given; by default those of `behaviour_episodes`.
 
         Args:
             tasks: The training tasks.
             count: Number of dialogues.
             seed: Seed of the run.
         """
+        return [episode.messages for episode in self.behaviour_episodes(tasks, count, seed)]
+
+    def behaviour_episodes(self, tasks: Sequence[Any], count: int, seed: int) -> list[Episode]:
+        """Episodes of a behaviour policy with rewards and without tokens, for offline algorithms; arguments as `demonstrations`."""
         raise NotImplementedError
+
+    def has_behaviour(self, given: TaskSettings) -> bool:
+        """Whether there is behaviour data: of this record, or a file, whose rows are checked when they are read."""
+        return type(self).behaviour_episodes is not EnvironmentRecord.behaviour_episodes or is_file(given.demonstrations)
 
     def pretrained_demonstrations(self, tasks: Sequence[Any], count: int, seed: int) -> Demonstrations:
         """As `demonstrations`, for SFT of a pretrained model, which needs fewer and other ones; by default the same."""
@@ -257,7 +268,8 @@ class EnvironmentRecord(Explains):
 
     def has_demonstrations(self, given: TaskSettings) -> bool:
         """Whether there are demonstrations for the training tasks of the settings."""
-        return type(self).demonstrations is not EnvironmentRecord.demonstrations
+        methods = ("demonstrations", "behaviour_episodes")
+        return any(getattr(type(self), method) is not getattr(EnvironmentRecord, method) for method in methods)
 
     def scripted_policy(self, name: str, config: Settings) -> Any:
         """A scripted policy to compare with (a `core.policy.Policy`, or an `InformedPolicy`): "random" or "oracle"; None if it has none."""
@@ -284,7 +296,8 @@ class EnvironmentRecord(Explains):
                 for name, attribute in CAPABILITIES.items()
                 if hasattr(type(bare), attribute) or hasattr(bare, attribute)  # a property may have no value before `reset`
             }
-        return frozenset(found | ({"answer_prefix"} if self.answer_prefix else set()))
+        kept = {"answer_prefix": bool(self.answer_prefix), "behaviour": self.has_behaviour(config.task)}
+        return frozenset(found | {name for name, has_it in kept.items() if has_it})
 
     def actions(self, config: Settings) -> DialogueActions:
         """The discrete dialogue actions of an environment that supports them."""

@@ -124,6 +124,7 @@ class ColBenchRecord(EnvironmentRecord):
         return frozenset(
             {name for name, attribute in CAPABILITIES.items() if hasattr(self.env, attribute)}
             | {"discrete_actions", "answer_prefix"}
+            | ({"behaviour"} if self.has_behaviour(config.task) else set())
         )
 
     def check(self, config: Settings) -> None:

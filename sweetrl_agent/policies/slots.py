@@ -7,6 +7,7 @@ several rows is copied instead of being prefilled again.
 
 from __future__ import annotations
 
+import copy
 from importlib.metadata import version
 from typing import Any
 
@@ -77,6 +78,12 @@ class SlotCache(Cache):  # type: ignore[misc]
         self.window = _Window()
         self.num_slots = num_slots
         super().__init__(layers=[_SlotLayer(self.window, num_slots) for _ in range(num_layers)])
+
+    def part(self, first: int, count: int) -> SlotCache:
+        """A view of `count` layers from the layer `first` on, for one of several models that read the same tokens."""
+        view = copy.copy(self)
+        view.layers = self.layers[first : first + count]
+        return view
 
     def copy(self, source: int, targets: list[int], length: int) -> None:
         """Copy the first `length` positions of a slot to other slots."""

@@ -1,0 +1,131 @@
+"""Token-level action values: a model's body with MLP heads for Q, and for algorithms that bootstrap V and a slow target copy of body and Q.
+
+A state is the dialogue up to a token of the agent, the action is that token. Q has a row of the whole vocabulary for every state.
+
+Source: Snell et al., arXiv:2206.11871; the heads are those of LMRL-Gym's code (arXiv:2311.18232): one hidden layer of the body's
+width, ReLU, and a last layer of zeros. As there, the body is a copy of the initial policy that is trained with the heads, separate from the frozen
+initial policy that actions are sampled from, and the target has a body of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class TokenEstimates(NamedTuple):
+    """Estimates at the action tokens of some dialogues, concatenated: N tokens, K heads, a vocabulary of M.
+
+    Attributes:
+        q: Q of every token of the vocabulary, with its gradient. Shape (K, N, M).
+        v: V of the states, with its gradient; None without V. Shape (N,).
+        target_q: Smallest Q of the target heads at the tokens that were taken, without gradient; None without a target. Shape (N,).
+        tokens: The tokens that were taken. Shape (N,).
+        rewards: Their rewards. Shape (N,).
+        is_last: Whether a token is the last action of its dialogue. Shape (N,).
+    """
+
+    q: Tensor
+    v: Tensor | None
+    target_q: Tensor | None
+    tokens: Tensor
+    rewards: Tensor
+    is_last: Tensor
+
+    @property
+    def taken(self) -> Tensor:
+        """Q of the tokens that were taken. Shape (K, N)."""
+        return self.q.gather(2, self.tokens.expand(len(self.q), -1)[..., None])[..., 0]
+
+    def imitation(self) -> Tensor:
+        """The CQL term: cross-entropy of the Q values as logits with the tokens that were taken, mean over tokens, sum over heads.
+
+        Source: LMRL-Gym's code; for a discrete action it is the regularizer of CQL(H), Kumar et al., arXiv:2006.04779.
+        """
+        count = len(self.q)
+        return count * nn.functional.cross_entropy(self.q.flatten(0, 1), self.tokens.repeat(count))
+
+
+class QNetwork(nn.Module):
+    """A body and `heads` Q heads on its hidden states."""
+
+    def __init__(self, body: Any, vocabulary: int, heads: int) -> None:
+        """Add new heads to a body.
+
+        Args:
+            body: A transformer without a language-model head; returns `last_hidden_state`.
+            vocabulary: Number of tokens that have a Q value.
+            heads: Number of heads.
+        """
+        super().__init__()
+        self.body = body
+        self.heads = nn.ModuleList(_head(body.config.get_text_config().hidden_size, vocabulary) for _ in range(heads))
+
+    def hidden(self, input_ids: Tensor) -> Tensor:
+        """Hidden states of rows that are padded on the right, which causal attention does not see. Shape (B, L, H), in the heads' dtype."""
+        states: Tensor = self.body(input_ids).last_hidden_state
+        return states.to(next(self.heads.parameters()).dtype)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Q values of hidden states of shape (..., H). Shape (K, ..., M)."""
+        return torch.stack([head(hidden) for head in self.heads])
+
+
+class TokenValues(nn.Module):
+    """Q, and with `bootstraps` V and the target of Q, whose body and heads follow slowly."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, body: Any, vocabulary: int, bootstraps: bool) -> None:
+        """Add new heads to a body, which is trained with them: two for Q and one for V if it bootstraps, else one for Q."""
+        super().__init__()
+        self.online = QNetwork(body, vocabulary, 2 if bootstraps else 1)
+        self.v = _head(body.config.get_text_config().hidden_size, 1) if bootstraps else None
+        self.target = copy.deepcopy(self.online).requires_grad_(False) if bootstraps else None
+
+    @property
+    def acting(self) -> QNetwork:
+        """The network that actions are chosen by: the target, if there is one."""
+        return self.online if self.target is None else self.target
+
+    def forward(self, input_ids: Tensor, is_action: Tensor, rewards: Tensor) -> TokenEstimates:
+        """Estimates at all action tokens, dialogue after dialogue.
+
+        Args:
+            input_ids: Padded on the right. Shape (B, L).
+            is_action: Whether a token is an action of the agent. Shape (B, L).
+            rewards: Reward of every token; 0 for tokens that are not actions. Shape (B, L).
+        """
+        acts = is_action[:, 1:].bool()
+        tokens, dialogue = input_ids[:, 1:][acts], acts.nonzero()[:, 0]
+        hidden = self.online.hidden(input_ids)[:, :-1][acts]
+        target_q = None
+        if self.target is not None:
+            with torch.no_grad():
+                rows = self.target(self.target.hidden(input_ids)[:, :-1][acts]).amin(dim=0)
+                target_q = rows.gather(1, tokens[:, None])[:, 0]
+        is_last = torch.ones_like(dialogue, dtype=torch.bool)
+        is_last[:-1] = dialogue[1:] != dialogue[:-1]
+        v = None if self.v is None else self.v(hidden)[:, 0]
+        return TokenEstimates(self.online(hidden), v, target_q, tokens, rewards[:, 1:][acts], is_last)
+
+    @torch.no_grad()
+    def update_target(self, rate: float) -> None:
+        """Polyak averaging: target = (1 - rate) target + rate online; does nothing without a target."""
+        if self.target is not None:
+            for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
+                slow.lerp_(fast, rate)
+
+    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: Any = None) -> None:
+        """Recompute activations of the trained body in the backward pass; the trainer calls it for `gradient_checkpointing`."""
+        self.online.body.gradient_checkpointing_enable(gradient_checkpointing_kwargs)
+
+
+def _head(width: int, outputs: int) -> nn.Sequential:
+    last = nn.Linear(width, outputs)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)

@@ -1,0 +1,134 @@
+"""Trains token-level action values (`critics.token_values`) on behaviour data, and loads the policy that they perturb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.core.run import Run
+from sweetrl_agent.critics.token_values import TokenEstimates, TokenValues
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
+from sweetrl_agent.policies.perturbed import PerturbedModel
+from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
+from sweetrl_agent.trainers.running import train_stage, trainer_arguments
+
+VALUES = "values.safetensors"
+Loss = Callable[[TokenEstimates], Tensor]
+
+
+def train_values(
+    run: Run, stage: str, folder: Path, config: Any, loss: Loss, bootstraps: bool, target_rate: float = 0.0
+) -> None:
+    """Train the values on the run's behaviour data, from a copy of the initial policy's body; writes their folder.
+
+    Args:
+        run: The run.
+        stage: Name of the stage in the metrics.
+        folder: Folder of the agent.
+        config: Settings `learning_rate`, `batch` and `epochs`.
+        loss: The algorithm's loss of a batch.
+        bootstraps: Whether it has V and a target.
+        target_rate: Rate at which the target follows, per optimizer step.
+
+    Raises:
+        ColBenchError: As `offline_episodes`.
+        ValueError: If the initial policy's model cannot sample with values.
+    """
+    set_seed(run.seed)
+    arguments = run.config.model
+    tokenizer = load_tokenizer(run.initial_model, arguments)
+    dataset = action_tokens(offline_episodes(run), tokenizer, system_message(system_prompt(arguments)))
+    given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
+    trainer = ValueTrainer(
+        loss=loss,
+        model=_new_values(run, bootstraps),
+        args=TrainingArguments(**given, remove_unused_columns=False),
+        train_dataset=dataset,
+        callbacks=[_TargetUpdate(target_rate)],
+    )
+    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
+
+
+def load_perturbed(run: Run, folder: Path, beta: float, bootstraps: bool) -> Policy:
+    """The policy that samples from log pi_beta + beta Q, by trained values.
+
+    Args:
+        run: The run; pi_beta is its initial policy.
+        folder: Folder that `train_values` wrote.
+        beta: Weight of the values.
+        bootstraps: As in `train_values`.
+    """
+    start, arguments = run.initial_model, run.config.model
+    values = _new_values(run, bootstraps)
+    values.load_state_dict(load_file(folder / VALUES))
+    policy = merged(load_model(start, start, arguments, is_trained=False))
+    model = PerturbedModel(policy, values.acting, beta).requires_grad_(False)
+    return policy_on(model, load_tokenizer(start, arguments), arguments)
+
+
+def _new_values(run: Run, bootstraps: bool) -> TokenValues:
+    """Values with new heads on the body of the initial policy, with a new adapter if the settings request LoRA."""
+    model = load_model(run.initial_model, run.initial_model, run.config.model)
+    if not can_use_slots(model):
+        raise ValueError(
+            f"`mc` and `ilql` sample from models with full causal attention in all layers, got a {type(model).__name__} with another "
+            "attention; choose another `model`."
+        )
+    vocabulary, device = model.get_output_embeddings().weight.shape[0], model.device
+    return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).to(device)
+
+
+class ValueTrainer(Trainer):  # type: ignore[misc]
+    """`Trainer` on `action_tokens`."""
+
+    def __init__(self, *, loss: Loss, **kwargs: Any) -> None:
+        """As `Trainer`, with our collator and a loss of `TokenEstimates`."""
+        self.loss = loss
+        super().__init__(data_collator=_collate, **kwargs)
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
+        """The algorithm's loss of a batch."""
+        return self.loss(model(inputs["input_ids"], inputs["is_action"], inputs["rewards"]))
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save all values, the target included; also used for checkpoints."""
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        state = self.accelerator.unwrap_model(self.model).state_dict()
+        save_file({name: value.contiguous().cpu() for name, value in state.items()}, folder / VALUES)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Load the file of `save_model`."""
+        values: Any = model or self.model
+        values.load_state_dict(load_file(Path(resume_from_checkpoint) / VALUES))
+
+
+class _TargetUpdate(TrainerCallback):
+    """Moves the target after every optimizer step."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        """Polyak averaging. The step's checkpoint is written afterwards."""
+        model.update_target(self.rate)
+
+
+def _collate(rows: list[Row]) -> dict[str, Tensor]:
+    ids = [row["input_ids"] for row in rows]
+    return {
+        "input_ids": right_padded(ids),
+        "attention_mask": is_token(ids),  # for the count of tokens
+        "is_action": right_padded([row["is_action"] for row in rows]),
+        "rewards": right_padded([row["rewards"] for row in rows]).float(),
+    }

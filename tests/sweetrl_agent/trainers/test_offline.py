@@ -1,0 +1,126 @@
+"""Behaviour data: which episodes a run reads, what it refuses, and which tokens are actions with which rewards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.data.files import write_rows
+from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
+
+MESSAGES = [
+    {"role": "user", "content": "I need it."}, {"role": "assistant", "content": "Round it?"},
+    {"role": "user", "content": "No."}, {"role": "assistant", "content": "Return."},
+]  # fmt: skip
+TURNS = [Turn("Round it?", reward=-1.0), Turn("Return.", reward=5.0)]
+EPISODE = Episode("a", 0, MESSAGES, TURNS, {"outcome": "answered"}, 4.0)
+
+
+class _Record(EnvironmentRecord):
+    def behaviour_episodes(self, tasks, count, seed):
+        return [replace(EPISODE, task_id=f"{task.id} {seed}") for task in tasks[:count]]
+
+
+@pytest.fixture
+def run_of(make_run, tiny_model_folder, tmp_path):
+    """Function: rows of a file, settings -> a run that reads them."""
+
+    def make(rows, **settings):
+        write_rows(tmp_path / "data.jsonl", rows)
+        return make_run(model=str(tiny_model_folder), demonstrations=str(tmp_path / "data.jsonl"), **settings)
+
+    return make
+
+
+def _refused(run):
+    with pytest.raises(ColBenchError) as error:
+        offline_episodes(run)
+    return str(error.value)
+
+
+def test_the_first_episodes_of_the_file_are_read_with_their_rewards(run_of):
+    void = replace(EPISODE, index=1, metrics={"outcome": "void"})
+    rows = [one.to_row() for one in (EPISODE, void, replace(EPISODE, index=2), replace(EPISODE, index=3))]
+    found = offline_episodes(run_of(rows, sft_dialogues=3))
+    assert [one.index for one in found] == [0, 2]
+    assert found[0].messages == MESSAGES and [turn.reward for turn in found[0].turns] == [-1.0, 5.0]
+
+
+def test_bare_messages_are_refused(run_of, tmp_path):
+    said = _refused(run_of([EPISODE.to_row(), {"messages": MESSAGES}]))
+    assert said == (
+        f"'{tmp_path}/data.jsonl', row 2: expected an episode with a reward for every turn, as rows of trajectories.jsonl have, got "
+        f"{str({'messages': MESSAGES})[:80]}; bare messages are enough for `bc` only."
+    )
+
+
+def test_broken_episodes_are_refused_with_their_row(run_of, tmp_path):
+    row = EPISODE.to_row()
+    unrewarded = {**row, "turns": [{"text": "Round it?", "token_ids": [], "log_probs": []}] * 2}
+    assert _refused(run_of([row, unrewarded])) == (
+        f"'{tmp_path}/data.jsonl', row 2: Expected a trajectory row of schema 3, got one with a field missing or of another type ('reward'); "
+        "collect it again."
+    )
+    assert _refused(run_of([{**row, "turns": row["turns"][:1]}])) == (
+        f"'{tmp_path}/data.jsonl', row 1: expected a turn for each message of the assistant, got 1 and 2; write each turn with its reward."
+    )
+
+
+def test_data_without_a_played_episode_is_refused(run_of, tmp_path):
+    void = replace(EPISODE, metrics={"outcome": "void"})
+    assert _refused(run_of([void.to_row(), EPISODE.to_row()], sft_dialogues=1)) == (
+        f"'{tmp_path}/data.jsonl' has no episode with a turn among its first 1 (`sft_dialogues`); give more."
+    )
+
+
+def test_without_a_file_the_record_plays_and_sft_reads_the_same_dialogues(make_run, tiny_model_folder):
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=2)
+    run.record = _Record()
+    found = offline_episodes(run)
+    assert [one.task_id for one in found] == [f"{task.id} {run.seed}" for task in run.train[:2]]
+    assert run.record.demonstrations(run.train, 2, run.seed) == [MESSAGES, MESSAGES]
+    assert run.record.has_demonstrations(run.config.task) and not EnvironmentRecord().has_demonstrations(run.config.task)
+
+
+def test_behaviour_is_a_capability_of_a_record_or_of_a_file(run_of, make_run):
+    given = run_of([]).config
+    without = SimpleNamespace(demonstrations="")
+    assert "behaviour" in given.record.capabilities(given)
+    assert "behaviour" not in make_run().config.record.capabilities(make_run().config)
+    assert _Record().has_behaviour(without) and not EnvironmentRecord().has_behaviour(without)
+
+
+def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(tiny_tokenizer):
+    other = replace(EPISODE, messages=MESSAGES[:2], turns=TURNS[:1])
+    first, second = action_tokens([EPISODE, other], tiny_tokenizer, [{"role": "system", "content": "Be brief."}])
+    end = tiny_tokenizer.eos_token_id
+    acts = [token for token, is_action in zip(first["input_ids"], first["is_action"], strict=True) if is_action]
+    assert tiny_tokenizer.decode(acts) == "Round it?<|end|>Return.<|end|>"
+    rewarded = {i: reward for i, reward in enumerate(first["rewards"]) if reward}
+    assert list(rewarded.values()) == [-1.0, 5.0]
+    assert all(first["input_ids"][i] == end and first["is_action"][i] for i in rewarded)
+    assert (
+        tiny_tokenizer.decode(second["input_ids"])
+        == "<|system|>Be brief.<|end|><|user|>I need it.<|end|><|assistant|>Round it?<|end|>"
+    )
+    assert sum(second["rewards"]) == -1.0
+
+
+def test_what_the_template_adds_behind_the_end_token_is_no_action(tiny_tokenizer):
+    class Newlines:
+        eos_token_id = tiny_tokenizer.eos_token_id
+
+        def apply_chat_template(self, dialogues, tokenize, add_generation_prompt, return_dict):
+            text = ["".join(f"<|{m['role']}|>{m['content']}<|end|>\n" for m in said) for said in dialogues]
+            ends = "<|assistant|>" if add_generation_prompt else ""
+            return tiny_tokenizer([one + ends for one in text])
+
+    (row,) = action_tokens([EPISODE], Newlines())
+    acts = [token for token, is_action in zip(row["input_ids"], row["is_action"], strict=True) if is_action]
+    assert re.sub(r"\s", "_", tiny_tokenizer.decode(acts)) == "Round_it?<|end|>Return.<|end|>"

@@ -1,0 +1,112 @@
+"""Training of token-level values: what is kept, and that a killed training resumes to the same files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import TrainerCallback
+
+from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.core.callback import Callbacks
+from sweetrl_agent.data.files import read_rows, write_rows
+from sweetrl_agent.models.loading import load_model
+from sweetrl_agent.trainers import token_values
+
+from ..behaviour import guesses
+
+#: Optimizer steps of the runs here, between two checkpoints and before a kill.
+STEPS, SAVED, KILLED = 18, 10, 13
+
+
+class _Kill(TrainerCallback):
+    """Ends the training between two checkpoints, as a kill does."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == KILLED:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def run_in(make_run, tiny_model_folder, tmp_path, monkeypatch):
+    """Function: folder, settings -> a run with behaviour data of the number game, after SFT, with frequent checkpoints."""
+    write_rows(tmp_path / "data.jsonl", [episode.to_row() for episode in guesses(24)])
+    arguments = token_values.trainer_arguments
+    monkeypatch.setattr(token_values, "trainer_arguments", lambda *given: {**arguments(*given), "save_steps": SAVED})
+    given = {
+        "model": str(tiny_model_folder), "dtype": "float32", "demonstrations": str(tmp_path / "data.jsonl"), "sft_dialogues": 24,
+        **{f"{name}_{setting}": value for name in ("mc", "ilql") for setting, value in (("batch", 4), ("epochs", 3.0))},
+    }  # fmt: skip
+
+    def make(folder, callbacks=(), **settings):
+        run = make_run(output=str(tmp_path / folder), **given, **settings)
+        if not run.path("initial").exists():
+            shutil.copytree(tiny_model_folder, run.path("initial"))
+        run.callbacks = Callbacks(run, trainer_callbacks=callbacks)
+        return run
+
+    return make
+
+
+def _files(run, name):
+    return {path.name: path.read_bytes() for path in run.path(f"{name}/agent").iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(("name", "lora"), [("ilql", False), ("ilql", True), ("mc", False)])
+def test_a_killed_training_resumes_to_the_same_files(run_in, name, lora):
+    ALGORITHMS[name].train(whole := run_in("whole", lora=lora))
+    with pytest.raises(KeyboardInterrupt):
+        ALGORITHMS[name].train(run_in("killed", [_Kill()], lora=lora))
+    killed = run_in("killed", lora=lora)
+    assert [path.name for path in killed.path(f"{name}/agent/checkpoints").iterdir()] == [f"checkpoint-{SAVED}"]
+    ALGORITHMS[name].train(killed)
+    assert _files(whole, name) == _files(killed, name)
+    assert {token_values.VALUES, "tokenizer.json"} <= _files(whole, name).keys()
+    (metrics, resumed) = (read_rows(run.path("metrics.jsonl")) for run in (whole, killed))
+    assert metrics == resumed and [(row["stage"], row["step"]) for row in metrics] == [(name, 1), (name, SAVED)]
+
+
+def test_the_body_is_trained_and_the_target_follows_it_slowly(run_in):
+    run = run_in("run", ilql_polyak=0.01)
+    ALGORITHMS["ilql"].train(run)
+    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    initial = load_model(run.initial_model, run.initial_model, run.config.model).model.state_dict()
+    moved, followed = (
+        torch.cat([(saved[f"{part}.body.{name}"] - weight).flatten() for name, weight in initial.items()])
+        for part in ("online", "target")
+    )
+    assert float(moved.abs().max()) > 1e-3
+    assert 0.0 < float(followed.norm() / moved.norm()) < 1 - 0.99**STEPS
+
+
+def test_the_loaded_policy_acts_by_the_saved_target_and_the_initial_policy(run_in):
+    run = run_in("run", ilql_beta=7.0)
+    ALGORITHMS["ilql"].train(run)
+    policy = ALGORITHMS["ilql"].load(run)
+    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    model = policy.model
+    assert model.beta == 7.0
+    for name, weight in model.values.state_dict().items():
+        assert torch.equal(weight, saved[f"target.{name}"])
+    initial = load_model(run.initial_model, run.initial_model, run.config.model)
+    assert all(torch.equal(a, b) for a, b in zip(initial.parameters(), model.policy.parameters(), strict=True))
+    (said,) = policy.generate([[{"role": "user", "content": "Guess my number from 1 to 15."}]], [1])
+    assert len(said.token_ids) == len(said.log_probs) > 0
+
+
+def test_a_model_with_other_attention_is_refused(run_in, monkeypatch):
+    monkeypatch.setattr(token_values, "can_use_slots", lambda model: False)
+    said = (
+        "`mc` and `ilql` sample from models with full causal attention in all layers, got a LlamaForCausalLM with another attention; choose "
+        "another `model`."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        ALGORITHMS["mc"].train(run_in("run"))
+
+
+def test_only_the_transformers_engine_can_sample_with_values(run_in):
+    with pytest.raises(ValueError, match=r"^'mc' takes `--engine transformers`, got 'vllm'\.$"):
+        run_in("run", algorithm="mc", engine="vllm")
