@@ -7,9 +7,8 @@
 Step 3 is the policy gradient with the advantage 1 for every turn of a kept episode and 0 for all others, so this file defines only that advantage.
 `rft` differs in two ways: it learns from episodes of the initial policy, and it keeps those that pass enough tests.
 
-Differences from the released code: Its scripts for Wordle keep a fraction, as here. Those for the maze and for chess ignore their setting of it: they keep
-every episode that ends with success, whatever its return, and train on nothing in an iteration without one. An optimizer step is on all kept episodes,
-not on batches of them.
+Differences from the released code: Its scripts for Wordle keep a fraction, as here. Those for the maze and for chess compute none: they keep every episode
+that ends with success, whatever its return. An optimizer step is on all kept episodes, not on batches of them.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
-        TokenPPO(), OnlineFilteredBC(),
         RandomActions(), PPO(), DQN(),
+        TokenPPO(), OnlineFilteredBC(),
         Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
     )
 }  # fmt: skip

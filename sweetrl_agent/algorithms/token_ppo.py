@@ -12,9 +12,10 @@ the initial policy (arXiv:1909.08593, section 2).
 
 It is compared with `turn_ppo`, which takes whole turns for actions; the name `ppo` is that of Stable-Baselines3's, over discrete actions.
 
-Differences from the released code (losses and defaults: `LLM_RL/algorithms/ppo`, scripts of the tasks): An optimizer step is on the whole batch, not
-on 32 dialogues of it. The head starts at 0, not at a task's usual return, and has its own learning rate. Left out, and off in its scripts: an
-adaptive beta, a term of behaviour cloning.
+Differences from the released code (losses in `LLM_RL/algorithms/ppo`, defaults in the scripts of the tasks): An optimizer step is on the whole batch, not
+on 32 dialogues of it. The head starts at 0, not at a usual return of the task, and has its own learning rate. Two terms are left out: an adaptive beta,
+which no script turns on, and behaviour cloning on the data set, which has the weight 1 in the scripts of Text-Nav, Wordle and the dialogues, and 0 in the
+maze's.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def token_rewards(episode: Episode, reference: Sequence[float], beta: float) -> 
 class TokenPPOConfig(OnPolicyConfig):
     """Settings of PPO over tokens. "Scripts" are those that LMRL-Gym released; its paper's table has other values per task."""
 
-    learning_rate: float = setting(3e-4, "Learning rate of the policy; 1e-5 in the scripts (GPT-2), 1e-7 for chess.")
+    learning_rate: float = setting(
+        3e-4, "Learning rate of the policy; 1e-5 in the scripts (GPT-2), 1e-7 for whole games of chess."
+    )
     critic_learning_rate: float = setting(
         3e-3, "Learning rate of the value head, ten times the policy's; the policy's in the scripts."
     )
