@@ -16,10 +16,12 @@ from sweetrl_agent.algorithms.grpo import GRPO
 from sweetrl_agent.algorithms.ilql import ILQL
 from sweetrl_agent.algorithms.mc import MonteCarlo
 from sweetrl_agent.algorithms.mtdpo import MultiTurnDPO
+from sweetrl_agent.algorithms.online_filtered_bc import OnlineFilteredBC
 from sweetrl_agent.algorithms.own_critics import SPECS, register_critic
 from sweetrl_agent.algorithms.reinforce import Reinforce
 from sweetrl_agent.algorithms.rft import RejectionFineTuning
 from sweetrl_agent.algorithms.sweet import Sweet
+from sweetrl_agent.algorithms.token_ppo import TokenPPO
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.environment import CAPABILITY_NAMES
@@ -54,6 +56,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         SingleTurn(), InitialPolicy(), RejectionFineTuning(), MultiTurnDPO(), Reinforce(), GRPO(), TurnPPO(),
         BehaviourCloning(), FilteredBC(), MonteCarlo(), ILQL(),
         RandomActions(), PPO(), DQN(),
+        TokenPPO(), OnlineFilteredBC(),
         Sweet(SWEET), *(Sweet(name) for name in CRITICS if name != SWEET),
     )
 }  # fmt: skip
@@ -143,7 +146,7 @@ def _lacking(found: Any) -> str:
     """The method that a class of an algorithm must override and does not; "" if none is missing."""
     on_policy: Any = OnPolicyAlgorithm
     if issubclass(found, on_policy):
-        choices = ("advantages", "credit", "learn", "train", "loop")
+        choices = ("advantages", "credit", "token_credit", "learn", "train", "loop")
         return "" if any(getattr(found, one) is not getattr(on_policy, one) for one in choices) else "advantages"
     base: Any = Algorithm
     return "train" if found.train is base.train and found.stages is base.stages else ""

@@ -1,7 +1,8 @@
 """The interface of an on-policy algorithm: it defines the advantages of turns and, optionally, the loss.
 
 Rollouts, updates on the sampled tokens, checkpoints and metrics are implemented once, in `trainers.on_policy`. An algorithm with a critic trains a
-value head on the policy's body in the same optimizer steps (`algorithms.turn_ppo`).
+value head on the policy's body in the same optimizer steps (`algorithms.turn_ppo`). Its values and advantages belong to turns, or with
+`values_per_token` to action tokens (`algorithms.token_ppo`).
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class OnPolicyConfig:
 class Credit:
     """Advantages and returns of the episodes of an iteration: one number for every turn of every episode.
 
+    With `values_per_token`, one number for every action token of every episode, in the order of its turns.
+
     Attributes:
-        advantages: Advantages of the turns, for the policy.
+        advantages: Advantages, for the policy.
         returns: Targets of the critic's values; empty without a critic.
     """
 
@@ -57,11 +60,13 @@ class ActionTokens:
         log_probs: Under the policy in training, with its gradient. Shape (N,).
         sampled: Under the policy that sampled them. Shape (N,).
         reference: Under the initial policy; meaningless (equal to `sampled`) unless `uses_reference`. Shape (N,).
-        advantages: Advantage of the token's turn. Shape (N,).
+        advantages: Advantage of the token's turn, or with `values_per_token` of the token. Shape (N,).
         dialogue: Index of the token's dialogue, 0 to B - 1. Shape (N,).
         turn: Index of the token's turn, 0 to K - 1. Shape (N,).
-        values: V(o_t) of every turn, with its gradient; empty without a critic. Shape (K,).
-        returns: Their targets; empty without a critic. Shape (K,).
+        values: V(o_t) of every turn, with its gradient; empty without a critic. Shape (K,). With `values_per_token`, V of the state before
+            every action token. Shape (N,).
+        returns: Their targets; empty without a critic. Shape of `values`.
+        old_values: The values before the iteration's updates; empty without a critic. Shape of `values`.
     """
 
     log_probs: Tensor
@@ -72,6 +77,7 @@ class ActionTokens:
     turn: Tensor = field(default_factory=lambda: torch.empty(0))
     values: Tensor = field(default_factory=lambda: torch.empty(0))
     returns: Tensor = field(default_factory=lambda: torch.empty(0))
+    old_values: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def reference_divergence(self) -> Tensor:
         """Estimate of D_KL[pi || pi_ref] at every token, in nats, never negative. Shape (N,). Source: arXiv:2402.03300, equation 4."""
@@ -103,10 +109,12 @@ class OnPolicyAlgorithm(Algorithm):
     Attributes:
         config: Its settings.
         loop: What trains it: a function of a run and the algorithm, as "module:function".
+        values_per_token: Values and advantages belong to action tokens, not to turns; it overrides `token_credit` instead of `credit`.
     """
 
     loop: ClassVar[str] = "sweetrl_agent.trainers.on_policy:learn"
     Config: ClassVar[type] = OnPolicyConfig
+    values_per_token: ClassVar[bool] = False
     shared = START
 
     def __init__(self, config: Any = None) -> None:
@@ -139,6 +147,18 @@ class OnPolicyAlgorithm(Algorithm):
             values: V(o_t) of their turns by the critic before the iteration's updates; empty without a critic.
         """
         return Credit(self.advantages(episodes))
+
+    def token_credit(
+        self, episodes: Sequence[Episode], values: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]
+    ) -> Credit:
+        """Advantages and the critic's targets of action tokens, for an algorithm with `values_per_token`.
+
+        Args:
+            episodes: Episodes of an iteration, void ones excluded.
+            values: V of the state before every action token, by the critic before the iteration's updates; empty without a critic.
+            reference: Log-probability of every action token under the initial policy, in nats; empty unless `uses_reference`.
+        """
+        raise NotImplementedError
 
     def policy_loss(self, tokens: ActionTokens) -> Tensor:
         """Policy-gradient loss: the mean of - A log pi over action tokens. Source: arXiv:2503.15478, Lemma B.2."""

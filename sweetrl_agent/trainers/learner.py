@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +32,18 @@ class _Played:
     Attributes:
         encoded: Its tokens; those of the agent are the sampled ones.
         sampled: Log-probability of each of the agent's tokens under the sampling policy, in nats, in order.
-        advantages: One value per agent turn.
-        returns: Target of the critic, one per agent turn; empty without a critic.
+        advantages: One value per token of the agent.
+        values: Value by the critic before the iteration's updates, one per agent turn or token; empty without a critic.
+        returns: Target of each value; empty without a critic.
+        reference: Log-probability of each of the agent's tokens under the initial policy, in nats; empty if every step computes it.
     """
 
     encoded: EncodedDialogue
     sampled: list[float]
-    advantages: Sequence[float]
+    advantages: list[float]
+    values: Sequence[float]
     returns: Sequence[float]
+    reference: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -105,14 +109,7 @@ class Learner:
         Raises:
             ColBenchError: If the engine returned no tokens.
         """
-        encoded = [self._encoded(episode) for episode in episodes]
-        credit = self.algorithm.credit(episodes, self._values(encoded))
-        returns = credit.returns or [[]] * len(episodes)
-        rows = [
-            _Played(dialogue, [value for turn in episode.turns for value in turn.log_probs], advantages, targets)
-            for episode, dialogue, advantages, targets in zip(episodes, encoded, credit.advantages, returns, strict=True)
-            if any(advantages) or self.head is not None
-        ]
+        rows = [row for row in self._played(episodes) if any(row.advantages) or self.head is not None]
         steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
         if not steps:
             return Update()
@@ -123,6 +120,21 @@ class Learner:
             policy_kl=steps[-1].policy_kl,
             reference_kl=steps[-1].reference_kl,
         )
+
+    def _played(self, episodes: Sequence[Episode]) -> list[_Played]:
+        encoded = [self._encoded(episode) for episode in episodes]
+        values = self._values(encoded)
+        reference: list[list[float]] = []
+        if self.algorithm.values_per_token:
+            reference = self._reference(encoded)
+            credit = self.algorithm.token_credit(episodes, values, reference)
+            advantages = credit.advantages
+        else:
+            credit = self.algorithm.credit(episodes, values)
+            advantages = [_of_tokens(episode, own) for episode, own in zip(episodes, credit.advantages, strict=True)]
+        sampled = [[value for turn in episode.turns for value in turn.log_probs] for episode in episodes]
+        columns = (part or [[]] * len(episodes) for part in (values, credit.returns, reference))
+        return [_Played(*row) for row in zip(encoded, sampled, advantages, *columns, strict=True)]
 
     def _encoded(self, episode: Episode) -> EncodedDialogue:
         turns = [turn.token_ids for turn in episode.turns]
@@ -135,17 +147,37 @@ class Learner:
 
     @torch.no_grad()
     def _values(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
-        """The critic's value of every turn of every dialogue; empty without a critic."""
+        """The critic's value of every turn or action token of every dialogue; empty without a critic."""
         if self.head is None:
             return []
         self.model.eval()
+        per_token = self.algorithm.values_per_token
         found: list[list[float]] = []
-        size = self.algorithm.config.micro_batch
-        for start in range(0, len(dialogues), size):
-            part = dialogues[start : start + size]
-            _, values = log_probs_and_values(self.model, part, self.temperature, self.head)
-            found += [of_dialogue.tolist() for of_dialogue in values.split([max(dialogue.turn_ids) for dialogue in part])]
+        for part in self._micro_batches(dialogues):
+            _, values = log_probs_and_values(self.model, part, self.temperature, self.head, per_token)
+            counts = [_num_actions(dialogue) if per_token else max(dialogue.turn_ids) for dialogue in part]
+            found += [of_dialogue.tolist() for of_dialogue in values.split(counts)]
         return found
+
+    def _reference(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
+        """Log-probabilities of every dialogue's action tokens under the initial policy; empty if the algorithm does not use it."""
+        if self.reference is None:
+            return []
+        self.model.eval()
+        found: list[list[float]] = []
+        for part in self._micro_batches(dialogues):
+            log_probs = self._reference_log_probs(part)
+            found += [of_dialogue.tolist() for of_dialogue in log_probs.split([_num_actions(dialogue) for dialogue in part])]
+        return found
+
+    @torch.no_grad()
+    def _reference_log_probs(self, dialogues: Sequence[EncodedDialogue]) -> Tensor:
+        with self.model.disable_adapter() if self.reference is self.model else nullcontext():
+            return action_log_probs(self.reference, dialogues, self.temperature)
+
+    def _micro_batches(self, dialogues: Sequence[EncodedDialogue]) -> Iterator[Sequence[EncodedDialogue]]:
+        size = self.algorithm.config.micro_batch
+        return (dialogues[start : start + size] for start in range(0, len(dialogues), size))
 
     def _step(self, rows: Sequence[_Played]) -> Update:
         size = self.algorithm.config.micro_batch
@@ -171,25 +203,38 @@ class Learner:
         dialogues = [row.encoded for row in rows]
         turns = right_padded([dialogue.turn_ids for dialogue in dialogues], device)
         is_action = turns[:, 1:] > 0
-        by_turn = torch.zeros(len(rows), int(turns.max()) + 1, device=device)
-        for i, row in enumerate(rows):
-            by_turn[i, 1 : len(row.advantages) + 1] = torch.tensor(list(row.advantages), device=device)
-        sampled = torch.tensor([value for row in rows for value in row.sampled], device=device)
+        sampled = _joined([row.sampled for row in rows], device)
         reference = sampled
         if self.reference is not None:
-            with torch.no_grad(), self.model.disable_adapter() if self.reference is self.model else nullcontext():
-                reference = action_log_probs(self.reference, dialogues, self.temperature)
-        log_probs, values = log_probs_and_values(self.model, dialogues, self.temperature, self.head)
+            known = [row.reference for row in rows]
+            reference = _joined(known, device) if all(known) else self._reference_log_probs(dialogues)
+        log_probs, values = log_probs_and_values(
+            self.model, dialogues, self.temperature, self.head, self.algorithm.values_per_token
+        )
         return ActionTokens(
             log_probs,
             sampled,
             reference,
-            by_turn.gather(1, turns[:, 1:])[is_action],
+            _joined([row.advantages for row in rows], device),
             is_action.nonzero()[:, 0],
             (_begins_turn(turns).flatten().cumsum(0) - 1)[is_action.flatten()],
             values,
-            torch.tensor([value for row in rows for value in row.returns], device=device),
+            _joined([row.returns for row in rows], device),
+            _joined([row.values for row in rows], device),
         )
+
+
+def _joined(rows: Sequence[Sequence[float]], device: Any) -> Tensor:
+    return torch.tensor([value for row in rows for value in row], device=device, dtype=torch.float32)
+
+
+def _of_tokens(episode: Episode, of_turns: Sequence[float]) -> list[float]:
+    """Numbers of an episode's turns, repeated for each of their tokens."""
+    return [value for turn, value in zip(episode.turns, of_turns, strict=True) for _ in turn.token_ids]
+
+
+def _num_actions(dialogue: EncodedDialogue) -> int:
+    return sum(turn > 0 for turn in dialogue.turn_ids)
 
 
 def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0) -> Tensor:
@@ -204,18 +249,25 @@ def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperatu
 
 
 def log_probs_and_values(
-    model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0, head: torch.nn.Module | None = None
+    model: Any,
+    dialogues: Sequence[EncodedDialogue],
+    temperature: float = 1.0,
+    head: torch.nn.Module | None = None,
+    per_token: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """`action_log_probs`, and V(o_t) of every turn from the same forward pass, at the last token of the turn's prompt.
+
+    With `per_token`, V of the state before every action token, at the token before it; for the first of a turn that is V(o_t).
 
     Args:
         model: As in `action_log_probs`.
         dialogues: As in `action_log_probs`.
         temperature: As in `action_log_probs`.
         head: Maps hidden states of the last layer to values; None for no values.
+        per_token: Whether every action token has a value, not every turn.
 
     Returns:
-        Log-probabilities, shape (N,), and values, shape (K,); K is 0 without a head.
+        Log-probabilities, shape (N,), and values, shape (K,), or (N,) with `per_token`; (0,) without a head.
     """
     device, rows = model.device, [dialogue.token_ids for dialogue in dialogues]
     ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)
@@ -225,7 +277,8 @@ def log_probs_and_values(
     log_probs = torch.log_softmax(output.logits[:, :-1][is_action].float() / temperature, dim=-1).gather(1, chosen)[:, 0]
     if head is None:
         return log_probs, log_probs.new_empty(0)
-    return log_probs, head(output.hidden_states[-1][:, :-1][_begins_turn(turns)].float())[:, 0]
+    has_value = is_action if per_token else _begins_turn(turns)
+    return log_probs, head(output.hidden_states[-1][:, :-1][has_value].float())[:, 0]
 
 
 def _begins_turn(turns: Tensor) -> Tensor:

@@ -30,8 +30,10 @@ SETTINGS = {
     "grpo_tasks": 2, "grpo_group": 2, "grpo_iterations": 2, "turn_ppo_tasks": 4, "turn_ppo_iterations": 2,
 }  # fmt: skip
 #: All but those that need pages or train for as long on any model, those that have no preference among what so small a model says (all
-#: three have tests of their own), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
-LEFT_OUT = ("vision_head", "ppo", "dqn", "judge", "exact", "marginal", "paper", "paper_plain", "released")
+#: three have tests of their own), more forms of learning from play (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
+LEFT_OUT = (
+    "vision_head", "ppo", "dqn", "token_ppo", "online_filtered_bc", "judge", "exact", "marginal", "paper", "paper_plain", "released",
+)  # fmt: skip
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
 UNTRAINED = ("single_turn", "zero_shot", "random_actions")
 CRITICS = ("sweet", "no_hidden", "value_head", "judge", "untrained")

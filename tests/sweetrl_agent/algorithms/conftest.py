@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sweetrl_agent import compare
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
+from sweetrl_agent.trainers.learner import Learner
 
 
 @pytest.fixture
@@ -65,3 +67,30 @@ def untrained(monkeypatch):
         return seen
 
     return catch
+
+
+@pytest.fixture
+def train_with_a_kill(monkeypatch):
+    """Function: an on-policy algorithm, a run -> trains it, killed before the third update and started again; returns the checkpoint."""
+
+    class Killed(Exception):
+        """Stands for the kill."""
+
+    def train(algorithm, run):
+        original, steps = Learner.update, []
+
+        def step(*arguments):
+            if len(steps) == 2:
+                raise Killed
+            steps.append(1)
+            return original(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Learner, "update", step)
+            with pytest.raises(Killed):
+                algorithm.train(run)
+        saved = torch.load(run.path(f"{algorithm.name}/checkpoint.pt"), weights_only=True)
+        algorithm.train(run)
+        return saved
+
+    return train
