@@ -224,7 +224,7 @@ class Endgames(Chess):
       position is legal and nobody is in check. White is to move.
     * `max_turns`, `opponent`, `expert`, `faithful`, `render_mode`: as in Chess.
 
-    `reset(options={"fen": ...})` starts from a position of your own. The paper's 645 positions of evaluation were not published with its code.
+    `reset(options={"fen": ...})` starts from a position of your own. The paper's 645 positions of evaluation are not in its repository.
 
     ## Policies
     `expert_action` of "search" mates by technique. `behaviour` plays a random legal move with a probability that is drawn uniformly from [0, 1] per game,
