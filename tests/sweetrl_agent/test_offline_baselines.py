@@ -38,7 +38,7 @@ def test_they_are_compared_and_evaluated(words, tmp_path):
     assert evaluate.main([f"{folder}/seed_0:ilql", f"{folder}/seed_0:bc", f"--output={again}", "--threads=1"]) == 0
     played = read_rows(again / "evaluation.jsonl")
     assert [row["agent"] for row in played] == ["seed_0/ilql"] * 4 + ["seed_0/bc"] * 4
-    assert all(turn["log_probs"] for row in played for turn in row["turns"])
+    assert all(row["turns"] == sum(said["role"] == "assistant" for said in row["dialogue_history"]) for row in played)
 
 
 def test_a_run_without_behaviour_data_is_refused_before_anything_runs(tmp_path, tiny_model_folder, capsys):
