@@ -222,7 +222,11 @@ class Endgames(Chess):
     ## Arguments
     * `pieces`: sets of pieces, one of which is drawn for each episode; some of "kQK", "kRK", "kQRK", "kRRK". All are placed on random squares until the
       position is legal and nobody is in check. White is to move.
-    * `max_turns`, `opponent`, `expert`, `faithful`, `render_mode`: as in Chess.
+    * `max_turns`: as in Chess.
+    * `opponent`: as in Chess.
+    * `expert`: as in Chess.
+    * `faithful`: as in Chess.
+    * `render_mode`: as in Chess.
 
     `reset(options={"fen": ...})` starts from a position of your own. The paper's 645 positions of evaluation are not in its repository.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import set_seed
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
@@ -76,6 +77,7 @@ class Learner:
     def __init__(self, run: Run, algorithm: OnPolicyAlgorithm) -> None:
         """Load the initial policy, with a new adapter if the settings request LoRA."""
         arguments, config = run.config.model, algorithm.config
+        set_seed(run.seed)  # a new adapter's weights are drawn
         self.algorithm = algorithm
         self.tokenizer = load_tokenizer(run.initial_model, arguments)
         self.model = adapted(load_model(run.initial_model, run.initial_model, arguments), arguments)
