@@ -27,6 +27,7 @@ def main() -> None:
     installed = {one.name.replace("-", "_").lower() for one in distributions()}
     assert installed <= CORE | BROUGHT, installed - CORE - BROUGHT
     _episode()
+    _games()
     for script, status in SCRIPTS.items():
         _help(script, status)
     for package, expected in (("colbench_gym", "ColBench-Backend-v0"), ("sweetrl_agent", "python -m sweetrl_agent.train")):
@@ -47,6 +48,23 @@ def _episode() -> None:
     *_, info = env.step("I WANT TO ANSWER:\ndef f(): pass")
     assert info["metrics"]["outcome"].startswith("exception:"), info
     env.close()
+
+
+def _games() -> None:
+    """Every game of LMRL-Gym plays a turn; chess says in one sentence what it needs."""
+    import gymnasium as gym
+
+    import colbench_gym
+
+    for name in colbench_gym.LMRL_GAMES:
+        try:
+            env = gym.make(f"LMRL-{name}-v0")
+        except ImportError as error:
+            assert name in ("Chess", "Endgames") and "pip install 'colbench-gym[chess]'" in str(error), error
+            continue
+        env.reset(seed=0)
+        env.step(env.unwrapped.expert_action())  # type: ignore[attr-defined]
+        env.close()
 
 
 def _help(script: str, status: int) -> None:

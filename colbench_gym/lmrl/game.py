@@ -60,7 +60,7 @@ class TextGame(gym.Env[str, str]):
         history: Texts so far, both sides, the latest last.
     """
 
-    metadata = {"render_modes": ["ansi"]}
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(self, max_turns: int, faithful: bool = False, render_mode: str | None = None) -> None:
         """Set up a game.
