@@ -119,9 +119,9 @@ class TokenValues(nn.Module):
             for slow, fast in zip(self.target.parameters(), self.online.parameters(), strict=True):
                 slow.lerp_(fast, rate)
 
-    def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: Any = None) -> None:
-        """Recompute activations of the trained body in the backward pass; the trainer calls it for `gradient_checkpointing`."""
-        self.online.body.gradient_checkpointing_enable(gradient_checkpointing_kwargs)
+    def gradient_checkpointing_enable(self, **how: Any) -> None:
+        """Recompute activations of the trained body in the backward pass; called by transformers' `Trainer`, with arguments of its version."""
+        self.online.body.gradient_checkpointing_enable(**how)
 
 
 def _head(width: int, outputs: int) -> nn.Sequential:

@@ -77,7 +77,10 @@ def load_perturbed(run: Run, folder: Path, beta: float, bootstraps: bool) -> Pol
 
 
 def _new_values(run: Run, bootstraps: bool) -> TokenValues:
-    """Values with new heads on the body of the initial policy, with a new adapter if the settings request LoRA."""
+    """Values with new heads on the body of the initial policy, with a new adapter if the settings request LoRA.
+
+    All in float32: in bfloat16, the small steps of the target would be rounded to none.
+    """
     model = load_model(run.initial_model, run.initial_model, run.config.model)
     if not can_use_slots(model):
         raise ValueError(
@@ -85,7 +88,7 @@ def _new_values(run: Run, bootstraps: bool) -> TokenValues:
             "attention; choose another `model`."
         )
     vocabulary, device = model.get_output_embeddings().weight.shape[0], model.device
-    return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).to(device)
+    return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).float().to(device)
 
 
 class ValueTrainer(Trainer):  # type: ignore[misc]

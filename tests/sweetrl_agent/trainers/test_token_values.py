@@ -37,12 +37,12 @@ def run_in(make_run, tiny_model_folder, tmp_path, monkeypatch):
     arguments = token_values.trainer_arguments
     monkeypatch.setattr(token_values, "trainer_arguments", lambda *given: {**arguments(*given), "save_steps": SAVED})
     given = {
-        "model": str(tiny_model_folder), "dtype": "float32", "demonstrations": str(tmp_path / "data.jsonl"), "sft_dialogues": 24,
+        "model": str(tiny_model_folder), "demonstrations": str(tmp_path / "data.jsonl"), "sft_dialogues": 24,
         **{f"{name}_{setting}": value for name in ("mc", "ilql") for setting, value in (("batch", 4), ("epochs", 3.0))},
     }  # fmt: skip
 
     def make(folder, callbacks=(), **settings):
-        run = make_run(output=str(tmp_path / folder), **given, **settings)
+        run = make_run(output=str(tmp_path / folder), **{**given, "dtype": "float32", **settings})
         if not run.path("initial").exists():
             shutil.copytree(tiny_model_folder, run.path("initial"))
         run.callbacks = Callbacks(run, trainer_callbacks=callbacks)
@@ -95,6 +95,22 @@ def test_the_loaded_policy_acts_by_the_saved_target_and_the_initial_policy(run_i
     assert all(torch.equal(a, b) for a, b in zip(initial.parameters(), model.policy.parameters(), strict=True))
     (said,) = policy.generate([[{"role": "user", "content": "Guess my number from 1 to 15."}]], [1])
     assert len(said.token_ids) == len(said.log_probs) > 0
+
+
+def test_values_of_a_bfloat16_model_are_float32_since_the_target_moves_in_small_steps(run_in):
+    run = run_in("run", dtype="bfloat16", ilql_epochs=0.2)
+    ALGORITHMS["ilql"].train(run)
+    saved = load_file(run.path("ilql/agent") / token_values.VALUES)
+    assert {value.dtype for value in saved.values()} == {torch.float32}
+    assert ALGORITHMS["ilql"].load(run).model.policy.dtype == torch.bfloat16
+
+
+def test_gradient_checkpointing_changes_nothing(run_in):
+    plain, saving = (run_in(f"run_{is_on}", gradient_checkpointing=is_on, mc_epochs=0.5) for is_on in (False, True))
+    for run in (plain, saving):
+        ALGORITHMS["mc"].train(run)
+    one, other = (load_file(run.path("mc/agent") / token_values.VALUES) for run in (plain, saving))
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
 
 
 def test_a_model_with_other_attention_is_refused(run_in, monkeypatch):
