@@ -2,12 +2,14 @@
 
 Agent turns are found by prefix spans: the dialogue is rendered up to a turn with the generation prompt, and again including the
 turn; the difference is the turn. This requires a chat template that renders a prefix of a dialogue the same way as within the
-whole dialogue. Other templates (such as those that drop earlier reasoning) raise an error.
+whole dialogue. Other templates (such as those that drop earlier reasoning) raise an error. Tokenizers must be fast ones, which know the
+characters of a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,32 +46,57 @@ def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
 
 
 def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[EncodedDialogue]:
-    """`encode_dialogue` of each dialogue, in one call of the tokenizer, which runs on all cores.
+    """`encode_dialogue` of each dialogue. Every dialogue is tokenized once: a turn is found in the text, and its tokens by their offsets.
 
     Raises:
         ValueError: As `encode_dialogue`.
     """
-    prompts: list[Messages] = []
-    wholes: list[Messages] = []
-    for messages in dialogues:
-        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        if not turns:
-            raise ValueError("Expected a dialogue with at least one agent turn, got none.")
-        prompts += [messages[:i] for i in turns]
-        wholes += [messages[: i + 1] for i in dict.fromkeys([*turns, len(messages) - 1])]
-    starts, ends = iter(_render(prompts, tokenizer, add_generation_prompt=True)), iter(_render(wholes, tokenizer))
-    return [_numbered(messages, starts, ends) for messages in dialogues]
+    spans = [_spans(messages, tokenizer) for messages in dialogues]
+    texts = _texts([list(messages) for messages in dialogues], tokenizer)
+    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    found = zip(dialogues, spans, texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return [_numbered(messages, own, text, ids, offsets, tokenizer) for messages, own, text, ids, offsets in found]
 
 
-def _numbered(messages: Messages, starts: Iterator[list[int]], ends: Iterator[list[int]]) -> EncodedDialogue:
-    """Encode a dialogue from the next of its rendered prompts (`starts`) and of its prefixes up to the end of each turn (`ends`)."""
-    spans = [(next(starts), next(ends)) for message in messages if message["role"] == "assistant"]
-    token_ids = spans[-1][1] if messages[-1]["role"] == "assistant" else next(ends)
+def _spans(messages: Messages, tokenizer: Any) -> list[tuple[str, str]]:
+    """Of each agent turn, the rendered dialogue before its text and up to its end."""
+    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    if not turns:
+        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
+    before = _texts([list(messages[:i]) for i in turns], tokenizer, add_generation_prompt=True)
+    return list(zip(before, _texts([list(messages[: i + 1]) for i in turns], tokenizer), strict=True))
+
+
+def _numbered(
+    messages: Messages,
+    spans: Sequence[tuple[str, str]],
+    text: str,
+    token_ids: list[int],
+    offsets: Sequence[tuple[int, int]],
+    tokenizer: Any,
+) -> EncodedDialogue:
+    """Number the tokens of a dialogue's turns.
+
+    Args:
+        messages: The dialogue.
+        spans: As `_spans`.
+        text: The rendered dialogue.
+        token_ids: Its tokens.
+        offsets: First character of each token and the one behind its last.
+        tokenizer: Their tokenizer.
+    """
+    ends = [end for _, end in offsets]
     turn_ids = [0] * len(token_ids)
-    for turn, (start, end) in enumerate(spans, 1):
-        if token_ids[: len(start)] != start or token_ids[: len(end)] != end:
+    for turn, rendered in enumerate(spans, 1):
+        places = [bisect_right(ends, len(part)) for part in rendered]  # tokens that end within the part
+        is_cut = any(place < len(ends) and offsets[place][0] < len(part) for place, part in zip(places, rendered, strict=True))
+        if is_cut or not all(text.startswith(part) for part in rendered):
             raise _changing_template(turn)
-        turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))
+        turn_ids[places[0] : places[1]] = [turn] * (places[1] - places[0])
+    # Offsets leave out white space before a word: a header that ends in a blank may share a token with the turn. One turn tells.
+    first = next(i for i, message in enumerate(messages) if message["role"] == "assistant")
+    if encode_prompt(messages[:first], tokenizer) != token_ids[: turn_ids.index(1) if 1 in turn_ids else 0]:
+        raise _changing_template(1)
     return EncodedDialogue(token_ids, turn_ids)
 
 
@@ -133,6 +160,15 @@ def _changing_template(turn: int) -> ValueError:
         f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
         "identified; use a template that keeps every turn unchanged (for a reasoning model, its non-reasoning template)."
     )
+
+
+def _texts(dialogues: Sequence[list[dict[str, str]]], tokenizer: Any, add_generation_prompt: bool = False) -> list[str]:
+    """Each dialogue as the chat template renders it; "" for a dialogue without messages."""
+    said = [messages for messages in dialogues if messages]
+    rendered = iter(
+        tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=add_generation_prompt) if said else ()
+    )
+    return [next(rendered) if messages else "" for messages in dialogues]
 
 
 def _render(dialogues: Sequence[Messages], tokenizer: Any, add_generation_prompt: bool = False) -> list[list[int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import random
 import re
 
 import pytest
 
 from sweetrl_agent.core.messages import HINT, hint_message, system_message
-from sweetrl_agent.data.chat import encode_as_sampled, encode_dialogue, encode_prompt, encode_turns
+from sweetrl_agent.data.chat import encode_as_sampled, encode_dialogue, encode_dialogues, encode_prompt, encode_turns
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},
@@ -100,3 +101,67 @@ def test_turns_as_sampled_stand_where_the_rendered_ones_would(tiny_tokenizer):
     between = [i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if not own]
     kept = [i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if not own]
     assert [i for i in kept if i != end] == [i for i in between if i != end] and kept.count(end) == between.count(end) + 1
+
+
+def _by_prefixes(messages, tokenizer):
+    """A slow way: a turn's tokens are those that it adds to the tokens of the dialogue before it."""
+    whole = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
+    turn_ids, turn = [0] * len(whole), 0
+    for i, message in enumerate(messages):
+        if message["role"] == "assistant":
+            turn += 1
+            start, end = (
+                tokenizer.apply_chat_template(part, tokenize=True, return_dict=True, add_generation_prompt=is_prompt)[
+                    "input_ids"
+                ]
+                if part
+                else []
+                for part, is_prompt in ((messages[:i], True), (messages[: i + 1], False))
+            )
+            assert whole[: len(start)] == start and whole[: len(end)] == end
+            turn_ids[len(start) : len(end)] = [turn] * (len(end) - len(start))
+    return whole, turn_ids
+
+
+def test_turns_are_those_of_the_slow_way(tiny_tokenizer):
+    rng = random.Random(0)
+    parts = ["total", " of", "my ", "\n", "é", "✓🙂", "", "return", "  ", "?", "0.5", "<|", "\t", "I WANT TO ANSWER:\n"]
+    dialogues = [
+        [
+            {"role": role, "content": "".join(rng.choices(parts, k=rng.randint(0, 6)))}
+            for role in (
+                *(["system"] if rng.random() < 0.3 else []),
+                *["user", "assistant"] * rng.randint(1, 5),
+                *(["user"] * (i % 2)),
+            )
+        ]
+        for i in range(60)
+    ]
+    for messages, encoded in zip(dialogues, encode_dialogues(dialogues, tiny_tokenizer), strict=True):
+        assert (encoded.token_ids, encoded.turn_ids) == _by_prefixes(messages, tiny_tokenizer)
+
+
+def test_a_header_that_shares_a_token_with_the_turn_is_refused(tiny_tokenizer):
+    blank = copy.deepcopy(tiny_tokenizer)
+    blank.chat_template = (
+        "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + eos_token }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+    )
+    words = ["return", "the", "two", "of", "my", "total", "prices"]
+    dialogues = [[{"role": "user", "content": "Total?"}, {"role": "assistant", "content": word}] for word in words]
+    shares = [messages for messages in dialogues if not _is_told_apart(messages, blank)]
+    assert shares and len(shares) < len(words)
+    for messages in dialogues:
+        if messages in shares:
+            with pytest.raises(ValueError, match="renders agent turn 1 differently"):
+                encode_dialogue(messages, blank)
+        else:
+            encoded = encode_dialogue(messages, blank)
+            assert (encoded.token_ids, encoded.turn_ids) == _by_prefixes(messages, blank)
+
+
+def _is_told_apart(messages, tokenizer):
+    try:
+        return bool(_by_prefixes(messages, tokenizer))
+    except AssertionError:
+        return False
