@@ -127,7 +127,7 @@ class MazeRecord(ExactRecord):
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "sft_dialogues": 300, "sft_batch": 8, "sft_epochs": 4, "test_tasks": "seeds:1000000-1000099",
         "filtered_bc_epochs": 4.0, "mc_batch": 8, "mc_epochs": 4.0, "mc_cql": 1.0, "mc_beta": 4.0,
-        "ilql_batch": 4, "ilql_epochs": 8.0, "ilql_tau": 0.9, "ilql_cql": 0.1, "ilql_polyak": 0.2, "ilql_beta": 16.0,
+        "ilql_batch": 4, "ilql_epochs": 8.0, "ilql_tau": 0.9, "ilql_cql": 1.0, "ilql_polyak": 0.2, "ilql_beta": 8.0,
         "token_ppo_tasks": 32, "token_ppo_value_clip": 0.0, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 1e-2,
         "grpo_tasks": 8, "grpo_learning_rate": 5e-4, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
     }  # fmt: skip
@@ -139,5 +139,10 @@ class MazeRecord(ExactRecord):
 class WordleRecord(ExactRecord):
     """Wordle. A letter, with the space before it, is a token."""
 
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **GameRecord.defaults, "sft_dialogues": 6_000, "sft_epochs": 3, "test_tasks": "seeds:1000000-1000299",
+        "mc_cql": 1.0, "mc_beta": 4.0, "mc_epochs": 2.0, "ilql_epochs": 2.0, "ilql_tau": 0.8, "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 16.0,
+        "filtered_bc_epochs": 2.0, "token_ppo_tasks": 128, "token_ppo_value_clip": 0.0, "grpo_tasks": 32,
+    }  # fmt: skip
     pieces: ClassVar[str] = r" ?\S|\s"
     advantages = "wordle_values:dialogue_advantages"
