@@ -34,6 +34,11 @@ def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:
     return _render([messages], tokenizer, add_generation_prompt=True)[0]
 
 
+def render_prompt(messages: Messages, tokenizer: Any) -> str:
+    """The text of a dialogue, including the header of the agent's next turn."""
+    return _texts([list(messages)], tokenizer, add_generation_prompt=True)[0]
+
+
 def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
     """Encode a dialogue and number the tokens of its agent turns.
 

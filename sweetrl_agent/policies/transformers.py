@@ -14,7 +14,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.prompt_tokens import PromptTokens
 
 #: From this size of the vocabulary on, tokens are sampled in two steps: a block of so many tokens, and a token in it.
 LARGE_VOCABULARY, SAMPLING_BLOCK = 2**15, 512
@@ -119,7 +119,7 @@ class TransformersPolicy:
             )
         if temperature <= 0:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
-        self.model, self.tokenizer = model, tokenizer
+        self.model, self.tokenizer, self._prompts = model, tokenizer, PromptTokens(tokenizer)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
         self.system_prompt, self.response_prefix = system_prompt, response_prefix
         self.prefix_ids: list[int] = (
@@ -141,7 +141,7 @@ class TransformersPolicy:
 
     def prompt_ids(self, dialogue: Messages) -> list[int]:
         """Token ids of the prompt of the next utterance."""
-        return encode_prompt([*system_message(self.system_prompt), *dialogue], self.tokenizer) + self.prefix_ids
+        return self._prompts.encode([*system_message(self.system_prompt), *dialogue]) + self.prefix_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
