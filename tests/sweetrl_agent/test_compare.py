@@ -30,9 +30,9 @@ SETTINGS = {
     "grpo_tasks": 2, "grpo_group": 2, "grpo_iterations": 2, "turn_ppo_tasks": 4, "turn_ppo_iterations": 2,
 }  # fmt: skip
 #: All but those that need pages or train for as long on any model, those that have no preference among what so small a model says (all
-#: three have tests of their own), more forms of learning from play (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
+#: three have tests of their own), more forms of learning from play (likewise), those that need behaviour data (likewise), and SWEET-RL's own critic under the names of its forms (`critics/test_named.py`).
 LEFT_OUT = (
-    "vision_head", "ppo", "dqn", "token_ppo", "online_filtered_bc", "judge", "exact", "marginal", "paper", "paper_plain", "released",
+    "bc", "filtered_bc", "mc", "ilql", "vision_head", "ppo", "dqn", "token_ppo", "online_filtered_bc", "judge", "exact", "marginal", "paper", "paper_plain", "released",
 )  # fmt: skip
 ALGORITHMS = tuple(name for name in ALL if name not in LEFT_OUT)
 UNTRAINED = ("single_turn", "zero_shot", "random_actions")
@@ -337,7 +337,7 @@ def test_one_process_at_a_time_is_at_work_in_a_folder(tmp_path, capsys):
 
 
 def test_an_algorithm_that_requires_what_is_not_there_is_refused():
-    refuse_missing(ALL, Config().record.capabilities(Config()) | {"pages"}, "here")
+    refuse_missing(ALL, Config().record.capabilities(Config()) | {"pages", "behaviour"}, "here")
     with pytest.raises(
         ValueError, match=r"^'sweet' requires an environment with hidden information .*, which there does not have\.$"
     ):
