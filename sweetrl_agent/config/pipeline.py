@@ -31,11 +31,11 @@ MAIN_JOB = (
     ),
     Stage(
         "candidates", "several utterances for each of some turns", ("trajectories.jsonl",), ("candidates.jsonl",),
-        "sweetrl_agent.algorithms.sweet:sample_candidates", settings=("num_states", "num_candidates"), needs=frozenset({"samples"}),
+        "sweetrl_agent.algorithms.sweet:sample_candidates", settings=("num_states", "final_share", "num_candidates"), needs=frozenset({"samples"}),
     ),
     Stage(
         "rank", "candidates by the critic's advantage, and pairs of them", ("candidates.jsonl", "critic/"), ("scores.jsonl", "turn_pairs.jsonl"),
-        "sweetrl_agent.algorithms.sweet:rank", settings=("reference_hidden", "judge_model", "pairs_per_turn", "pair_quantile"), needs=_TRAINS,
+        "sweetrl_agent.algorithms.sweet:rank", settings=("reference_hidden", "judge_model", "pairs_per_turn", "pair_quantile", "last_must_answer"), needs=_TRAINS,
     ),
     Stage(
         "actor", "turn-wise DPO", ("turn_pairs.jsonl",), ("policy/",),

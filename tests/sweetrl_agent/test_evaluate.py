@@ -318,7 +318,7 @@ def test_the_weights_are_the_policys_own(run_folder, tmp_path):
         (["random", "--prices", "/no/file"], "`prices` names no file that can be read: '/no/file'"),
         (["random", "--tasks", "embedded:nothing"], "The embedded split must be one of"),
         (["random", "--task", "embedded:test"], "Unknown settings: task. Did you mean `tasks`?"),
-        (["oracle", "--env", "GymV21Environment-v99"], "`env` must be one of ('ColBench-Backend-v0', 'ColBench-Frontend-v0'), or 'package.module:NAME-v0'"),
+        (["oracle", "--env", "GymV21Environment-v99"], "`env` must be one of ('ColBench-Backend-v0', 'ColBench-Frontend-v0', 'LMRL-Maze-v0', "),
         (["no_such_module:Thing", "--tasks", "embedded:test[:1]"], "`policies` names a module that does not exist: 'no_such_module'."),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, steps
 from sweetrl_agent.evaluation.checks import own_settings
 
-ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "num_candidates", "critic"})
+ALLOWED = sorted({setting.name for setting in fields(SweetConfig)} - {"num_states", "final_share", "num_candidates", "critic"})
 COMPARED = ["rft", "sweet", "no_hidden"]
 
 

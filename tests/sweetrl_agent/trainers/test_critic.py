@@ -94,7 +94,9 @@ def test_the_loss_is_the_slow_loops(form, nll_coef, make_trainer, make_tiny_mode
     loss = trainer.compute_loss(trainer.model, _batch(trainer))
     model, reference = make_tiny_model(1).double(), make_tiny_model(2).double()  # the trainer patches its own
     expected = _slow_loss(trainer, model, lambda ids: _log_probs(reference, ids), form, nll_coef)
-    assert loss.item() == pytest.approx(expected, abs=1e-6)
+    assert loss.item() == pytest.approx(
+        expected, rel=1e-5
+    )  # float32 against float64; the order of sums depends on the processor
     assert nll_coef or abs(expected - 0.6931) > 0.01, "the two models must differ for this test to say anything"
     loss.backward()
     assert any(parameter.grad.abs().sum() > 0 for parameter in trainer.model.parameters())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -113,14 +114,11 @@ def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(
 
 
 def test_what_the_template_adds_behind_the_end_token_is_no_action(tiny_tokenizer):
-    class Newlines:
-        eos_token_id = tiny_tokenizer.eos_token_id
-
-        def apply_chat_template(self, dialogues, tokenize, add_generation_prompt, return_dict):
-            text = ["".join(f"<|{m['role']}|>{m['content']}<|end|>\n" for m in said) for said in dialogues]
-            ends = "<|assistant|>" if add_generation_prompt else ""
-            return tiny_tokenizer([one + ends for one in text])
-
-    (row,) = action_tokens([EPISODE], Newlines())
+    newlines = copy.deepcopy(tiny_tokenizer)
+    newlines.chat_template = (
+        "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>\\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+    )
+    (row,) = action_tokens([EPISODE], newlines)
     acts = [token for token, is_action in zip(row["input_ids"], row["is_action"], strict=True) if is_action]
     assert re.sub(r"\s", "_", tiny_tokenizer.decode(acts)) == "Round_it?<|end|>Return.<|end|>"
