@@ -88,6 +88,8 @@ class CarDealer(TextGame):
     * v0: first version.
     """
 
+    reset_options = ("buyer",)
+
     def __init__(
         self,
         buyer: str | Mapping[str, Any] | CarBuyer = "scripted",

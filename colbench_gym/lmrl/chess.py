@@ -80,6 +80,8 @@ class Chess(TextGame):
     * v0: first version.
     """
 
+    reset_options = ("fen",)
+
     #: Bounds of the probability of a random move in a game of the behaviour policy.
     randomness: ClassVar[tuple[float, float]] = (0.0, 0.5)
 

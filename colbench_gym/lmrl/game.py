@@ -11,7 +11,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 
@@ -56,10 +56,12 @@ class TextGame(gym.Env[str, str]):
 
     Attributes:
         rng: The only source of chance in an episode; seeded by `reset(seed=...)`.
+        reset_options: Keys that `reset(options=...)` takes; the manual of the game explains them.
         turn: Number of messages of the agent so far.
         history: Texts so far, both sides, the latest last.
     """
 
+    reset_options: ClassVar[tuple[str, ...]] = ()
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(self, max_turns: int, faithful: bool = False, render_mode: str | None = None) -> None:
@@ -135,7 +137,13 @@ class TextGame(gym.Env[str, str]):
     # ---- Gymnasium ---------------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode. The same seed and options give the same episode; without a seed, the next of a sequence."""
+        """Start an episode. The same seed and options give the same episode; without a seed, the next of a sequence.
+
+        Raises:
+            ValueError: If an option is unknown or wrong.
+        """
+        if strange := set(options or {}) - set(self.reset_options):
+            raise ValueError(f"`options` of {type(self).__name__} may have {self.reset_options}, got {sorted(strange)[0]!r}.")
         super().reset(seed=seed)
         self.rng.seed(int(self.np_random.integers(2**63)) if seed is None else seed)
         self.turn, self.history, self._return, self._is_over, self._info = 0, [], 0.0, False, {}

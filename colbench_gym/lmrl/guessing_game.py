@@ -24,6 +24,8 @@ Tagger = Callable[[str], list[tuple[str, str]]]
 class GuessingGame(TextGame):
     """Base class of the two games. Arguments are documented there."""
 
+    reset_options = ("secret", "deterministic")
+
     #: The table, and the kind of its secrets.
     table_name: ClassVar[str]
     kind: ClassVar[str]

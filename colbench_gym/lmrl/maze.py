@@ -42,7 +42,7 @@ class Maze(TextGame):
     at the goal ``Success``. `history` has the last texts of both sides.
 
     ## Action
-    Text: "move left", "move right", "move up" or "move down". White space around it is ignored; any other text is an unknown command. A wall, or an
+    Text: "move left", "move right", "move up" or "move down". White space around it and capitals are ignored; any other text is an unknown command. A wall, or an
     unknown command, leaves the agent where it is.
 
     ## Reward
@@ -70,7 +70,7 @@ class Maze(TextGame):
     ## Faithful
     Where the original surprises, and what `faithful=True` reproduces:
 
-    * Its commands end in a line feed, and anything else, such as "move left" without it, is unknown. By default white space is ignored.
+    * Its commands end in a line feed, and anything else, such as "move left" without it, is unknown. By default white space and capitals are ignored.
     * An unknown command makes its history collapse to the new observation. By default the history goes on. The last text of an episode stands
       alone there, too.
     * It does not truncate: after `max_turns` turns one more call, whatever it says, answers ``Failure``, costs 1 and terminates without moving. By
@@ -86,6 +86,8 @@ class Maze(TextGame):
     ## Version history
     * v0: first version.
     """
+
+    reset_options = ("position",)
 
     def __init__(
         self,
@@ -233,8 +235,8 @@ def make(
 
 
 def command_of(action: str) -> str:
-    """The command of `MOVES` that an action is but for white space around it; else the stripped action."""
-    stripped = action.strip()
+    """The command of `MOVES` that an action is but for white space around it and capitals; else the stripped action."""
+    stripped = action.strip().lower()
     return next((command for command in MOVES if command.strip() == stripped), stripped)
 
 

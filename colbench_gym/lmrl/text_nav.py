@@ -77,6 +77,8 @@ class TextNav(TextGame):
     * v0: first version.
     """
 
+    reset_options = ("room",)
+
     def __init__(self, observed: str = "fully", max_turns: int = 15, render_mode: str | None = None) -> None:
         """Build the environment; `make` checks and documents the arguments."""
         super().__init__(max_turns, render_mode=render_mode)

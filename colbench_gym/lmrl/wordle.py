@@ -81,6 +81,8 @@ class Wordle(TextGame):
     * v0: The first.
     """
 
+    reset_options = ("secret",)
+
     def __init__(
         self,
         words: str | Sequence[str] = "431",
@@ -111,9 +113,8 @@ class Wordle(TextGame):
 
     @property
     def hidden_information(self) -> str:
-        """The secret, and how many words agree with all replies."""
-        note = " (drawn anew before each guess)" if self._is_redrawn else ""
-        return f"secret: {self.rules.words[self._secret]}{note}\nconsistent words: {len(self._known)}"
+        """The secret. At the end of an episode, when it is stored with it, it agrees with all replies, as if it had been the secret all along."""
+        return f"secret: {self.rules.words[self._secret]}"
 
     @property
     def state_key(self) -> Hashable:

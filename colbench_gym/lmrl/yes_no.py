@@ -28,7 +28,7 @@ _FILLERS = frozenset([
     "a", "about", "actual", "an", "and", "answer", "any", "anything", "are", "assume", "based", "be", "believe", "bet", "by",
     "called", "can", "chance", "city", "correct", "could", "current", "did", "do", "does", "else", "exactly", "final", "finally",
     "from", "gonna", "got", "guess", "guessing", "happen", "hey", "how", "i", "i'd", "i'll", "i'm", "in", "is", "it", "it's",
-    "just", "kind", "know", "let", "lets", "likely", "live", "located", "looking", "may", "maybe", "me", "mean", "might", "my",
+    "just", "kind", "know", "let", "lets", "likely", "live", "located", "looking", "may", "must", "maybe", "me", "mean", "might", "my",
     "name", "named", "now", "object", "of", "ok", "okay", "one", "or", "pair", "perhaps", "piece", "place", "possibly", "probably",
     "right", "say", "saying", "secret", "set", "so", "solution", "some", "something", "sort", "sure", "talk", "talking", "that",
     "that's", "the", "then", "there", "thing", "think", "thinking", "this", "to", "town", "try", "type", "was", "we", "were",
@@ -43,6 +43,7 @@ _NEGATIVE_OPENING = re.compile(
 _NOT = re.compile(
     r"\b(?:not|cannot|never|neither|lacks?|without|non|no|unable|impossible)\b|n't\b|\boutside (?:of )?(?=europe|asia|africa|the|north|south)|\bother than\b"
 )
+_HAS_GOT = re.compile(r"\bha(?:s|ve) (it|they) got\b")
 _LETTER = r"(?:the )?(?:letters? )?(?:an? )?['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
 _STARTS = re.compile(rf"\b(?:starts?|begins?|starting|beginning|first letter)\b(?: \w+)? ?(?:with|is|in|by)? {_LETTER}")
 _ENDS = re.compile(rf"\b(?:ends?|ending|last letter)\b(?: \w+)? ?(?:with|is|in|by|on)? {_LETTER}")
@@ -98,7 +99,7 @@ class YesNo:
         text = plain(prose(question))[:MAX_CHARS]
         if not re.search(r"[a-z]", text):
             return np.zeros(len(self.table.secrets), bool)
-        is_turned, text = _without_negation(text)
+        is_turned, text = _without_negation(_HAS_GOT.sub(r"does \1 have", text))
         truths = self._positive(text)
         if truths is None:
             return np.zeros(len(self.table.secrets), bool)

@@ -36,9 +36,10 @@ def wilson(rate: float, n: int) -> Interval:
 
 
 def mean_interval(values: Sequence[float], groups: Sequence[object] | None = None, seed: int = 0) -> Interval:
-    """Percentile bootstrap of the mean of values in [0, 1].
+    """Percentile bootstrap of a mean.
 
-    If all groups have the same mean, the resampled means do not vary. The result is then Wilson's interval over the groups.
+    If all groups have the same mean, the resampled means do not vary. For a mean in [0, 1] the result is then Wilson's interval over the groups; values
+    beyond it, such as returns, have no bounds to derive one from, and the result is the mean itself.
 
     Args:
         values: One value for each row.
@@ -55,7 +56,8 @@ def mean_interval(values: Sequence[float], groups: Sequence[object] | None = Non
     sums = np.bincount(codes, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     counts = np.bincount(codes).astype(np.float64)
     if np.ptp(sums / counts) == 0:
-        return wilson(float(np.clip(sums[0] / counts[0], 0.0, 1.0)), len(sums))
+        mean = float(sums[0] / counts[0])
+        return wilson(mean, len(sums)) if 0 <= mean <= 1 else (mean, mean)
     low, high = np.quantile(_resampled_means(sums, counts, seed), [0.025, 0.975])
     return float(low), float(high)
 

@@ -65,6 +65,10 @@ class GameRecord(EnvironmentRecord):
         rows = episodes(tasks[0].env, count, FIRST_SEED * (seed + 1), json.loads(tasks[0].arguments))
         return [Episode.from_row(row) for row in rows]
 
+    def has_demonstrations(self, given: TaskSettings) -> bool:
+        """See `EnvironmentRecord`; all tasks have them."""
+        return given.tasks.startswith("seeds:")
+
     def demonstrations(self, tasks: Sequence[GameTask], count: int, seed: int) -> Demonstrations:
         """The dialogues of `behaviour_episodes`."""
         return [episode.messages for episode in self.behaviour_episodes(tasks, count, seed)]

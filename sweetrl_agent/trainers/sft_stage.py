@@ -76,7 +76,8 @@ def train_initial(run: Run) -> None:
         return
     if run.config.is_tiny and run.config.sft.initial_policy == "packaged":
         other = differences(run.config)
-        _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
+        if not any(text.startswith("env ") for text in other):  # another environment cannot have it
+            _log.info("The initial policy of the package is for other settings, so SFT trains one: %s.", ", ".join(other[:3]))
     trainer, tokenizer = sft_trainer(run) if run.config.is_tiny else pretrained_trainer(run)
     rows = train_stage(trainer, tokenizer, run.path("initial"), "sft", run.callbacks, is_merged=not run.config.is_tiny)
     run.add_metrics("sft", rows)

@@ -99,8 +99,9 @@ def print_plan(run: Run) -> None:
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     if not config.is_tiny:
         print(f"dtype      {dtype_line(config.model)}{speed_line(config.model)}")
+    human = f"; human: {config.task.simulator}" if run.record.simulators else ""
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
-    print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}; human: {config.task.simulator}")
+    print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}{human}")
     if run.note:
         print(run.note)
     if run.record.has_sandbox:

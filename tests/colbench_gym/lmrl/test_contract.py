@@ -108,3 +108,8 @@ def test_wrong_arguments_are_refused():
         made = gym.make("LMRL-Wordle-v0").unwrapped
         made.reset(seed=0)
         made.step(3)
+
+
+def test_an_unknown_option_of_reset_is_refused(env):
+    with pytest.raises(ValueError, match=r"^`options` of \w+ may have \(.*\), got 'word'\.$"):
+        env.reset(seed=0, options={"word": "x"})

@@ -89,3 +89,8 @@ def test_sign_flips_are_those_of_scipy(count):
         expected = stats.permutation_test((values,), np.mean, permutation_type="samples", n_resamples=9_999, random_state=seed)
         assert sign_flip_p(values, seed) == expected.pvalue
     assert sign_flip_p([0.0] * count) == 1.0
+
+
+def test_equal_values_beyond_rates_are_their_own_interval():
+    assert mean_interval([-6.0] * 20) == (-6.0, -6.0)
+    assert mean_interval([0.0] * 20) == wilson(0.0, 20)
