@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.data.files import count_rows
 
 #: Seconds per unit of work of the tiny model, by environment: the README's runs on two shared cores (AVX-512; pages: AVX2).
 RATES: Mapping[str, Mapping[str, float]] = {
@@ -187,8 +188,14 @@ def _sft(run: Run) -> tuple[float, str]:
         return 0, f"none: {run.config.model.model} is the initial policy"
     if run.config.initial_policy == "packaged":
         return 0, "none: the initial policy comes with the package"
-    steps = config.sft_epochs * (config.sft_dialogues // config.sft_batch)
+    steps = config.sft_epochs * (_demonstrated(run) // config.sft_batch)
     return steps, f"{steps:,} steps of {config.sft_batch} dialogues"
+
+
+def _demonstrated(run: Run) -> int:
+    """Number of demonstrations: at most those of the file, if one is given."""
+    wanted, file = int(run.config.sft.sft_dialogues), run.config.task.demonstrations
+    return min(wanted, count_rows(Path(file))) if file and not run.config.demonstrates_source else wanted
 
 
 def _critic(run: Run) -> tuple[float, str]:

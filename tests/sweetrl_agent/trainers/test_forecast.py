@@ -6,6 +6,7 @@ import pytest
 
 from sweetrl_agent.algorithms.registry import find_algorithm
 from sweetrl_agent.config.pipeline import stages_of
+from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.trainers.forecast import (
     FIXED_S,
     PRETRAINED_RATES,
@@ -89,6 +90,13 @@ def test_sft_of_another_model_and_its_evaluation_as_it_came_are_counted(make_run
     assert works["evaluate"].text == "18 episodes"
     run = make_run(**SIZES | {"sft_dialogues": 0}, model=str(tiny_model_folder), eval_pretrained="example")
     assert forecast(run, run.stages, {})["evaluate"].text == "12 episodes"
+
+
+def test_a_file_has_no_more_demonstrations_than_its_rows(make_run, tmp_path):
+    said = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Hello."}]
+    write_rows(tmp_path / "said.jsonl", [{"messages": said}] * 24)
+    run = make_run(**SIZES, demonstrations=str(tmp_path / "said.jsonl"))
+    assert forecast(run, run.stages, {})["sft"].text == "6 steps of 8 dialogues"
 
 
 def test_an_on_policy_algorithm_says_how_many_episodes_it_plays(make_run):
