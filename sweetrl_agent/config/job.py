@@ -90,9 +90,10 @@ class Config:
         require("on_error", self.task.on_error, ("raise", "skip"))
         self.record.check_sandbox(self.task.sandbox_spec())
         check_servers(self.model.engine, self.model.server_urls)
-        is_for = ENV_OF_PROMPT.get(self.model.system_prompt, self.task.env)
-        if is_for != self.task.env:
-            raise ValueError(f"`system_prompt` {self.model.system_prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
+        for name, prompt in (("system_prompt", self.model.system_prompt), ("eval_pretrained", self.evaluation.eval_pretrained)):
+            is_for = ENV_OF_PROMPT.get(prompt, self.task.env)
+            if is_for != self.task.env:
+                raise ValueError(f"`{name}` {prompt!r} is for {is_for}, got `env`={self.task.env!r}.")
         require("dtype", self.model.dtype, ("auto", "float32", "bfloat16"))
         require("initial_policy", self.sft.initial_policy, ("packaged", "sft"))
         _registry().check_settings(self.algorithms)

@@ -27,6 +27,10 @@ def test_a_file_that_holds_no_settings_is_refused(text, tmp_path):
         ({"min_best": 80}, "`min_best` must be at most 1, got 80.0."),
         ({"model": "/no/model"}, "`model` names no folder: '/no/model'."),
         ({"system_prompt": "pages"}, "`system_prompt` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'."),
+        (
+            {"eval_pretrained": "pages"},
+            "`eval_pretrained` 'pages' is for ColBench-Frontend-v0, got `env`='ColBench-Backend-v0'.",
+        ),
         ({"engine": "server"}, "`engine` 'server' needs `server_urls`, such as http://127.0.0.1:8000/v1."),
         ({"server_urls": "http://127.0.0.1:8000/v1"}, "`server_urls` are for `engine` 'server', got 'transformers'."),
         (
