@@ -13,11 +13,12 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 
 
 @pytest.fixture
-def pairs_of(make_run):
+def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
     def pairs(texts, advantages, **settings):
-        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5, **settings)
+        folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
+        run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5, output=folder, **settings)
         task = run.train[0]
         messages = [{"role": "user", "content": task.description}, {"role": "assistant", "content": "Any rounding?"}]
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
