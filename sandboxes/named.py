@@ -128,6 +128,36 @@ def load_class(setting: str, name: str, kind: str, methods: Sequence[str] = (), 
     return found
 
 
+def make_named(
+    setting: str,
+    spec: Spec,
+    known: Mapping[str, str],
+    expected: str,
+    method: str,
+    base: type,
+    given: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make the object that a name, or a mapping with a "name" and its arguments, stands for.
+
+    Args:
+        setting: Name of the setting, for errors.
+        spec: The name or mapping.
+        known: Names of ours -> "package.module:Class".
+        expected: As `kind` of `load_class`.
+        method: The method that its class must define.
+        base: Class that it must be derived from.
+        given: As in `build`.
+
+    Raises:
+        ValueError: If the name is unknown, the class is another one, or an argument is missing or unknown to it.
+    """
+    name, arguments = name_and_arguments(setting, spec)
+    if ":" not in name and name not in known:
+        raise unknown(setting, name, known)
+    kind = load_class(setting, known.get(name, name), expected, (method,), base)
+    return build(setting, name, kind, arguments, given)
+
+
 def build(setting: str, name: str, kind: Any, arguments: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Any:
     """Make an object of a class, with errors that name the setting.
 

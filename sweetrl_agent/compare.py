@@ -179,8 +179,7 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     from sweetrl_agent.trainers.forecast import as_lines, forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
-    speed = None if run.config.is_tiny else cpu_speed(run.config.model)
-    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds, speed)
+    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds, cpu_speed(run.config.model))
     mine = [name for name in todo if name in works]
     each = "each of the seeds takes" if given.seeds > 1 else "it takes"
     return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []

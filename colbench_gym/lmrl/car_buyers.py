@@ -22,7 +22,7 @@ from colbench_gym.outside_text import encodable
 from colbench_gym.simulators.openai import Messages, OpenAIHuman
 from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks.task import HiddenTask, Task
-from sandboxes.named import build, load_class, name_and_arguments, unknown
+from sandboxes.named import make_named
 
 BUYERS: Mapping[str, str] = {
     "scripted": "colbench_gym.lmrl.car_buyers:ScriptedBuyer",
@@ -154,9 +154,5 @@ def make_buyer(spec: str | Mapping[str, Any] | CarBuyer) -> CarBuyer:
     """
     if isinstance(spec, CarBuyer):
         return spec
-    name, arguments = name_and_arguments("buyer", spec)
-    if ":" not in name and name not in BUYERS:
-        raise unknown("buyer", name, BUYERS)
-    kind = load_class("buyer", BUYERS.get(name, name), "a `CarBuyer` of `colbench_gym.lmrl.car_buyers`", ("answer",), CarBuyer)
-    made: CarBuyer = build("buyer", name, kind, arguments, {})
+    made: CarBuyer = make_named("buyer", spec, BUYERS, "a `CarBuyer` of `colbench_gym.lmrl.car_buyers`", "answer", CarBuyer)
     return made

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
-from sandboxes.named import Spec, build, load_class, name_and_arguments, unknown
+from sandboxes.named import Spec, make_named
 
 if TYPE_CHECKING:
     import chess
@@ -197,11 +197,5 @@ def make(setting: str, spec: Spec) -> Player:
     Raises:
         ValueError: If the name is unknown, the class is no `Player`, or an argument is unknown to it.
     """
-    name, arguments = name_and_arguments(setting, spec)
-    if ":" not in name and name not in PLAYERS:
-        raise unknown(setting, name, PLAYERS)
-    kind = load_class(
-        setting, PLAYERS.get(name, name), "a `Player` of `colbench_gym.lmrl.chess_opponents`", ("choose",), Player
-    )
-    made: Player = build(setting, name, kind, arguments)
+    made: Player = make_named(setting, spec, PLAYERS, "a `Player` of `colbench_gym.lmrl.chess_opponents`", "choose", Player)
     return made

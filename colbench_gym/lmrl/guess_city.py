@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from colbench_gym.lmrl.asking import Habits
-from colbench_gym.lmrl.guessing_game import GuessingGame, Tagger
-from colbench_gym.lmrl.oracles import Oracle
+from colbench_gym.lmrl.guessing_game import GuessingGame
 from colbench_gym.lmrl.secret_table import plain
 
 
@@ -69,17 +65,6 @@ class GuessCity(GuessingGame):
 
     table_name, kind = "cities", "city"
     habits = Habits(attentive=0.3, choices=3, first_guess=18, guesses=0.5)
-
-    def __init__(
-        self,
-        oracle: str | Mapping[str, Any] | Oracle = "scripted",
-        max_turns: int = 20,
-        faithful: bool = False,
-        tagger: Tagger | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        """Set up the game. The class documents the arguments."""
-        super().__init__(oracle, max_turns, faithful, tagger, render_mode)
 
     def _secrets(self) -> tuple[int, ...]:
         return tuple(range(1 if self.faithful else 0, len(self._table.secrets)))

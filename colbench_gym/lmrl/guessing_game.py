@@ -34,12 +34,13 @@ class GuessingGame(TextGame):
 
     def __init__(
         self,
-        oracle: str | Mapping[str, Any] | Oracle,
-        max_turns: int,
-        faithful: bool,
-        tagger: Tagger | None,
-        render_mode: str | None,
+        oracle: str | Mapping[str, Any] | Oracle = "scripted",
+        max_turns: int = 20,
+        faithful: bool = False,
+        tagger: Tagger | None = None,
+        render_mode: str | None = None,
     ) -> None:
+        """Set up the game. The classes of the games document the arguments."""
         super().__init__(max_turns, faithful, render_mode)
         if tagger is not None and not faithful:
             raise ValueError("`tagger` is only used by the original's rule; pass `faithful=True` with it.")

@@ -16,7 +16,7 @@ from colbench_gym.lmrl.yes_no import understanding
 from colbench_gym.outside_text import quoted
 from colbench_gym.simulators.openai import Messages, OpenAIHuman
 from colbench_gym.tasks.task import HiddenTask, Task
-from sandboxes.named import build, load_class, name_and_arguments, unknown
+from sandboxes.named import make_named
 
 #: Oracles by name.
 ORACLES: Mapping[str, str] = {
@@ -110,9 +110,6 @@ def make_oracle(spec: str | Mapping[str, Any] | Oracle, kind: str) -> Oracle:
     """
     if isinstance(spec, Oracle):
         return spec
-    name, arguments = name_and_arguments("oracle", spec)
-    if ":" not in name and name not in ORACLES:
-        raise unknown("oracle", name, ORACLES)
-    found = load_class("oracle", ORACLES.get(name, name), "an `Oracle` of `colbench_gym.lmrl.oracles`", ("answer",), Oracle)
-    made: Oracle = build("oracle", name, found, arguments, {"kind": kind})
+    expected = "an `Oracle` of `colbench_gym.lmrl.oracles`"
+    made: Oracle = make_named("oracle", spec, ORACLES, expected, "answer", Oracle, {"kind": kind})
     return made

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from colbench_gym.lmrl.asking import Habits
-from colbench_gym.lmrl.guessing_game import GuessingGame, Tagger
-from colbench_gym.lmrl.oracles import Oracle
+from colbench_gym.lmrl.guessing_game import GuessingGame
 
 #: Nouns that the original allows in a guess besides the object's name.
 ALLOWED_NOUNS = ("object", "something", "type", "kind")
@@ -70,17 +66,6 @@ class TwentyQuestions(GuessingGame):
 
     table_name, kind = "objects", "object"
     habits = Habits(attentive=0.1, choices=8, first_guess=7, guesses=0.05)
-
-    def __init__(
-        self,
-        oracle: str | Mapping[str, Any] | Oracle = "scripted",
-        max_turns: int = 20,
-        faithful: bool = False,
-        tagger: Tagger | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        """Set up the game. The class documents the arguments."""
-        super().__init__(oracle, max_turns, faithful, tagger, render_mode)
 
     def _secrets(self) -> tuple[int, ...]:
         return tuple(range(len(self._table.secrets)))

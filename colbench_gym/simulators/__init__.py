@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sandboxes.browser import Browser
 
 from colbench_gym.simulators.simulator import Simulator
-from sandboxes.named import build, load_class, name_and_arguments, unknown
+from sandboxes.named import make_named
 
 __all__ = ["DESIGNERS", "SIMULATORS", "Simulator", "make", "make_designer"]
 #: Simulated humans of ColBench-Backend by name; a module is imported on use.
@@ -56,9 +56,7 @@ def make_designer(spec: str | Mapping[str, Any] | Simulator, browser: Browser, h
 def _make(spec: str | Mapping[str, Any] | Simulator, known: Mapping[str, str], **given: Any) -> Simulator:
     if isinstance(spec, Simulator):
         return spec
-    name, arguments = name_and_arguments("simulator", spec)
-    if ":" not in name and name not in known:
-        raise unknown("simulator", name, known)
-    kind = load_class("simulator", known.get(name, name), "a `Simulator` of `colbench_gym.simulators`", ("reply",), Simulator)
-    made: Simulator = build("simulator", name, kind, arguments, given)
+    made: Simulator = make_named(
+        "simulator", spec, known, "a `Simulator` of `colbench_gym.simulators`", "reply", Simulator, given
+    )
     return made

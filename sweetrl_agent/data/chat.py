@@ -58,9 +58,12 @@ def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[Enco
     """
     spans = [_spans(messages, tokenizer) for messages in dialogues]
     texts = _texts([list(messages) for messages in dialogues], tokenizer)
+    if not texts:
+        return []
     encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-    found = zip(dialogues, spans, texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-    return [_numbered(messages, own, text, ids, offsets, tokenizer) for messages, own, text, ids, offsets in found]
+    prompts = tokenizer([own[0][0] for own in spans], add_special_tokens=False)["input_ids"]
+    found = zip(spans, texts, encoded["input_ids"], encoded["offset_mapping"], prompts, strict=True)
+    return [_numbered(*one) for one in found]
 
 
 def _spans(messages: Messages, tokenizer: Any) -> list[tuple[str, str]]:
@@ -73,22 +76,20 @@ def _spans(messages: Messages, tokenizer: Any) -> list[tuple[str, str]]:
 
 
 def _numbered(
-    messages: Messages,
     spans: Sequence[tuple[str, str]],
     text: str,
     token_ids: list[int],
     offsets: Sequence[tuple[int, int]],
-    tokenizer: Any,
+    first_prompt: list[int],
 ) -> EncodedDialogue:
     """Number the tokens of a dialogue's turns.
 
     Args:
-        messages: The dialogue.
         spans: As `_spans`.
         text: The rendered dialogue.
         token_ids: Its tokens.
         offsets: First character of each token and the one behind its last.
-        tokenizer: Their tokenizer.
+        first_prompt: Tokens of the dialogue before its first turn, on their own.
     """
     ends = [end for _, end in offsets]
     turn_ids = [0] * len(token_ids)
@@ -99,8 +100,7 @@ def _numbered(
             raise _changing_template(turn)
         turn_ids[places[0] : places[1]] = [turn] * (places[1] - places[0])
     # Offsets leave out white space before a word: a header that ends in a blank may share a token with the turn. One turn tells.
-    first = next(i for i, message in enumerate(messages) if message["role"] == "assistant")
-    if encode_prompt(messages[:first], tokenizer) != token_ids[: turn_ids.index(1) if 1 in turn_ids else 0]:
+    if first_prompt != token_ids[: turn_ids.index(1) if 1 in turn_ids else 0]:
         raise _changing_template(1)
     return EncodedDialogue(token_ids, turn_ids)
 

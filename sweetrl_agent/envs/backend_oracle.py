@@ -9,6 +9,7 @@ from typing import Any
 import sandboxes
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
+from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
 
@@ -23,7 +24,7 @@ def open_oracle(name: str, tasks: Sequence[Task], sandbox: Any, max_turns: int) 
         yield Oracle(tasks, UnitTests(opened), ADVANTAGES[name], max_turns)
 
 
-class Oracle:
+class Oracle(Critic):
     """Ranks by `envs.backend_exact_credit`. It knows the tasks, and finds the task of a dialogue by the hidden information.
 
     Args:
@@ -42,11 +43,6 @@ class Oracle:
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """Exact advantages of candidates for the next agent turn; see `Critic`."""
         return self.advantages(self._task(messages, hidden), messages, texts, self.unit_tests, self.max_turns)
-
-    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
-        """Exact advantage of every agent turn of a dialogue, in order."""
-        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        return [self.rank(messages[:i], hidden, [messages[i]["content"]])[0] for i in turns]
 
     def _task(self, messages: Messages, hidden: str) -> Task:
         try:

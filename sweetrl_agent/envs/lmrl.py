@@ -9,15 +9,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from colbench_gym.lmrl.data import episodes
 from sandboxes.named import load_named
-from sweetrl_agent.core.environment import Demonstrations, EnvironmentRecord, Settings, TaskSettings
+from sweetrl_agent.core.critic import Critic
+from sweetrl_agent.core.environment import EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.core.episode import Episode, Messages
-
-if TYPE_CHECKING:
-    from sweetrl_agent.core.critic import Critic
 
 #: Seeds of behaviour data begin here, beyond those of tasks.
 FIRST_SEED = 100_000_000
@@ -69,10 +67,6 @@ class GameRecord(EnvironmentRecord):
         """See `EnvironmentRecord`; all tasks have them."""
         return given.tasks.startswith("seeds:")
 
-    def demonstrations(self, tasks: Sequence[GameTask], count: int, seed: int) -> Demonstrations:
-        """The dialogues of `behaviour_episodes`."""
-        return [episode.messages for episode in self.behaviour_episodes(tasks, count, seed)]
-
 
 class ExactRecord(GameRecord):
     """A game whose exact advantages are known: credit accuracy and the critic "exact" are available.
@@ -101,7 +95,7 @@ class ExactRecord(GameRecord):
         )
 
 
-class ExactAdvantages:
+class ExactAdvantages(Critic):
     """The exact advantage of a game as a `Critic`.
 
     Args:
@@ -115,11 +109,6 @@ class ExactAdvantages:
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """See `Critic`."""
         return self.advantages(messages, hidden, texts, self.arguments)
-
-    def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
-        """See `Critic`."""
-        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        return [self.rank(messages[:i], hidden, [messages[i]["content"]])[0] for i in turns]
 
 
 class MazeRecord(ExactRecord):

@@ -72,7 +72,9 @@ def speed_line(arguments: ModelArguments) -> str:
 
 
 def cpu_speed(arguments: ModelArguments) -> float | None:
-    """Gflop/s of this CPU's matrix products in the model's dtype, if the processor has instructions for it; None on a GPU."""
+    """Gflop/s of this CPU's matrix products in a pretrained model's dtype, if the processor has instructions for it; None on a GPU."""
+    if arguments.model == TINY:
+        return None
     dtype = torch_dtype(arguments)
     is_slow = dtype == torch.bfloat16 and not bfloat16_instructions()
     return None if torch.cuda.is_available() or is_slow else matrix_speed(dtype)

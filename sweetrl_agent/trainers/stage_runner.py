@@ -85,7 +85,7 @@ def _forecast(run: Run) -> dict[str, Work]:
     """The work of the run's stages on this machine."""
     from sweetrl_agent.models.loading import cpu_speed
 
-    return forecast(run, run.stages, run.seconds, None if run.config.is_tiny else cpu_speed(run.config.model))
+    return forecast(run, run.stages, run.seconds, cpu_speed(run.config.model))
 
 
 def print_plan(run: Run) -> None:

@@ -38,7 +38,7 @@ def test_a_model_answers_and_whatever_is_not_yes_is_no(reply, answer):
     assert "object Dog" in system and json.dumps('Is it "alive"?') in user
 
 
-def test_a_model_is_told_the_country_of_a_city():
+def test_the_prompt_of_a_model_has_the_country_of_a_city():
     with serving() as server:
         server.script = [says("no")]
         env = gym.make("LMRL-GuessCity-v0", oracle={"name": "openai", "model": "m", "base_url": url(server)})

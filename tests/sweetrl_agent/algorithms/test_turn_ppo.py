@@ -160,28 +160,11 @@ def test_the_critic_learns_the_discounted_reward(make_game):
     assert values == pytest.approx(np.array([[0.25, 0.5, 1.0]] * 4), abs=0.1)
 
 
-def test_a_run_that_was_killed_ends_with_the_same_files(make_game, monkeypatch):
+def test_a_run_that_was_killed_ends_with_the_same_files(make_game, train_with_a_kill):
     whole, cut = (make_game(2, name, **GAME, turn_ppo_iterations=4) for name in ("whole", "cut"))
     TurnPPO().train(whole)
-
-    class Killed(Exception):
-        """Stands for the kill."""
-
-    original, steps = Learner.update, []
-
-    def step(*arguments):
-        if len(steps) == 2:
-            raise Killed
-        steps.append(1)
-        return original(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Learner, "update", step)
-        with pytest.raises(Killed):
-            TurnPPO().train(cut)
-    saved = torch.load(cut.path("turn_ppo/checkpoint.pt"), weights_only=True)
+    saved = train_with_a_kill(TurnPPO(), cut)
     assert saved["model"]["head.weight"].abs().sum() > 0 and saved["done"] == 2
-    TurnPPO().train(cut)
     files = [
         {path.relative_to(run.path(".")): path.read_bytes() for path in run.path("turn_ppo").rglob("*.*")}
         for run in (whole, cut)

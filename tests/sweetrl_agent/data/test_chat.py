@@ -149,7 +149,7 @@ def test_a_header_that_shares_a_token_with_the_turn_is_refused(tiny_tokenizer):
     )
     words = ["return", "the", "two", "of", "my", "total", "prices"]
     dialogues = [[{"role": "user", "content": "Total?"}, {"role": "assistant", "content": word}] for word in words]
-    shares = [messages for messages in dialogues if not _is_told_apart(messages, blank)]
+    shares = [messages for messages in dialogues if not _has_tokens_of_its_own(messages, blank)]
     assert shares and len(shares) < len(words)
     for messages in dialogues:
         if messages in shares:
@@ -160,7 +160,7 @@ def test_a_header_that_shares_a_token_with_the_turn_is_refused(tiny_tokenizer):
             assert (encoded.token_ids, encoded.turn_ids) == _by_prefixes(messages, blank)
 
 
-def _is_told_apart(messages, tokenizer):
+def _has_tokens_of_its_own(messages, tokenizer):
     try:
         return bool(_by_prefixes(messages, tokenizer))
     except AssertionError:
