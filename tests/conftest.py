@@ -19,6 +19,7 @@ yield_idle_threads()  # before any test loads torch: two processes of tests shar
 # No test depends on the clock. `benchmarks/fuzz.py` asks for more inputs, of the properties that do not name a number of their own.
 settings.register_profile("tests", max_examples=int(os.environ.get("COLBENCH_FUZZ_EXAMPLES", "500")), deadline=None)
 settings.load_profile("tests")
+os.environ.setdefault("COLBENCH_PAGE_TIMEOUT_S", "600")  # tests of the limit name their own
 
 #: Set where everything must be there, as in `.ci/run`: a missing backend is then a failure.
 MUST_HAVE_ALL = os.environ.get("COLBENCH_REQUIRE_BACKENDS") == "1"

@@ -25,6 +25,7 @@ from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.pages import Page, PageOutcome, Rendering
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import EXECUTABLE_VARIABLE
+from sandboxes.pages.page import TIMEOUT_VARIABLE
 from sandboxes.pages.web_files import WebFiles
 
 from .hostile_pages import HOSTILE, WITH_SCRIPTS
@@ -108,6 +109,7 @@ def test_what_a_page_does_not_use_of_a_style_sheet_changes_no_pixel(browser):
     purged = browser.render(pages)
     with Browser(workers=2, files=_WholeSheets()) as other:
         whole = other.render(pages)
+    assert {r.outcome for r in purged + whole} == {PageOutcome.OK}
     assert [r.picture for r in purged] == [r.picture for r in whole]
     assert [r.boxes for r in purged] == [r.boxes for r in whole]
     assert all(r.refused == () for r in purged)
@@ -269,6 +271,16 @@ def test_a_page_that_is_too_large_is_not_even_tried():
 
 def _never(folder):
     raise AssertionError("no browser is needed")
+
+
+def test_the_time_limit_of_a_page_can_be_raised_for_a_busy_machine(monkeypatch):
+    monkeypatch.delenv(TIMEOUT_VARIABLE)
+    assert Page("").timeout_s == 6
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "20")
+    assert Page("").timeout_s == 20 and Page("", timeout_s=2).timeout_s == 2
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "long")
+    with pytest.raises(ValueError, match=r"COLBENCH_PAGE_TIMEOUT_S must be a number of seconds, got 'long'"):
+        Page("")
 
 
 @pytest.mark.parametrize("wrong", [{"width": 0}, {"height": 5000}, {"max_height": 10_000}, {"timeout_s": 0.0}])
