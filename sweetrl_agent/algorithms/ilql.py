@@ -12,9 +12,8 @@ With tau near 1, V is the largest Q among the data's actions, so that Q becomes 
 4. The agent samples from the softmax of log pi_beta + beta (min_k Q'_k - V); pi_beta is the initial policy, which stays as it is.
 
 Source of constants: LMRL-Gym's code (arXiv:2311.18232), `LLM_RL/algorithms/ilql`. There, Maze is played by ranking the four legal moves by Q; here
-every environment samples tokens.
-
-Limits: An episode that was cut off by a limit of turns counts as ended, since episodes do not record the difference.
+every environment samples tokens. Where a limit of turns cuts an episode off, the state after it is not in the data, and the last token is left out of 2;
+there it counts as an end.
 """
 
 from __future__ import annotations
@@ -45,6 +44,11 @@ class ILQLConfig:
     )
     cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze and Text-Nav, 0.1 on Car Dealer, 0.01 elsewhere.")
     polyak: float = setting(0.005, "Rate at which the target follows, per optimizer step; released: 0.005.", most=1)
+    reward_scale: float = setting(
+        1.0,
+        "Rewards are divided by it, so that values are of the order of 1: choose a usual return. None in the released code.",
+        above=0,
+    )
     beta: float = setting(16.0, "Weight of Q in the logits that actions are sampled from; released: 8 on Maze, 16 elsewhere.")
 
 
@@ -60,6 +64,8 @@ def ilql_loss(estimates: TokenEstimates, gamma: float, tau: float, cql: float) -
         raise ValueError("The loss of ILQL needs estimates with V and a target.")
     following = torch.where(estimates.is_last, 0.0, v.roll(-1)).detach()
     errors = estimates.taken - (estimates.rewards + gamma * following)
+    if estimates.is_cut is not None:
+        errors = errors[:, ~estimates.is_cut]
     of_q = 0.5 * errors.square().mean(dim=1).sum()
     return of_q + expectile_loss(target_q - v, tau).mean() + cql * estimates.imitation()
 
@@ -75,7 +81,7 @@ class ILQL(Algorithm):
         config = self.settings(run)
 
         def loss(estimates: TokenEstimates) -> Tensor:
-            return ilql_loss(estimates, config.gamma, config.tau, config.cql)
+            return ilql_loss(estimates.scaled(config.reward_scale), config.gamma, config.tau, config.cql)
 
         train_values(run, self.name, run.path(self.policy), config, loss, bootstraps=True, target_rate=config.polyak)
 

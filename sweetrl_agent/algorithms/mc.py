@@ -33,6 +33,11 @@ class MCConfig:
     epochs: float = setting(4.0, "Epochs over the behaviour data; released: 1, on more data.")
     gamma: float = setting(0.99, "Discount per token of the agent; released: 0.99.", most=1)
     cql: float = setting(0.01, "Weight of the CQL term; released: 0 on Maze, 0.1 on Car Dealer, 0.01 elsewhere.")
+    reward_scale: float = setting(
+        1.0,
+        "Rewards are divided by it, so that values are of the order of 1: choose a usual return. None in the released code.",
+        above=0,
+    )
     beta: float = setting(16.0, "Weight of Q in the logits that actions are sampled from; released: 8 on Maze, 16 elsewhere.")
 
 
@@ -69,7 +74,7 @@ class MonteCarlo(Algorithm):
         config = self.settings(run)
 
         def loss(estimates: TokenEstimates) -> Tensor:
-            return mc_loss(estimates, config.gamma, config.cql)
+            return mc_loss(estimates.scaled(config.reward_scale), config.gamma, config.cql)
 
         train_values(run, self.name, run.path(self.policy), config, loss, bootstraps=False)
 

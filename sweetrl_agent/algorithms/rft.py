@@ -88,7 +88,9 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
     trainer = SFTTrainer(
         **initial_model(run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
-        train_dataset=sft_dataset([[*instructions, *episode.messages] for episode in episodes], tokenizer),
+        train_dataset=sft_dataset(
+            [[*instructions, *episode.messages] for episode in episodes], tokenizer, run.config.model.history
+        ),
         processing_class=tokenizer,
     )
     run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))

@@ -37,7 +37,7 @@ from sweetrl_agent.algorithms.critics import (
 )
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import sample_each
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
@@ -320,7 +320,7 @@ def _work_through(
 
 def _preference(row: Row, run: Run) -> Row:
     return {
-        "prompt": [*system_message(system_prompt(run.config.model)), *row["prompt"]],
+        "prompt": [*system_message(system_prompt(run.config.model)), *as_read(row["prompt"], run.config.model.history)],
         "chosen": [{"role": "assistant", "content": row["chosen"]}],
         "rejected": [{"role": "assistant", "content": row["rejected"]}],
     }

@@ -71,7 +71,14 @@ class TokenPPOConfig(OnPolicyConfig):
         0.2,
         "Largest change of a value within an iteration that the critic's loss rewards; 0 for no clip. Raise it for large returns.",
     )
-    value_weight: float = setting(0.5, "Weight of the critic's loss; 0.5 (maze) or 1 in the scripts.")
+    first_value: float = setting(
+        0.0, "Value of every state before training; a usual return of the task in the scripts (-4.1 on Wordle).", least=None
+    )
+    value_weight: float = setting(
+        0.5,
+        "Weight of the critic's loss; 0.5 (maze) or 1 in the scripts. Lower it for large returns: squared errors of returns of -50 outweigh the policy's loss "
+        "in the body that both train.",
+    )
     beta: float = setting(0.001, "Weight of the KL penalty of every token's reward.")
 
 
@@ -90,6 +97,11 @@ class TokenPPO(OnPolicyAlgorithm):
     def critic_learning_rate(self) -> float:
         """Learning rate of the value head."""
         return float(self.config.critic_learning_rate)
+
+    @property
+    def first_value(self) -> float:
+        """The setting of this name."""
+        return float(self.config.first_value)
 
     def token_credit(
         self, episodes: Sequence[Episode], values: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]

@@ -19,6 +19,7 @@ from typing import Any
 from sweetrl_agent.config import files
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.model import TINY, pretrained_defaults
+from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.processes import yield_idle_threads
 
 _FILES = """
@@ -89,7 +90,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     named = parser.parse_known_args(asked)[0]
     record = find_record(str(named.env), str(named.env_record))
     own_defaults = {
-        **record.all_defaults(),
+        **record.all_defaults(TaskArguments(env_kwargs=str(named.env_kwargs)).keyword_arguments()),
         **(pretrained_defaults(record) if str(getattr(named, "model", TINY)) != TINY else {}),
         **_settings_of_algorithms(_named_algorithms(arguments)),
     }

@@ -55,6 +55,9 @@ class ModelArguments:
         "",
         "System prompt of the agent: 'benchmark' for ours, 'example' for ours with an example dialogue, 'brief' for a model after SFT, 'pages' for ours on pages, or a text; empty for none.",
     )
+    history: int = setting(
+        -1, "Latest earlier turns of the dialogue that the agent reads with the user's message; -1 for all of them.", least=-1
+    )
     max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)
     generation_batch: int = setting(128, "Dialogues per generation batch.", least=1)

@@ -145,8 +145,12 @@ class EnvironmentRecord(Explains):
     pieces: ClassVar[str] = PIECES
     max_token_length: ClassVar[int] = 24
 
-    def all_defaults(self) -> dict[str, Any]:
-        """Defaults of settings that differ from the main job's."""
+    def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Defaults of settings that differ from the main job's.
+
+        Args:
+            arguments: Keyword arguments of the environment, if they are known.
+        """
         return {**GENERIC_DEFAULTS, **self.defaults}
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------

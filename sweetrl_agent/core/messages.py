@@ -1,6 +1,9 @@
-"""Leading messages: an agent's instructions, and a critic's hidden information."""
+"""Leading messages: an agent's instructions, and a critic's hidden information. What of a dialogue an agent reads."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 #: Hidden information in front of a critic's dialogue. The wording is ours; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
 HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"
@@ -21,3 +24,38 @@ def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
     what = "page" if is_page else "function" if is_function else "answer"
     hint = HINT.format(what=what, hidden=hidden) if hidden else ""
     return system_message(instructions, hint)
+
+
+def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, str]]:
+    """What an agent reads of a dialogue before its next turn.
+
+    Args:
+        messages: The dialogue; the last message is the user's.
+        history: Number of the latest earlier turns that it reads, each with the user's message before it; -1 for all. A leading system message
+            is always read.
+    """
+    if history < 0:
+        return list(messages)
+    leading = [message for message in messages[:1] if message["role"] == "system"]
+    return [*leading, *messages[len(leading) :][-2 * history - 1 :]]
+
+
+def turns_as_read(messages: Sequence[dict[str, Any]], history: int) -> list[list[dict[str, Any]]]:
+    """A dialogue as training reads it: the whole, or for an agent with a shorter memory a dialogue for each of its turns, which is the last one in it.
+
+    Earlier turns then have "weight" 0: they are context only.
+
+    Args:
+        messages: The dialogue.
+        history: As in `as_read`.
+    """
+    if history < 0:
+        return [list(messages)]
+    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    return [
+        [
+            *({**said, "weight": 0} if said["role"] == "assistant" else said for said in as_read(messages[:i], history)),
+            messages[i],
+        ]
+        for i in turns
+    ]

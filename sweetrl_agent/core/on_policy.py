@@ -131,6 +131,11 @@ class OnPolicyAlgorithm(Algorithm):
         """Learning rate of AdamW for a value head on the policy's body; None for an algorithm without a critic."""
         return None
 
+    @property
+    def first_value(self) -> float:
+        """Value of every state that a new value head gives."""
+        return 0.0
+
     def advantages(self, episodes: Sequence[Episode]) -> list[list[float]]:
         """Advantage of every turn of every episode.
 

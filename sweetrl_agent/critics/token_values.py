@@ -17,36 +17,43 @@ from torch import Tensor, nn
 
 
 class TokenEstimates(NamedTuple):
-    """Estimates at the action tokens of some dialogues, concatenated: N tokens, K heads, a vocabulary of M.
+    """Estimates at the action tokens of some dialogues, concatenated: N tokens in U different states, K heads, a vocabulary of M.
 
     Attributes:
-        q: Q of every token of the vocabulary, with its gradient. Shape (K, N, M).
+        q: Q of every token of the vocabulary in every state, with its gradient. Shape (K, U, M).
+        state: State before each action token, 0 to U - 1. Shape (N,).
         v: V of the states, with its gradient; None without V. Shape (N,).
         target_q: Smallest Q of the target heads at the tokens that were taken, without gradient; None without a target. Shape (N,).
         tokens: The tokens that were taken. Shape (N,).
         rewards: Their rewards. Shape (N,).
         is_last: Whether a token is the last action of its dialogue. Shape (N,).
+        is_cut: Whether it is the last action of a dialogue that was cut off, so that the state after it is not known; None for nowhere. Shape (N,).
     """
 
     q: Tensor
+    state: Tensor
     v: Tensor | None
     target_q: Tensor | None
     tokens: Tensor
     rewards: Tensor
     is_last: Tensor
+    is_cut: Tensor | None = None
 
     @property
     def taken(self) -> Tensor:
         """Q of the tokens that were taken. Shape (K, N)."""
-        return self.q.gather(2, self.tokens.expand(len(self.q), -1)[..., None])[..., 0]
+        return self.q[:, self.state, self.tokens]
+
+    def scaled(self, scale: float) -> TokenEstimates:
+        """The estimates with all rewards divided by `scale`."""
+        return self._replace(rewards=self.rewards / scale)
 
     def imitation(self) -> Tensor:
         """The CQL term: cross-entropy of the Q values as logits with the tokens that were taken, mean over tokens, sum over heads.
 
         Source: LMRL-Gym's code; for a discrete action it is the regularizer of CQL(H), Kumar et al., arXiv:2006.04779.
         """
-        count = len(self.q)
-        return count * nn.functional.cross_entropy(self.q.flatten(0, 1), self.tokens.repeat(count))
+        return (self.q.logsumexp(dim=2)[:, self.state] - self.taken).mean(dim=1).sum()
 
 
 class QNetwork(nn.Module):
@@ -91,26 +98,41 @@ class TokenValues(nn.Module):
         """The network that actions are chosen by: the target, if there is one."""
         return self.online if self.target is None else self.target
 
-    def forward(self, input_ids: Tensor, is_action: Tensor, rewards: Tensor) -> TokenEstimates:
+    def forward(
+        self,
+        input_ids: Tensor,
+        is_action: Tensor,
+        rewards: Tensor,
+        dialogue: Tensor | None = None,
+        is_cut: Tensor | None = None,
+    ) -> TokenEstimates:
         """Estimates at all action tokens, dialogue after dialogue.
 
         Args:
             input_ids: Padded on the right. Shape (B, L).
             is_action: Whether a token is an action of the agent. Shape (B, L).
             rewards: Reward of every token; 0 for tokens that are not actions. Shape (B, L).
+            dialogue: Dialogue of each row, in order, for an agent that reads only a part of it in every turn; None for a row each. Shape (B,).
+            is_cut: Whether each dialogue was cut off by a limit of turns; None for no dialogue. Shape (number of dialogues,).
         """
         acts = is_action[:, 1:].bool()
-        tokens, dialogue = input_ids[:, 1:][acts], acts.nonzero()[:, 0]
-        hidden = self.online.hidden(input_ids)[:, :-1][acts]
+        row, column = acts.nonzero(as_tuple=True)
+        tokens = input_ids[:, 1:][acts]
+        dialogue = row if dialogue is None else dialogue[row]
+        # A turn is read once, however often it occurs in the batch, and its states are judged once.
+        input_ids, same = input_ids.unique(dim=0, return_inverse=True)
+        states, state = (same[row] * input_ids.shape[1] + column).unique(return_inverse=True)
+        hidden = self.online.hidden(input_ids).flatten(0, 1)[states]
         target_q = None
         if self.target is not None:
             with torch.no_grad():
-                rows = self.target(self.target.hidden(input_ids)[:, :-1][acts]).amin(dim=0)
-                target_q = rows.gather(1, tokens[:, None])[:, 0]
+                rows = self.target(self.target.hidden(input_ids).flatten(0, 1)[states]).amin(dim=0)
+                target_q = rows[state, tokens]
         is_last = torch.ones_like(dialogue, dtype=torch.bool)
         is_last[:-1] = dialogue[1:] != dialogue[:-1]
-        v = None if self.v is None else self.v(hidden)[:, 0]
-        return TokenEstimates(self.online(hidden), v, target_q, tokens, rewards[:, 1:][acts], is_last)
+        v = None if self.v is None else self.v(hidden)[state, 0]
+        is_cut = None if is_cut is None else is_last & is_cut[dialogue]
+        return TokenEstimates(self.online(hidden), state, v, target_q, tokens, rewards[:, 1:][acts], is_last, is_cut)
 
     @torch.no_grad()
     def update_target(self, rate: float) -> None:

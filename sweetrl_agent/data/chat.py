@@ -106,14 +106,14 @@ def _numbered(
 
 
 def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], tokenizer: Any) -> EncodedDialogue:
-    """Encode a dialogue with the tokens of its agent turns as the policy sampled them.
+    """Encode a dialogue with the tokens of its last agent turns as the policy sampled them; earlier turns are context, and get the turn id 0.
 
     Tokenizing a sampled text again may give other tokens, and log-probabilities belong to the sampled ones. Therefore only the text between
     turns is rendered. Tokens that the template adds after a turn (the end token of a truncated turn, a line break) belong to no turn.
 
     Args:
         messages: The dialogue, including a leading system message.
-        sampled: Token ids of every agent turn.
+        sampled: Token ids of the last agent turns.
         tokenizer: Tokenizer with the chat template.
 
     Raises:
@@ -123,7 +123,7 @@ def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], toke
     token_ids: list[int] = []
     turn_ids: list[int] = []
     before = 0
-    for turn, own in enumerate(sampled, 1):
+    for turn, own in enumerate(sampled, max(rendered.turn_ids) - len(sampled) + 1):
         start = rendered.turn_ids.index(turn, before)
         end = start + rendered.turn_ids.count(turn)
         text = rendered.token_ids[start:end]

@@ -50,7 +50,7 @@ class ColBenchRecord(EnvironmentRecord):
     answer_prefix: ClassVar[str] = f"{ANSWER_MARKER}\n"
     simulators: ClassVar[Mapping[str, Any]] = {level: {"name": "scripted", "level": level} for level in LEVELS}
 
-    def all_defaults(self) -> dict[str, Any]:
+    def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The record's own defaults only: the main job's defaults already suit our environments."""
         return dict(self.defaults)
 

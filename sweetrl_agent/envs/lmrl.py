@@ -114,19 +114,34 @@ class ExactAdvantages(Critic):
 class MazeRecord(ExactRecord):
     """The maze. A sentence of an observation, and a command, are a token each.
 
-    The behaviour data have as many turns as the paper's, 24,000: fewer episodes, since ours are not cut off early.
+    The behaviour data have as many turns as the paper's, 24,000: fewer episodes, since ours are not cut off early. Where the position is
+    observed, the agent reads the last observation only, as in the paper; where it is hidden, the whole dialogue.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "sft_dialogues": 300, "sft_batch": 8, "sft_epochs": 4, "test_tasks": "seeds:1000000-1000099",
-        "filtered_bc_epochs": 4.0, "mc_batch": 8, "mc_epochs": 4.0, "mc_cql": 1.0, "mc_beta": 4.0,
-        "ilql_batch": 4, "ilql_epochs": 8.0, "ilql_tau": 0.9, "ilql_cql": 1.0, "ilql_polyak": 0.2, "ilql_beta": 8.0,
-        "token_ppo_tasks": 32, "token_ppo_value_clip": 0.0, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 1e-2,
-        "grpo_tasks": 8, "grpo_learning_rate": 5e-4, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
+        **GameRecord.defaults, "history": 0, "sft_dialogues": 300, "sft_batch": 512, "sft_epochs": 4, "test_tasks": "seeds:1000000-1000099",
+        "filtered_bc_epochs": 4.0,
+        "mc_batch": 64, "mc_epochs": 150.0, "mc_gamma": 0.95, "mc_reward_scale": 3.0, "mc_cql": 0.01, "mc_learning_rate": 5e-4,
+        "ilql_batch": 64, "ilql_epochs": 640.0, "ilql_tau": 0.9, "ilql_reward_scale": 5.0, "ilql_cql": 0.01, "ilql_polyak": 0.1,
+        "ilql_learning_rate": 2e-3, "ilql_beta": 32.0,
+        "token_ppo_tasks": 32, "token_ppo_iterations": 40, "token_ppo_epochs": 8, "token_ppo_learning_rate": 1e-3,
+        "token_ppo_critic_learning_rate": 0.03, "token_ppo_first_value": -35.0, "token_ppo_value_weight": 0.005, "token_ppo_value_clip": 0.0,
+        "grpo_tasks": 8, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
+    }  # fmt: skip
+    #: Where they differ for an agent that reads the whole dialogue.
+    defaults_of_whole_dialogues: ClassVar[Mapping[str, Any]] = {
+        "history": -1, "sft_batch": 8, "mc_batch": 8, "mc_epochs": 4.0, "mc_learning_rate": 1e-3, "ilql_batch": 8, "ilql_epochs": 16.0,
+        "token_ppo_epochs": 4, "token_ppo_learning_rate": 2e-4, "token_ppo_first_value": 0.0, "token_ppo_value_weight": 0.001,
+        "grpo_epochs": 2, "grpo_learning_rate": 5e-4,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[^.\n]*[.\n]|[^.\n]+"
     max_token_length: ClassVar[int] = 96
     advantages = "maze_values:dialogue_advantages"
+
+    def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """See `EnvironmentRecord`; an agent that must find out where it is reads the whole dialogue."""
+        is_observed = (arguments or {}).get("observed", "fully") == "fully"
+        return {**super().all_defaults(arguments), **({} if is_observed else self.defaults_of_whole_dialogues)}
 
 
 class WordleRecord(ExactRecord):

@@ -14,7 +14,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 
 #: Timeout of an utterance in seconds, including queueing, and number of retries.
@@ -41,6 +41,7 @@ class ServerPolicy:
         concurrency: int,
         system_prompt: str = "",
         response_prefix: str = "",
+        history: int = -1,
     ) -> None:
         """Find the servers that have the model.
 
@@ -53,6 +54,7 @@ class ServerPolicy:
             concurrency: Maximum number of concurrent requests to all servers.
             system_prompt: Instructions before every dialogue.
             response_prefix: Prefix that is added to the prompt and starts every utterance.
+            history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
 
         Raises:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
@@ -60,7 +62,7 @@ class ServerPolicy:
         """
         self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
         self.urls = urls
-        self.instructions, self.response_prefix = system_message(system_prompt), response_prefix
+        self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
         self._servers = cycle(self._holding)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
@@ -95,7 +97,8 @@ class ServerPolicy:
         """Does nothing: the servers manage their caches."""
 
     def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
-        prompt = self.tokenizer.apply_chat_template([*self.instructions, *dialogue], tokenize=False, add_generation_prompt=True)
+        read = [*self.instructions, *as_read(dialogue, self.history)]
+        prompt = self.tokenizer.apply_chat_template(read, tokenize=False, add_generation_prompt=True)
         settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed % 2**31}
         return self._threads.submit(self._answer, next(self._servers), prompt + self.response_prefix, settings)
 

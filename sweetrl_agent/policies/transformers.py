@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.prompt_tokens import PromptTokens
 
@@ -100,6 +100,7 @@ class TransformersPolicy:
         batch_size: int = 64,
         system_prompt: str = "",
         response_prefix: str = "",
+        history: int = -1,
     ) -> None:
         """Wrap a causal language model and a tokenizer with a chat template.
 
@@ -112,6 +113,7 @@ class TransformersPolicy:
             batch_size: Dialogues decoded together.
             system_prompt: Instructions before every dialogue; empty for none.
             response_prefix: Prefix that is added to the prompt and starts every utterance; empty for none.
+            history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
         """
         if tokenizer.chat_template is None:
             raise ValueError(
@@ -121,7 +123,7 @@ class TransformersPolicy:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
         self.model, self.tokenizer, self._prompts = model, tokenizer, PromptTokens(tokenizer)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
-        self.system_prompt, self.response_prefix = system_prompt, response_prefix
+        self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
         self.prefix_ids: list[int] = (
             tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
         )
@@ -141,7 +143,8 @@ class TransformersPolicy:
 
     def prompt_ids(self, dialogue: Messages) -> list[int]:
         """Token ids of the prompt of the next utterance."""
-        return self._prompts.encode([*system_message(self.system_prompt), *dialogue]) + self.prefix_ids
+        read = as_read(dialogue, self.history)
+        return self._prompts.encode([*system_message(self.system_prompt), *read]) + self.prefix_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:

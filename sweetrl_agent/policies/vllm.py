@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.chat import encode_prompt
 
@@ -23,6 +23,7 @@ class VLLMPolicy:
         temperature: float,
         system_prompt: str = "",
         response_prefix: str = "",
+        history: int = -1,
         **engine: Any,
     ) -> None:
         """Start the engine.
@@ -34,6 +35,7 @@ class VLLMPolicy:
             temperature: Sampling temperature.
             system_prompt: Instructions before every dialogue.
             response_prefix: Prefix that is added to the prompt and starts every utterance.
+            history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
             engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
 
         Raises:
@@ -51,7 +53,7 @@ class VLLMPolicy:
         self.lora = LoRARequest("actor-1", 1, path) if is_adapter else None
         self.tokenizer = self.llm.get_tokenizer()
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
-        self.response_prefix = response_prefix
+        self.response_prefix, self.history = response_prefix, history
         self.prefix_ids: list[int] = (
             self.tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
         )
@@ -77,7 +79,8 @@ class VLLMPolicy:
         # Token ids, not text: the chat template already contains the BOS token, which vLLM would add again.
         instructions = system_message(self.system_prompt)
         prompts = [
-            {"prompt_token_ids": encode_prompt([*instructions, *d], self.tokenizer) + self.prefix_ids} for d in dialogues
+            {"prompt_token_ids": encode_prompt([*instructions, *as_read(d, self.history)], self.tokenizer) + self.prefix_ids}
+            for d in dialogues
         ]
         sampling = [
             SamplingParams(temperature=self.temperature, max_tokens=self.max_new_tokens, seed=seed % 2**31, logprobs=0)

@@ -15,7 +15,7 @@ from transformers import set_seed
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.core.messages import system_message, turns_as_read
 from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
@@ -31,7 +31,7 @@ class _Played:
     """A dialogue of the training batch.
 
     Attributes:
-        encoded: Its tokens; those of the agent are the sampled ones.
+        encoded: Its tokens; those of the agent are the sampled ones. For an agent that reads only some earlier turns, those of each turn.
         sampled: Log-probability of each of the agent's tokens under the sampling policy, in nats, in order.
         advantages: One value per token of the agent.
         values: Value by the critic before the iteration's updates, one per agent turn or token; empty without a critic.
@@ -39,7 +39,7 @@ class _Played:
         reference: Log-probability of each of the agent's tokens under the initial policy, in nats; empty if every step computes it.
     """
 
-    encoded: EncodedDialogue
+    encoded: list[EncodedDialogue]
     sampled: list[float]
     advantages: list[float]
     values: Sequence[float]
@@ -89,11 +89,12 @@ class Learner:
         if algorithm.critic_learning_rate is not None:
             self.trained = ModelWithHead(self.model)
             self.head = self.trained.head
+            torch.nn.init.constant_(self.head.bias, algorithm.first_value)
             groups += [{"params": list(self.head.parameters()), "lr": algorithm.critic_learning_rate}]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
         self.policy = self.new_policy(arguments)
         self.instructions = system_message(system_prompt(arguments))
-        self.temperature = arguments.temperature
+        self.temperature, self.history = arguments.temperature, arguments.history
 
     def new_policy(self, arguments: ModelArguments) -> Policy:
         """A further policy on this model, with a cache of its own."""
@@ -116,7 +117,7 @@ class Learner:
         if not steps:
             return Update()
         return Update(
-            tokens=len(steps) * sum(len(row.encoded.token_ids) for row in rows),
+            tokens=len(steps) * sum(len(part.token_ids) for row in rows for part in row.encoded),
             loss=sum(step.loss for step in steps) / len(steps),
             grad_norm=sum(step.grad_norm for step in steps) / len(steps),
             policy_kl=steps[-1].policy_kl,
@@ -138,17 +139,20 @@ class Learner:
         columns = (part or [[]] * len(episodes) for part in (values, credit.returns, reference))
         return [_Played(*row) for row in zip(encoded, sampled, advantages, *columns, strict=True)]
 
-    def _encoded(self, episode: Episode) -> EncodedDialogue:
+    def _encoded(self, episode: Episode) -> list[EncodedDialogue]:
+        """The tokens of an episode as the agent reads it: the whole dialogue, or those of each turn."""
         turns = [turn.token_ids for turn in episode.turns]
         if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in episode.turns):
             raise ColBenchError(
                 f"{self.algorithm.name!r} trains on sampled tokens, and the engine returned no tokens with log-probabilities; use vLLM servers, "
                 "or `--engine transformers`."
             )
-        return encode_as_sampled([*self.instructions, *episode.messages], turns, self.tokenizer)
+        read = turns_as_read([*self.instructions, *episode.messages], self.history)
+        sampled = [turns] if len(read) == 1 else [[own] for own in turns]
+        return [encode_as_sampled(part, own, self.tokenizer) for part, own in zip(read, sampled, strict=True)]
 
     @torch.no_grad()
-    def _values(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
+    def _values(self, dialogues: Sequence[list[EncodedDialogue]]) -> list[list[float]]:
         """The critic's value of every turn or action token of every dialogue; empty without a critic."""
         if self.head is None:
             return []
@@ -156,12 +160,12 @@ class Learner:
         per_token = self.algorithm.values_per_token
         found: list[list[float]] = []
         for part in self._micro_batches(dialogues):
-            _, values = log_probs_and_values(self.model, part, self.temperature, self.head, per_token)
-            counts = [_num_actions(dialogue) if per_token else max(dialogue.turn_ids) for dialogue in part]
+            _, values = log_probs_and_values(self.model, _flat(part), self.temperature, self.head, per_token)
+            counts = [(_num_actions if per_token else _num_turns)(dialogue) for dialogue in part]
             found += [of_dialogue.tolist() for of_dialogue in values.split(counts)]
         return found
 
-    def _reference(self, dialogues: Sequence[EncodedDialogue]) -> list[list[float]]:
+    def _reference(self, dialogues: Sequence[list[EncodedDialogue]]) -> list[list[float]]:
         """Log-probabilities of every dialogue's action tokens under the initial policy; empty if the algorithm does not use it."""
         if self.reference is None:
             return []
@@ -173,11 +177,11 @@ class Learner:
         return found
 
     @torch.no_grad()
-    def _reference_log_probs(self, dialogues: Sequence[EncodedDialogue]) -> Tensor:
+    def _reference_log_probs(self, dialogues: Sequence[list[EncodedDialogue]]) -> Tensor:
         with self.model.disable_adapter() if self.reference is self.model else nullcontext():
-            return action_log_probs(self.reference, dialogues, self.temperature)
+            return action_log_probs(self.reference, _flat(dialogues), self.temperature)
 
-    def _micro_batches(self, dialogues: Sequence[EncodedDialogue]) -> Iterator[Sequence[EncodedDialogue]]:
+    def _micro_batches(self, dialogues: Sequence[list[EncodedDialogue]]) -> Iterator[Sequence[list[EncodedDialogue]]]:
         size = self.algorithm.config.micro_batch
         return (dialogues[start : start + size] for start in range(0, len(dialogues), size))
 
@@ -203,7 +207,9 @@ class Learner:
     def _action_tokens(self, rows: Sequence[_Played]) -> ActionTokens:
         device = self.model.device
         dialogues = [row.encoded for row in rows]
-        turns = right_padded([dialogue.turn_ids for dialogue in dialogues], device)
+        parts = _flat(dialogues)
+        turns = right_padded([part.turn_ids for part in parts], device)
+        dialogue = torch.tensor([i for i, own in enumerate(dialogues) for _ in own], device=device)
         is_action = turns[:, 1:] > 0
         sampled = _joined([row.sampled for row in rows], device)
         reference = sampled
@@ -211,14 +217,14 @@ class Learner:
             known = [row.reference for row in rows]
             reference = _joined(known, device) if all(known) else self._reference_log_probs(dialogues)
         log_probs, values = log_probs_and_values(
-            self.model, dialogues, self.temperature, self.head, self.algorithm.values_per_token
+            self.model, parts, self.temperature, self.head, self.algorithm.values_per_token
         )
         return ActionTokens(
             log_probs,
             sampled,
             reference,
             _joined([row.advantages for row in rows], device),
-            is_action.nonzero()[:, 0],
+            dialogue[is_action.nonzero()[:, 0]],
             (_begins_turn(turns).flatten().cumsum(0) - 1)[is_action.flatten()],
             values,
             _joined([row.returns for row in rows], device),
@@ -235,8 +241,16 @@ def _of_tokens(episode: Episode, of_turns: Sequence[float]) -> list[float]:
     return [value for turn, value in zip(episode.turns, of_turns, strict=True) for _ in turn.token_ids]
 
 
-def _num_actions(dialogue: EncodedDialogue) -> int:
-    return sum(turn > 0 for turn in dialogue.turn_ids)
+def _flat(dialogues: Sequence[list[EncodedDialogue]]) -> list[EncodedDialogue]:
+    return [part for dialogue in dialogues for part in dialogue]
+
+
+def _num_actions(dialogue: Sequence[EncodedDialogue]) -> int:
+    return sum(turn > 0 for part in dialogue for turn in part.turn_ids)
+
+
+def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
+    return sum(len({*part.turn_ids} - {0}) for part in dialogue)
 
 
 def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0) -> Tensor:
@@ -271,16 +285,30 @@ def log_probs_and_values(
     Returns:
         Log-probabilities, shape (N,), and values, shape (K,), or (N,) with `per_token`; (0,) without a head.
     """
-    device, rows = model.device, [dialogue.token_ids for dialogue in dialogues]
-    ids, turns = right_padded(rows, device), right_padded([dialogue.turn_ids for dialogue in dialogues], device)
-    output = model(ids, attention_mask=is_token(rows, device), use_cache=False, output_hidden_states=head is not None)
+    # Equal rows are read once: turns of an agent that reads no history are often the same.
+    places = {row: place for place, row in enumerate(dict.fromkeys((*one.token_ids,) for one in dialogues))}
+    device, rows = model.device, list(places)
+    row_of = torch.tensor([places[(*one.token_ids,)] for one in dialogues], device=device)
+    turns = right_padded([one.turn_ids for one in dialogues], device)
+    output = model(
+        right_padded(rows, device),
+        attention_mask=is_token(rows, device),
+        use_cache=False,
+        output_hidden_states=head is not None,
+    )
+
+    def at(states: Tensor, marked: Tensor) -> Tensor:
+        """States at the marked places of the dialogues."""
+        dialogue, place = marked.nonzero(as_tuple=True)
+        return states[row_of[dialogue], place]
+
     is_action = turns[:, 1:] > 0
-    chosen = ids[:, 1:][is_action][:, None]
-    log_probs = torch.log_softmax(output.logits[:, :-1][is_action].float() / temperature, dim=-1).gather(1, chosen)[:, 0]
+    chosen = right_padded([one.token_ids for one in dialogues], device)[:, 1:][is_action][:, None]
+    log_probs = torch.log_softmax(at(output.logits, is_action).float() / temperature, dim=-1).gather(1, chosen)[:, 0]
     if head is None:
         return log_probs, log_probs.new_empty(0)
     has_value = is_action if per_token else _begins_turn(turns)
-    return log_probs, head(output.hidden_states[-1][:, :-1][has_value].float())[:, 0]
+    return log_probs, head(at(output.hidden_states[-1], has_value).float())[:, 0]
 
 
 def _begins_turn(turns: Tensor) -> Tensor:

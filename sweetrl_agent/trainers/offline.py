@@ -11,6 +11,7 @@ from datasets import Dataset
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import Episode, Messages
+from sweetrl_agent.core.messages import turns_as_read
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.chat import EncodedDialogue, encode_dialogues
 from sweetrl_agent.data.files import Row, iter_rows
@@ -65,8 +66,11 @@ def _check_turns(episode: Episode, where: str, number: int) -> None:
         )
 
 
-def action_tokens(episodes: Sequence[Episode], tokenizer: Any, instructions: Messages = ()) -> Dataset:
-    """Tokens of episodes, one row per episode: `input_ids`, `is_action` (1 for tokens of the agent) and `rewards`, all of length L.
+def action_tokens(episodes: Sequence[Episode], tokenizer: Any, instructions: Messages = (), history: int = -1) -> Dataset:
+    """Tokens of episodes, one row per episode: `input_ids`, `is_action` (1 for tokens of the agent) and `rewards`, and `is_cut` of the episode.
+
+    Each of the first three is a list of sequences: one of length L for the whole dialogue or, for an agent that reads only some earlier turns, one
+    for each of its turns, in order.
 
     The messages are tokenized here. The actions of a turn end with its end token: what the template adds behind it is not sampled. The reward of a
     turn stands at its last action.
@@ -75,27 +79,43 @@ def action_tokens(episodes: Sequence[Episode], tokenizer: Any, instructions: Mes
         episodes: Episodes with at least one turn.
         tokenizer: The run's tokenizer.
         instructions: System message of the agent, if it has one.
+        history: Earlier turns that the agent reads, as in `core.messages.as_read`.
     """
     rows: list[Row] = []
     for start in range(0, len(episodes), ENCODED):
         part = episodes[start : start + ENCODED]
-        dialogues = encode_dialogues([[*instructions, *episode.messages] for episode in part], tokenizer)
+        read = [turns_as_read([*instructions, *episode.messages], history) for episode in part]
+        encoded = iter(encode_dialogues([dialogue for dialogues in read for dialogue in dialogues], tokenizer))
         rows += [
-            _row(dialogue, [turn.reward for turn in episode.turns], tokenizer.eos_token_id)
-            for dialogue, episode in zip(dialogues, part, strict=True)
+            _row([next(encoded) for _ in dialogues], episode, tokenizer.eos_token_id)
+            for dialogues, episode in zip(read, part, strict=True)
         ]
     return Dataset.from_list(rows)
 
 
-def _row(dialogue: EncodedDialogue, rewards: Sequence[float], end_id: int) -> Row:
+def _row(dialogues: Sequence[EncodedDialogue], episode: Episode, end_id: int) -> Row:
+    """The row of an episode, as `action_tokens`."""
+    rewards = [turn.reward for turn in episode.turns]
+    each = [rewards] if len(dialogues) == 1 else [[reward] for reward in rewards]
+    marked = [_marked(dialogue, own, end_id) for dialogue, own in zip(dialogues, each, strict=True)]
+    return {
+        "input_ids": [dialogue.token_ids for dialogue in dialogues],
+        "is_action": [is_action for is_action, _ in marked],
+        "rewards": [earned for _, earned in marked],
+        "is_cut": not episode.metrics.get("answered", True),
+    }
+
+
+def _marked(dialogue: EncodedDialogue, rewards: Sequence[float], end_id: int) -> tuple[list[int], list[float]]:
+    """Whether each token is an action, and its reward. The rewards are those of the dialogue's last turns; earlier ones are context."""
     ids = dialogue.token_ids
     is_action, earned = [0] * len(ids), [0.0] * len(ids)
     start = 0
-    for turn, reward in enumerate(rewards, 1):
+    for turn, reward in enumerate(rewards, max(dialogue.turn_ids) - len(rewards) + 1):
         start = dialogue.turn_ids.index(turn, start)
         stop = start + dialogue.turn_ids.count(turn)
         last = max((i for i in range(start, stop) if ids[i] == end_id), default=stop - 1)
         is_action[start : last + 1] = [1] * (last + 1 - start)
         earned[last] = float(reward)
         start = stop
-    return {"input_ids": ids, "is_action": is_action, "rewards": earned}
+    return is_action, earned

@@ -16,6 +16,7 @@ from torch import nn
 from transformers import Trainer
 
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import turns_as_read
 from sweetrl_agent.data.chat import encode_dialogues
 from sweetrl_agent.trainers.muon import MuonWithAdamW
 
@@ -25,11 +26,17 @@ POOL = 20
 ENCODED = 100
 
 
-def sft_dataset(dialogues: Sequence[Messages], tokenizer: Any) -> Dataset:
+def sft_dataset(dialogues: Sequence[Messages], tokenizer: Any, history: int = -1) -> Dataset:
     """Tokens and labels of dialogues; only the agent's turns have labels, all other tokens have -100.
 
     A turn with "weight" 0 in its message has no labels either: it is context only (as in OpenAI's fine-tuning files).
+
+    Args:
+        dialogues: The dialogues.
+        tokenizer: Tokenizer with the chat template.
+        history: Earlier turns that the agent reads, as in `core.messages.as_read`. Unless it is -1, each turn has a row of its own.
     """
+    dialogues = [part for messages in dialogues for part in turns_as_read(messages, history)]
     rows = []
     encoded = (
         dialogue

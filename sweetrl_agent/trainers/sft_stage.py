@@ -131,7 +131,7 @@ def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
 def _in_order(run: Run, dialogues: Sequence[Any], tokenizer: Any) -> Dataset:
     """Tokens and labels of dialogues, in the order of all epochs: batches of similar length."""
     config = run.config.sft
-    dataset = sft_dataset(dialogues, tokenizer)
+    dataset = sft_dataset(dialogues, tokenizer, run.config.model.history)
     order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
     return dataset.select(order)
 

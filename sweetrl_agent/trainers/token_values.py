@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
@@ -47,7 +48,7 @@ def train_values(
     set_seed(run.seed)
     arguments = run.config.model
     tokenizer = load_tokenizer(run.initial_model, arguments)
-    dataset = action_tokens(offline_episodes(run), tokenizer, system_message(system_prompt(arguments)))
+    dataset = action_tokens(offline_episodes(run), tokenizer, system_message(system_prompt(arguments)), arguments.history)
     given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
     trainer = ValueTrainer(
         loss=loss,
@@ -101,7 +102,7 @@ class ValueTrainer(Trainer):  # type: ignore[misc]
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """The algorithm's loss of a batch."""
-        return self.loss(model(inputs["input_ids"], inputs["is_action"], inputs["rewards"]))
+        return self.loss(model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut"))))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save all values, the target included; also used for checkpoints."""
@@ -128,10 +129,14 @@ class _TargetUpdate(TrainerCallback):
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:
-    ids = [row["input_ids"] for row in rows]
+    ids, acts, rewards = (
+        [sequence for row in rows for sequence in row[name]] for name in ("input_ids", "is_action", "rewards")
+    )
     return {
         "input_ids": right_padded(ids),
         "attention_mask": is_token(ids),  # for the count of tokens
-        "is_action": right_padded([row["is_action"] for row in rows]),
-        "rewards": right_padded([row["rewards"] for row in rows]).float(),
+        "is_action": right_padded(acts),
+        "rewards": right_padded(rewards).float(),
+        "dialogue": torch.tensor([i for i, row in enumerate(rows) for _ in row["input_ids"]]),
+        "is_cut": torch.tensor([row["is_cut"] for row in rows]),
     }

@@ -105,10 +105,23 @@ def test_padding_and_texts_of_the_user_have_no_part_in_the_loss(batch):
 def test_the_bellman_target_has_no_gradient():
     q, v = torch.zeros(2, 2, 3, requires_grad=True), torch.tensor([1.0, 2.0], requires_grad=True)
     ends = torch.tensor([False, True])
-    estimates = TokenEstimates(q, v, torch.tensor([1.0, 2.0]), torch.tensor([0, 1]), torch.tensor([1.0, 0.0]), ends)
+    estimates = TokenEstimates(
+        q, torch.arange(2), v, torch.tensor([1.0, 2.0]), torch.tensor([0, 1]), torch.tensor([1.0, 0.0]), ends
+    )
     ilql_loss(estimates, GAMMA, TAU, cql=0.0).backward()
     assert q.grad[:, 0, 0].tolist() == pytest.approx([-(1 + 0.9 * 2) / 2] * 2)
     assert v.grad.tolist() == [0, 0]
+
+
+def test_the_end_of_an_episode_that_was_cut_off_is_no_end_for_q(batch):
+    values = _values(bootstraps=True)
+    whole = values(*batch)
+    cut = values(*batch, torch.arange(3), torch.tensor([False, True, False]))
+    assert cut.is_cut.tolist().count(True) == 1
+    errors = whole.taken - (whole.rewards + GAMMA * torch.where(whole.is_last, 0.0, whole.v.roll(-1)))
+    expected = 0.5 * errors[:, ~cut.is_cut].square().mean(dim=1).sum() + expectile_loss(whole.target_q - whole.v, TAU).mean()
+    assert ilql_loss(cut, GAMMA, TAU, 0.0).item() == pytest.approx(expected.item(), abs=1e-12)
+    assert ilql_loss(whole, GAMMA, TAU, 0.0).item() != pytest.approx(expected.item(), abs=1e-3)
 
 
 def test_ilql_refuses_estimates_without_v(batch):

@@ -186,11 +186,11 @@ def test_the_reference_is_the_initial_policy_also_after_updates(make_game, make_
     learner = Learner(run, _algorithm(learning_rate=3e-2, epochs=3, micro_batch=3))
     episodes = _played(run, learner, 4)
     dialogues = [learner._encoded(episode) for episode in episodes]
-    initial = action_log_probs(make_tiny_model(), dialogues, learner.temperature).tolist()
+    initial = action_log_probs(make_tiny_model(), sum(dialogues, []), learner.temperature).tolist()
     assert (learner.reference is learner.model) == lora
     learner.update(episodes)
     assert sum(learner._reference(dialogues), []) == pytest.approx(initial, rel=1e-3, abs=1e-4)
-    assert action_log_probs(learner.model, dialogues, learner.temperature).tolist() != pytest.approx(initial, rel=1e-2)
+    assert action_log_probs(learner.model, sum(dialogues, []), learner.temperature).tolist() != pytest.approx(initial, rel=1e-2)
 
 
 @pytest.mark.parametrize("lam", [1.0, 0.0])
@@ -229,7 +229,7 @@ def test_the_kl_penalty_alone_leads_back_to_the_initial_policy(make_game):
     dialogues = [learner._encoded(episode) for episode in episodes]
 
     def log_probs():
-        return action_log_probs(learner.model, dialogues, learner.temperature).detach().numpy()
+        return action_log_probs(learner.model, sum(dialogues, []), learner.temperature).detach().numpy()
 
     before, reference = log_probs(), np.array(sum(learner._reference(dialogues), []))
     learner.update(episodes)

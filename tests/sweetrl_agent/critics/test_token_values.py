@@ -36,11 +36,27 @@ def test_estimates_are_of_the_state_before_each_action_token(values):
         hidden = values.online.body(state[None]).last_hidden_state[0, -1]
         slow = values.target.body(state[None]).last_hidden_state[0, -1]
         for k in range(2):
-            torch.testing.assert_close(found.q[k, i], values.online.heads[k](hidden), atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(found.q[k, found.state[i]], values.online.heads[k](hidden), atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(found.v[i], values.v(hidden)[0], atol=1e-5, rtol=1e-4)
         least = min(float(head(slow)[found.tokens[i]]) for head in values.target.heads)
         assert float(found.target_q[i]) == pytest.approx(least, abs=1e-4)
-    assert found.taken[1, 2] == found.q[1, 2, 4]
+    assert found.taken[1, 2] == found.q[1, found.state[2], 4]
+    assert found.is_cut is None
+
+
+def test_equal_states_are_judged_once_and_rows_of_a_dialogue_are_one_sequence_of_actions(values):
+    rows = torch.tensor([0, 1, 0, 1])
+    found = values(IDS[rows], IS_ACTION[rows], REWARDS[rows], torch.tensor([0, 0, 1, 1]), torch.tensor([False, True]))
+    once = values(IDS, IS_ACTION, REWARDS)
+    assert found.q.shape == once.q.shape
+    assert found.is_last.tolist() == [False] * 3 + [True] + [False] * 3 + [True]
+    assert found.is_cut.tolist() == [False] * 7 + [True]
+    assert found.rewards.tolist() == once.rewards.tolist() * 2
+    torch.testing.assert_close(found.taken, once.taken.repeat(1, 2))
+    torch.testing.assert_close(found.v, once.v.repeat(2))
+    torch.testing.assert_close(found.target_q, once.target_q.repeat(2))
+    torch.testing.assert_close(found.imitation(), once.imitation())
+    assert found.scaled(4).rewards.tolist() == [reward / 4 for reward in found.rewards.tolist()]
 
 
 def test_new_heads_are_zero_everywhere_and_only_a_bootstrapping_one_has_v_and_a_target(make_tiny_model, tiny_tokenizer):
@@ -70,7 +86,7 @@ def test_the_target_follows_by_polyak_averaging_body_and_heads_and_has_no_gradie
 def test_the_cql_term_is_the_cross_entropy_of_each_head():
     torch.manual_seed(1)
     q, tokens = torch.randn(2, 3, 5, dtype=torch.float64), torch.tensor([4, 0, 2])
-    estimates = TokenEstimates(q, None, None, tokens, torch.zeros(3), torch.zeros(3, dtype=torch.bool))
+    estimates = TokenEstimates(q, torch.arange(3), None, None, tokens, torch.zeros(3), torch.zeros(3, dtype=torch.bool))
     slow = 0.0
     for k in range(2):
         for i in range(3):

@@ -101,6 +101,7 @@ def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(
     other = replace(EPISODE, messages=MESSAGES[:2], turns=TURNS[:1])
     first, second = action_tokens([EPISODE, other], tiny_tokenizer, [{"role": "system", "content": "Be brief."}])
     end = tiny_tokenizer.eos_token_id
+    first, second = ({name: row[name][0] for name in ("input_ids", "is_action", "rewards")} for row in (first, second))
     acts = [token for token, is_action in zip(first["input_ids"], first["is_action"], strict=True) if is_action]
     assert tiny_tokenizer.decode(acts) == "Round it?<|end|>Return.<|end|>"
     rewarded = {i: reward for i, reward in enumerate(first["rewards"]) if reward}
@@ -113,6 +114,23 @@ def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(
     assert sum(second["rewards"]) == -1.0
 
 
+def test_an_agent_without_history_has_a_sequence_for_each_turn_and_a_cut_episode_is_marked(tiny_tokenizer):
+    cut = replace(EPISODE, metrics={**EPISODE.metrics, "answered": 0})
+    whole, row = action_tokens([EPISODE], tiny_tokenizer)[0], action_tokens([cut], tiny_tokenizer, history=0)[0]
+    assert (whole["is_cut"], row["is_cut"]) == (False, True)
+    texts = [tiny_tokenizer.decode(ids) for ids in row["input_ids"]]
+    assert texts == [
+        "<|user|>I need it.<|end|><|assistant|>Round it?<|end|>",
+        f"<|user|>{MESSAGES[2]['content']}<|end|><|assistant|>Return.<|end|>",
+    ]
+    assert [sum(rewards) for rewards in row["rewards"]] == [-1.0, 5.0]
+    assert [sum(acts) for acts in row["is_action"]] == [
+        len(tiny_tokenizer.encode(text, add_special_tokens=False)) for text in ("Round it?<|end|>", "Return.<|end|>")
+    ]
+    (memory,) = action_tokens([EPISODE], tiny_tokenizer, history=1)
+    assert memory["input_ids"][1] == whole["input_ids"][0] and sum(memory["is_action"][1]) == sum(row["is_action"][1])
+
+
 def test_what_the_template_adds_behind_the_end_token_is_no_action(tiny_tokenizer):
     newlines = copy.deepcopy(tiny_tokenizer)
     newlines.chat_template = (
@@ -120,5 +138,5 @@ def test_what_the_template_adds_behind_the_end_token_is_no_action(tiny_tokenizer
         "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
     )
     (row,) = action_tokens([EPISODE], newlines)
-    acts = [token for token, is_action in zip(row["input_ids"], row["is_action"], strict=True) if is_action]
+    acts = [token for token, is_action in zip(row["input_ids"][0], row["is_action"][0], strict=True) if is_action]
     assert re.sub(r"\s", "_", tiny_tokenizer.decode(acts)) == "Round_it?<|end|>Return.<|end|>"
