@@ -29,6 +29,10 @@ class MCConfig:
     """Settings of Monte Carlo returns. "Released" is LMRL-Gym's code, with GPT-2."""
 
     learning_rate: float = setting(1e-3, "Learning rate of the values; released: 1e-4 on Maze, 1e-5 on Wordle.")
+    muon_learning_rate: float = setting(
+        0.0,
+        "Learning rate of Muon, for all matrices but embeddings; `learning_rate` is then for the rest. 0 for AdamW alone, as released.",
+    )
     batch: int = setting(32, "Dialogues per optimizer step; released: 32.", least=1)
     epochs: float = setting(4.0, "Epochs over the behaviour data; released: 1, on more data.")
     gamma: float = setting(0.99, "Discount per token of the agent; released: 0.99.", most=1)

@@ -121,16 +121,17 @@ class MazeRecord(ExactRecord):
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "history": 0, "sft_dialogues": 300, "sft_batch": 512, "sft_epochs": 4, "test_tasks": "seeds:1000000-1000099",
         "filtered_bc_epochs": 4.0,
-        "mc_batch": 64, "mc_epochs": 150.0, "mc_gamma": 0.95, "mc_reward_scale": 3.0, "mc_cql": 0.01, "mc_learning_rate": 5e-4,
-        "ilql_batch": 64, "ilql_epochs": 640.0, "ilql_tau": 0.9, "ilql_reward_scale": 5.0, "ilql_cql": 0.01, "ilql_polyak": 0.1,
-        "ilql_learning_rate": 2e-3, "ilql_beta": 32.0,
+        "mc_batch": 32, "mc_epochs": 60.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_gamma": 0.95, "mc_reward_scale": 3.0,
+        "mc_cql": 0.1, "mc_beta": 8.0,
+        "ilql_batch": 32, "ilql_epochs": 180.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.9,
+        "ilql_reward_scale": 5.0, "ilql_cql": 0.01, "ilql_polyak": 0.1, "ilql_beta": 16.0,
         "token_ppo_tasks": 32, "token_ppo_iterations": 40, "token_ppo_epochs": 8, "token_ppo_learning_rate": 1e-3,
         "token_ppo_critic_learning_rate": 0.03, "token_ppo_first_value": -35.0, "token_ppo_value_weight": 0.005, "token_ppo_value_clip": 0.0,
         "grpo_tasks": 8, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
     }  # fmt: skip
     #: Where they differ for an agent that reads the whole dialogue.
     defaults_of_whole_dialogues: ClassVar[Mapping[str, Any]] = {
-        "history": -1, "sft_batch": 8, "mc_batch": 8, "mc_epochs": 4.0, "mc_learning_rate": 1e-3, "ilql_batch": 8, "ilql_epochs": 16.0,
+        "history": -1, "sft_batch": 8, "mc_batch": 8, "mc_epochs": 4.0, "ilql_batch": 8, "ilql_epochs": 16.0,
         "token_ppo_epochs": 4, "token_ppo_learning_rate": 2e-4, "token_ppo_first_value": 0.0, "token_ppo_value_weight": 0.001,
         "grpo_epochs": 2, "grpo_learning_rate": 5e-4,
     }  # fmt: skip

@@ -20,6 +20,7 @@ from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.trainers.muon import MuonWithAdamW
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
@@ -36,7 +37,7 @@ def train_values(
         run: The run.
         stage: Name of the stage in the metrics.
         folder: Folder of the agent.
-        config: Settings `learning_rate`, `batch` and `epochs`.
+        config: Settings `learning_rate`, `muon_learning_rate`, `batch` and `epochs`.
         loss: The algorithm's loss of a batch.
         bootstraps: Whether it has V and a target.
         target_rate: Rate at which the target follows, per optimizer step.
@@ -52,6 +53,7 @@ def train_values(
     given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
     trainer = ValueTrainer(
         loss=loss,
+        muon_learning_rate=config.muon_learning_rate,
         model=_new_values(run, bootstraps),
         args=TrainingArguments(**given, remove_unused_columns=False),
         train_dataset=dataset,
@@ -95,14 +97,23 @@ def _new_values(run: Run, bootstraps: bool) -> TokenValues:
 class ValueTrainer(Trainer):  # type: ignore[misc]
     """`Trainer` on `action_tokens`."""
 
-    def __init__(self, *, loss: Loss, **kwargs: Any) -> None:
-        """As `Trainer`, with our collator and a loss of `TokenEstimates`."""
-        self.loss = loss
+    def __init__(self, *, loss: Loss, muon_learning_rate: float, **kwargs: Any) -> None:
+        """As `Trainer`, with our collator and a loss of `TokenEstimates`; 0 for `muon_learning_rate` is AdamW alone."""
+        self.loss, self.muon_learning_rate = loss, muon_learning_rate
         super().__init__(data_collator=_collate, **kwargs)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """The algorithm's loss of a batch."""
         return self.loss(model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut"))))
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Muon and AdamW, or the library's AdamW."""
+        if self.optimizer is None and self.muon_learning_rate:
+            self.optimizer = MuonWithAdamW(
+                model or self.model, self.args.learning_rate, self.muon_learning_rate, weight_decay=0.0
+            )
+        made: torch.optim.Optimizer = self.optimizer or super().create_optimizer(model)
+        return made
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save all values, the target included; also used for checkpoints."""
