@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import set_seed
 
@@ -39,6 +40,14 @@ class MultiTurnDPO(Algorithm):
     """Multi-turn DPO; see the module's docstring."""
 
     name, title, Config = "mtdpo", "Multi-turn DPO", MultiTurnDPOConfig
+
+    def refuse_model(self, model: Any) -> None:
+        """See `Algorithm`; a preference is over whole dialogues, so the agent must read them."""
+        super().refuse_model(model)
+        if model.history >= 0:
+            raise ValueError(
+                f"{self.name!r} compares whole dialogues, which the agent must read: take `--history -1`, got {model.history}."
+            )
 
     def train(self, run: Run) -> None:
         """Train on outcome_pairs.jsonl; writes mtdpo/agent/."""

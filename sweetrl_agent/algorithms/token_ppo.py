@@ -13,7 +13,7 @@ the initial policy (arXiv:1909.08593, section 2).
 It is compared with `turn_ppo`, which takes whole turns for actions; the name `ppo` is that of Stable-Baselines3's, over discrete actions.
 
 Differences from the released code (losses in `LLM_RL/algorithms/ppo`, defaults in the scripts of the tasks): An optimizer step is on the whole batch, not
-on 32 dialogues of it. The head starts at 0, not at a usual return of the task, and has its own learning rate. Two terms are left out: an adaptive beta,
+on 32 dialogues of it. The head has its own learning rate. Two terms are left out: an adaptive beta,
 which no script turns on, and behaviour cloning on the data set, which has the weight 1 in the scripts of Text-Nav, Wordle and the dialogues, and 0 in the
 maze's.
 """

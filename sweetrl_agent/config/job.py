@@ -79,7 +79,7 @@ class Config:
         require("engine", self.model.engine, ("transformers", "vllm", "server"))
         check_env(self.task.env, self.task.env_record)
         algorithm = self.algorithm
-        algorithm.refuse_engine(self.model)
+        algorithm.refuse_model(self.model)
         if self.run.stage not in algorithm.stages and f"{self.run.stage} {algorithm.critic}" in algorithm.stages:
             self.run = replace(self.run, stage=f"{self.run.stage} {algorithm.critic}")
         require("stage", self.run.stage, ("all", *dict.fromkeys([*STAGES, *algorithm.stages])))

@@ -82,14 +82,14 @@ class Algorithm:
         """Prefix of the names of its settings."""
         return f"{self.name}_" if self.prefix is None else self.prefix
 
-    def refuse_engine(self, model: Any) -> None:
-        """Refuse an engine that cannot sample from its agent.
+    def refuse_model(self, model: Any) -> None:
+        """Refuse settings of the model that it cannot train with, and an engine that cannot sample from its agent.
 
         Args:
             model: Settings of the model.
 
         Raises:
-            ValueError: If it cannot; names the engine and the ones allowed.
+            ValueError: If there is one; names it and what is allowed.
         """
         if model.engine not in self.engines:
             allowed = " or ".join(f"`--engine {one}`" for one in self.engines)

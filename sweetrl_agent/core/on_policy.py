@@ -173,13 +173,13 @@ class OnPolicyAlgorithm(Algorithm):
         """The loss of an optimizer step. An algorithm with a critic adds the error of `tokens.values`."""
         return self.policy_loss(tokens)
 
-    def refuse_engine(self, model: Any) -> None:
+    def refuse_model(self, model: Any) -> None:
         """See `Algorithm`. A server can load new weights only as a LoRA adapter.
 
         Raises:
             ValueError: If the engine is a server and LoRA is off; says what to set.
         """
-        super().refuse_engine(model)
+        super().refuse_model(model)
         if model.engine == "server" and not model.lora:
             raise ValueError(
                 f"{self.name!r} sends its new weights to servers as LoRA adapters: add `--lora true`, or sample in this process with "

@@ -96,7 +96,7 @@ def _check_names(given: CompareArguments, config: Config) -> None:
             raise ValueError(f"`{setting}` must not contain duplicates, got {names}.")
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
     for name in used:
-        ALGORITHMS[name].refuse_engine(config.model)
+        ALGORITHMS[name].refuse_model(config.model)
     refuse_missing(used, config.record.capabilities(config), config.task.env)
     if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
         config.record.check_actions(config)

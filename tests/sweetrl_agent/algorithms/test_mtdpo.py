@@ -37,6 +37,13 @@ def test_the_score_is_a_sum_over_tokens_and_nobody_is_told_the_reference(make_ru
     assert seen["pairs"] == [{**PAIR, "hidden": ""}] and seen["model"] == str(tiny_model_folder)
 
 
+def test_an_agent_that_forgets_cannot_compare_whole_dialogues(make_run, tiny_model_folder):
+    with pytest.raises(
+        ValueError, match=r"'mtdpo' compares whole dialogues, which the agent must read: take `--history -1`, got 2\."
+    ):
+        make_run(model=str(tiny_model_folder), algorithm="mtdpo", history=2)
+
+
 def test_the_trainer_that_is_built_compares_sums_over_all_tokens(make_run, tiny_model_folder, tiny_tokenizer, untrained):
     """With other weights than the reference's, the loss is that of the slow sums, and of no mean."""
     seen = untrained(mtdpo, 0.5)

@@ -193,6 +193,24 @@ def test_the_reference_is_the_initial_policy_also_after_updates(make_game, make_
     assert action_log_probs(learner.model, sum(dialogues, []), learner.temperature).tolist() != pytest.approx(initial, rel=1e-2)
 
 
+@pytest.mark.parametrize("history", [0, 1])
+def test_training_sees_each_token_as_an_agent_that_forgets_sampled_it(make_game, history):
+    run = make_game(3, history=history)
+    learner = Learner(run, _algorithm(learning_rate=0.0, epochs=1, micro_batch=3, beta=0.0))
+    torch.nn.init.normal_(learner.head.weight, generator=torch.Generator().manual_seed(0))
+    seen, episodes = [], _played(run, learner, 6)
+    assert max(len(episode.turns) for episode in episodes) > 1
+    learner.algorithm.loss = lambda tokens: [seen.append(tokens), TokenPPO.loss(learner.algorithm, tokens)][1]
+    learner.update(episodes)
+    for tokens in seen:  # the tiny policy is in float32
+        assert tokens.log_probs.tolist() == pytest.approx(tokens.sampled.tolist(), abs=1e-3)
+        assert tokens.values.tolist() == pytest.approx(tokens.old_values.tolist(), rel=1e-4, abs=1e-5)
+    lengths = [len(turn.token_ids) for episode in episodes for turn in episode.turns]
+    assert sum(len(tokens.sampled) for tokens in seen) == sum(lengths)
+    assert [int(tokens.dialogue.max()) + 1 for tokens in seen] == [3, 3]
+    assert sum(int(tokens.turn.max()) + 1 for tokens in seen) == len(lengths)
+
+
 @pytest.mark.parametrize("lam", [1.0, 0.0])
 def test_the_critic_learns_the_values_of_a_chain(make_game, tiny_tokenizer, lam):
     """The policy stands still. The same 6 tokens earn 1 in one episode and 0 in another, so V is 1/2 discounted by the tokens that follow."""
@@ -210,6 +228,13 @@ def test_the_critic_learns_the_values_of_a_chain(make_game, tiny_tokenizer, lam)
         learner.update(episodes)
     values = np.array(learner._values([learner._encoded(episode) for episode in episodes]))
     assert values == pytest.approx(np.array([[0.5 * 0.5 ** (count - 1 - i) for i in range(count)]] * 2), abs=0.03)
+
+
+def test_a_new_critic_starts_at_the_given_value(make_game):
+    learner = Learner(make_game(1), _algorithm(first_value=-35.0))
+    assert {
+        value for row in learner._values([learner._encoded(one) for one in _played(make_game(1), learner, 1)]) for value in row
+    } == {-35.0}
 
 
 def test_it_learns_what_is_rewarded_in_the_last_turn(make_game):

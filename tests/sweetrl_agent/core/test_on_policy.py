@@ -92,9 +92,9 @@ def test_a_server_is_given_new_weights_as_adapters(engine, lora, is_refused):
         with pytest.raises(
             ValueError, match="^'half' sends its new weights to servers as LoRA adapters: add `--lora true`, or sample"
         ):
-            Half().refuse_engine(model)
+            Half().refuse_model(model)
     else:
-        Half().refuse_engine(model)
+        Half().refuse_model(model)
 
 
 def test_training_takes_the_settings_of_the_run(monkeypatch):

@@ -10,6 +10,7 @@ from colbench_gym.lmrl.data import episodes
 from sweetrl_agent.algorithms.critics import check_needs
 from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
+from sweetrl_agent.train import parse
 
 MAZE = "LMRL-Maze-v0"
 
@@ -61,3 +62,11 @@ def test_the_exact_advantage_is_a_critic(make_maze_run):
         assert oracle.dialogue_advantages(row["dialogue_history"], "") == [0.0] * len(row["turns"])
     with pytest.raises(ValueError, match="LMRL-Maze-v0 knows the exact advantage only: leave 'marginal' out."):
         MazeRecord().open_oracle("marginal", run.config, run.train)
+
+
+def test_the_agent_reads_the_last_observation_only_where_it_tells_all():
+    record = find_record("LMRL-Maze-v0")
+    assert record.all_defaults()["history"] == record.all_defaults({"observed": "fully"})["history"] == 0
+    assert record.all_defaults({"observed": "partially"})["history"] == -1
+    given = ["--env", "LMRL-Maze-v0", "--env_kwargs", '{"observed": "goal_and_walls"}']
+    assert parse(given).model.history == -1 and parse(given[:2]).model.history == 0

@@ -185,3 +185,11 @@ def test_a_saved_model_says_the_same(tiny_model_folder, make_tiny_model, tiny_to
     loaded = load_policy(str(tiny_model_folder), str(tiny_model_folder), arguments)
     policy = TransformersPolicy(make_tiny_model(), tiny_tokenizer, max_new_tokens=8)
     assert [u.text for u in loaded.generate(DIALOGUES, [1, 2, 3])] == [u.text for u in policy.generate(DIALOGUES, [1, 2, 3])]
+
+
+def test_an_agent_that_forgets_reads_the_latest_turns_only(make_policy):
+    policy = make_policy(system_prompt="Be brief.", history=1)
+    said = [("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"), ("user", "e")]
+    dialogue = [{"role": role, "content": content} for role, content in said]
+    expected = make_policy(system_prompt="Be brief.").prompt_ids(dialogue[2:])
+    assert policy.prompt_ids(dialogue) == expected != make_policy(system_prompt="Be brief.").prompt_ids(dialogue)
