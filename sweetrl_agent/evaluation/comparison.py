@@ -69,6 +69,7 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
         "paired": for every pair of algorithms and every split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
         "tasks_for_80" (tasks needed with this number of seeds to detect a difference of this size with power 0.8; None if no number suffices).
+        If the metric is not a share, such as a return, "of_metric" has the same of it: "difference", "ci95", "ci95_agents", "p" and "p_holm".
     """
     splits = dict.fromkeys(row["split"] for rows in evaluations.values() for row in rows)
     algorithms: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -94,7 +95,10 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
                 },
                 "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
             }
-        paired += _paired(by_metric["success"], split)
+        rows = _paired(by_metric["success"], split)
+        if metric not in SHARES:
+            _add_differences_of_metric(rows, by_metric[metric])
+        paired += rows
     return {"metric": metric, "algorithms": dict(algorithms), "paired": paired}
 
 
@@ -120,10 +124,28 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
                 "tasks_for_80": tasks_needed(float(difference.mean()), parts, len(difference)),
             }
         )
+    _correct(rows)
+    return rows
+
+
+def _add_differences_of_metric(rows: Sequence[Row], graded: dict[str, Scores]) -> None:
+    """Add "of_metric" to the rows of a split."""
+    for row in rows:
+        difference = graded[row["a"]] - graded[row["b"]]
+        row["of_metric"] = {
+            "difference": _round(difference.mean()),
+            "ci95": [_round(bound) for bound in algorithm_interval(difference)],
+            "ci95_agents": [_round(bound) for bound in agents_interval(difference)],
+            "p": permutation_p(difference),
+        }
+    _correct([row["of_metric"] for row in rows])
+
+
+def _correct(rows: Sequence[Row]) -> None:
+    """Add Holm's correction of the p values of a split."""
     for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = _round(corrected)
         row["p"] = _round(row["p"])
-    return rows
 
 
 def table(results: dict[str, Any], titles: dict[str, str]) -> str:
@@ -148,6 +170,7 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
             f"{pair:48} {row['split']:8} {100 * row['difference']:+7.1f} {f'{low:+.1f} to {high:+.1f}':>17} {row['p_holm']:10.4f} "
             f"{row['seeds_ahead']:12}"
         )
+    lines += _differences_of_metric(results, titles)
     is_single = all(score["seeds"] < 2 for splits in results["algorithms"].values() for score in splits.values())
     holds = (
         "so do the intervals, since one seed gives no information on other runs of an algorithm"
@@ -157,6 +180,20 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
     lines.append(f"\n* holds for the trained agents; {holds}")
     lines += results.get("notes", [])
     return "\n".join(lines)
+
+
+def _differences_of_metric(results: dict[str, Any], titles: dict[str, str]) -> list[str]:
+    """Lines of the differences of a metric that is not a share; none for other metrics."""
+    rows = [row for row in results["paired"] if "of_metric" in row]
+    name = f"difference of {results['metric'].replace('_', ' ')}"
+    lines = [f"\n{name:48} {'split':8} {'':>7} {'95% interval':>17} {'p (Holm)*':>10}"] if rows else []
+    for row in rows:
+        own, pair = row["of_metric"], f"{titles.get(row['a'], row['a'])} - {titles.get(row['b'], row['b'])}"
+        low, high = own["ci95"]
+        lines.append(
+            f"{pair:48} {row['split']:8} {own['difference']:+7.2f} {f'{low:+.2f} to {high:+.2f}':>17} {own['p_holm']:10.4f}"
+        )
+    return lines
 
 
 def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:

@@ -65,6 +65,16 @@ def paired_part(results: Results, titles: Names) -> Part:
         Table(head, [_pair(row, results, titles) for row in results["paired"] if row["split"] == split], split)
         for split in splits
     ]
+    metric = metric_of(results)
+    tables += [
+        Table(
+            ("Difference", metric_title(results), "95%, algorithm", "95%, trained agents", "p (Holm), trained agents"),
+            [_pair_of_metric(row, metric, titles) for row in rows],
+            f"{split}: {metric}",
+        )
+        for split in splits
+        if (rows := [row for row in results["paired"] if row["split"] == split and "of_metric" in row])
+    ]
     text = (
         "Differences are paired by task and seed, which removes common variance. The interval holds for the algorithms (other runs, other "
         "tasks) and is wide with two or three seeds, since these give little information on the variance between runs. p: two-sided permutation "
@@ -134,6 +144,17 @@ def _pair(row: Mapping[str, Any], results: Results, titles: Names) -> tuple[str,
         f"{row['p_holm']:.4f}",
         f"{row['seeds_ahead']} of {row['seeds']}",
         NOTHING if row["tasks_for_80"] is None else str(row["tasks_for_80"]),
+    )
+
+
+def _pair_of_metric(row: Mapping[str, Any], metric: str, titles: Names) -> tuple[str, ...]:
+    own = row["of_metric"]
+    return (
+        f"{titles.get(row['a'], row['a'])} minus {titles.get(row['b'], row['b'])}",
+        measure(metric, own["difference"]),
+        measure_interval(metric, ends(row, own["ci95"])),
+        measure_interval(metric, (own["ci95_agents"][0], own["ci95_agents"][1])),
+        f"{own['p_holm']:.4f}",
     )
 
 

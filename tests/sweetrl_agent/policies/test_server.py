@@ -34,7 +34,7 @@ def make_policy(tiny_tokenizer):
     )
 
 
-@pytest.mark.parametrize("settings", [{}, {"system_prompt": "Ask first.", "response_prefix": "I WANT"}])
+@pytest.mark.parametrize("settings", [{}, {"history": 0}, {"system_prompt": "Ask first.", "response_prefix": "I WANT"}])
 def test_two_servers_say_what_this_process_would(serve, make_policy, make_tiny_model, tiny_tokenizer, settings):
     servers = serve("agent"), serve("agent", "another")
     policy = make_policy(*servers, **settings)

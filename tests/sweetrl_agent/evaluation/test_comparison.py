@@ -1,0 +1,61 @@
+"""Differences of a metric that is not a share, such as a return."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweetrl_agent.evaluation.comparison import compare_scores, table
+from sweetrl_agent.reporting.comparison_scores import paired_part
+
+
+@pytest.fixture
+def evaluations():
+    """Rows of three seeds: "better" returns 10 more than "worse" on each task, give or take 1, and "same" as much; all have the same success."""
+    rng = np.random.default_rng(0)
+
+    def rows():
+        base = rng.normal(-50, 5, 40)
+        means = {"worse": base, "same": base + rng.normal(0, 1, 40), "better": base + 10 + rng.normal(0, 1, 40)}
+        return [
+            {
+                "agent": name,
+                "split": "test",
+                "task_id": str(i),
+                "outcome": "ended",
+                "success": 1,
+                "turns": 1,
+                "return": float(value),
+            }
+            for name, own in means.items()
+            for i, value in enumerate(own)
+        ]
+
+    return {seed: rows() for seed in range(3)}
+
+
+def test_differences_of_returns_have_intervals_and_corrected_p_values(evaluations):
+    results = compare_scores(evaluations, "return")
+    by_pair = {(row["a"], row["b"]): row for row in results["paired"]}
+    more = by_pair["better", "worse"]["of_metric"]
+    assert more["difference"] == pytest.approx(10, abs=0.5) and more["p_holm"] < 0.001
+    for low, high in (more["ci95"], more["ci95_agents"]):
+        assert 9 < low < more["difference"] < high < 11
+    none = by_pair["same", "worse"]["of_metric"]
+    assert none["ci95"][0] < 0 < none["ci95"][1] and none["p_holm"] >= none["p"] > 0.01
+    assert by_pair["better", "worse"]["difference"] == 0
+    lines = table(results, {"better": "B", "worse": "W"}).splitlines()
+    assert any(line.startswith("difference of return") for line in lines)
+    assert any(line.startswith("B - W") and f"{more['difference']:+.2f}" in line for line in lines)
+    of_success, of_return = paired_part(results, {}).tables
+    assert (
+        of_return.caption == "test: return"
+        and of_return.head[1] == "Return"
+        and len(of_return.rows) == len(of_success.rows) == 3
+    )
+
+
+def test_shares_have_one_difference(evaluations):
+    rows = {seed: [{**row, "tests_passed": row["success"] / 2} for row in own] for seed, own in evaluations.items()}
+    results = compare_scores(rows)
+    assert not any("of_metric" in row for row in results["paired"]) and "difference of tests" not in table(results, {})
