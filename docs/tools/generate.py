@@ -138,6 +138,29 @@ def differences(file: str, split: str, *pairs: str) -> str:
     return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
 
 
+def returns(file: str, *names: str) -> str:
+    """Raw returns on test tasks, and how much more than the first algorithm's, with 95% intervals over seeds and tasks, beside the paper's raw returns.
+
+    A name may have the paper's return behind an equals sign, such as "bc=-72.1".
+    """
+    from sweetrl_agent.algorithms.registry import titles
+
+    recorded = _recorded(file)
+    first = names[0].partition("=")[0]
+    more = {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
+    rows = []
+    for text in names:
+        name, _, paper = text.partition("=")
+        of = recorded["algorithms"][name]["test"]
+        low, high = of["ci95"]["return"]
+        gain = "" if name == first else "{:+.2f} ({:.2f} to {:.2f})".format(more[name]["difference"], *more[name]["ci95"])
+        by_seed = ", ".join(f"{value:.2f}" for value in of["metric_by_seed"])
+        rows.append((titles()[name], f"{of['return']:.2f} ({low:.2f} to {high:.2f})", by_seed, gain, paper))
+    one = recorded["algorithms"][first]["test"]
+    note = f"\n{one['n']} test tasks, {one['seeds']} seeds; 95% intervals over seeds and tasks. The paper's returns are of single runs.\n"
+    return table(("return", "mean", "by seed", f"more than {titles()[first]}", "paper"), rows) + note
+
+
 def _recorded(file: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
     return found
@@ -149,6 +172,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "results": results,
     "differences": differences,
+    "returns": returns,
 }
 
 if __name__ == "__main__":
