@@ -1,7 +1,7 @@
 """python -m colbench_gym.play: play the agent at the terminal.
 
 Type a message; an empty line sends it. Inside a code fence, empty lines belong to the code. ``I WANT TO ANSWER:`` starts your
-answer, which ends the episode and is graded.
+answer, which ends the episode and is graded. In a game of LMRL-Gym, every line is a message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-import colbench_gym  # noqa: F401  (registers the environment)
+import colbench_gym
 from colbench_gym.agents.person import read_message
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
@@ -24,6 +24,9 @@ from sandboxes.named import spec_of
 from sandboxes.programs import program_name
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
+GAMES = tuple(f"LMRL-{name}-v0" for name in colbench_gym.LMRL_GAMES)
+#: Options that only ColBench's environments have.
+_OF_DIALOGUES = ("tasks", "task_id", "simulator", "sandbox")
 
 
 def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id: str | None) -> dict[str, Any]:
@@ -40,6 +43,18 @@ def play(env: gym.Env[str, str], lines: Iterable[str], seed: int | None, task_id
         print(f"\nHuman: {printable(info['messages'][-1]['content'])}\n", flush=True)
 
 
+def play_game(env: gym.Env[str, str], lines: Iterable[str], seed: int | None) -> dict[str, Any]:
+    """Play one episode of a game, a line per message, and return its metrics; {} if the input ended before the episode did."""
+    observation, _ = env.reset(seed=seed)
+    print(printable(observation), flush=True)
+    for line in filter(None, map(str.strip, lines)):
+        observation, reward, terminated, truncated, info = env.step(line)
+        print(f"{printable(observation)}\n[reward {reward:g}]", flush=True)
+        if terminated or truncated:
+            return dict(info["metrics"])
+    return {}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if the episode ended; 1 if a component failed, the input ended early or the output was closed."""
     try:
@@ -52,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program_name("colbench_gym.play"), description="Play the agent at the terminal.")
-    parser.add_argument("--env", default=ENVIRONMENTS[0], choices=ENVIRONMENTS, help="(default: %(default)s)")
+    parser.add_argument(
+        "--env", default=ENVIRONMENTS[0], choices=(*ENVIRONMENTS, *GAMES), metavar="ID", help="(default: %(default)s)"
+    )
     parser.add_argument("--tasks", default="embedded:test", help="task source (default: %(default)s)")
     parser.add_argument("--task-id", help="id of the task (default: drawn with --seed)")
     parser.add_argument(
@@ -76,22 +93,20 @@ def _main(arguments: Sequence[str] | None) -> int:
     given = parser.parse_args(arguments)
     if given.seed is not None and given.seed < 0:
         parser.error(f"--seed must be at least 0, got {given.seed}")
+    is_game = given.env in GAMES
+    if is_game and (other := [name for name in _OF_DIALOGUES if getattr(given, name) != parser.get_default(name)]):
+        parser.error(f"{given.env} has no --{other[0].replace('_', '-')}")
     try:
-        env = gym.make(
-            given.env,
-            tasks=given.tasks,
-            simulator=spec_of("simulator", given.simulator),
-            sandbox=spec_of("sandbox", given.sandbox),
-            max_turns=given.max_turns,
-            on_world_error="raise",
-        )
+        env = gym.make(given.env, **_arguments(given))
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
         parser.error(" ".join(str(error).split()))
     what = "program" if given.env == ENVIRONMENTS[0] else "page"
-    print(f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence.\n")
+    how = f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence."
+    print(f"{'Every line is a message.' if is_game else how}\n")
     try:
         with shown_logs(given.log_level, "stderr"):
-            metrics = play(env, iter(sys.stdin or ()), given.seed, given.task_id)
+            lines = iter(sys.stdin or ())
+            metrics = play_game(env, lines, given.seed) if is_game else play(env, lines, given.seed, given.task_id)
     except (ColBenchError, ValueError) as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1
@@ -103,10 +118,29 @@ def _main(arguments: Sequence[str] | None) -> int:
     if not metrics or metrics["outcome"] == VOID:
         print("\nThe input ended before the episode did; there is no result.")
         return 1
+    if is_game:
+        print(
+            f"\nReturn: {metrics['return']:g}. {'Won' if metrics['success'] else 'Not won'}, after {metrics['turns']} turns.",
+            flush=True,
+        )
+        return 0
     grade = next(name for name in ("tests_passed", "similarity") if name in metrics)
     title = grade.replace("_", " ").capitalize()
     print(f"\n{title}: {metrics[grade]:.0%}. Outcome: {metrics['outcome']}, after {metrics['turns']} turns.", flush=True)
     return 0
+
+
+def _arguments(given: argparse.Namespace) -> dict[str, Any]:
+    """Keyword arguments of the environment."""
+    if given.env in GAMES:
+        return {} if given.max_turns is None else {"max_turns": given.max_turns}
+    return {
+        "tasks": given.tasks,
+        "simulator": spec_of("simulator", given.simulator),
+        "sandbox": spec_of("sandbox", given.sandbox),
+        "max_turns": given.max_turns,
+        "on_world_error": "raise",
+    }
 
 
 if __name__ == "__main__":

@@ -79,3 +79,29 @@ def test_what_the_human_says_cannot_command_the_terminal(capsys):
     with gym.make("ColBench-Backend-v0", tasks=[task], simulator=Rude()) as env:
         play(env, iter(["Rounding?", ""]), 0, None)
     assert capsys.readouterr().out == "Human: A total.\\x1b[2J\n\n\nHuman: Two\\x1b[2J decimals.\\r\\u202e\n\n"
+
+
+def _game(text, *arguments):
+    command = [sys.executable, "-m", "colbench_gym.play", "--env", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_a_game_takes_a_line_as_a_message():
+    env = gym.make("LMRL-Maze-v0", max_turns=40)
+    env.reset(seed=3)
+    said, total, is_over = [], 0.0, False
+    while not is_over:
+        said.append(env.unwrapped.expert_action())
+        _, reward, is_over, _, _ = env.step(said[-1])
+        total += reward
+    result = _game("\n\n".join(said) + "\n", "LMRL-Maze-v0", "--seed", "3", "--max-turns", "40")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("Every line is a message.\n\nThe goal is at position 8, 6.")
+    assert result.stdout.endswith(f"[reward 0]\n\nReturn: {total:g}. Won, after {len(said)} turns.\n")
+    cut = _game("move up\n", "LMRL-Maze-v0", "--seed", "3")
+    assert cut.returncode == 1 and "The input ended before the episode did" in cut.stdout
+
+
+def test_a_game_refuses_what_only_dialogues_have():
+    result = _game("", "LMRL-Wordle-v0", "--simulator", "person")
+    assert result.returncode == 2 and "LMRL-Wordle-v0 has no --simulator" in result.stderr
