@@ -35,6 +35,10 @@ class OnPolicyConfig:
     group: int = setting(4, "Episodes per task.", least=1)
     epochs: int = setting(1, "Optimizer steps per iteration, each on all of its episodes.", least=1)
     micro_batch: int = setting(16, "Dialogues per forward pass.", least=1)
+    anneal: bool = setting(
+        False,
+        "Whether learning rates fall linearly to 0 over the iterations, as those of PPO's paper do on Atari: a policy at its optimum then stays there.",
+    )
 
 
 @dataclass(frozen=True)

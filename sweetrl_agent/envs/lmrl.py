@@ -127,6 +127,7 @@ class MazeRecord(ExactRecord):
         "ilql_reward_scale": 5.0, "ilql_cql": 0.01, "ilql_polyak": 0.1, "ilql_beta": 16.0,
         "token_ppo_tasks": 32, "token_ppo_iterations": 40, "token_ppo_epochs": 8, "token_ppo_learning_rate": 1e-3,
         "token_ppo_critic_learning_rate": 0.03, "token_ppo_first_value": -35.0, "token_ppo_value_weight": 0.005, "token_ppo_value_clip": 0.0,
+        "token_ppo_anneal": True, "grpo_anneal": True,
         "grpo_tasks": 8, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
     }  # fmt: skip
     #: Where they differ for an agent that reads the whole dialogue.

@@ -92,6 +92,7 @@ class Learner:
             torch.nn.init.constant_(self.head.bias, algorithm.first_value)
             groups += [{"params": list(self.head.parameters()), "lr": algorithm.critic_learning_rate}]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+        self._rates: list[float] = [group["lr"] for group in self.optimizer.param_groups]
         self.policy = self.new_policy(arguments)
         self.instructions = system_message(system_prompt(arguments))
         self.temperature, self.history = arguments.temperature, arguments.history
@@ -104,14 +105,20 @@ class Learner:
         """Save the model, or its adapter, and the tokenizer to a folder, atomically."""
         save_model(self.model, self.tokenizer, folder)
 
-    def update(self, episodes: Sequence[Episode]) -> Update:
+    def update(self, episodes: Sequence[Episode], rate: float = 1.0) -> Update:
         """Run the optimizer steps of an iteration.
 
         Without a critic, episodes with zero advantage in all turns are skipped.
 
+        Args:
+            episodes: Episodes of the current policy.
+            rate: Share of the learning rates.
+
         Raises:
             ColBenchError: If the engine returned no tokens.
         """
+        for group, own in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * own
         rows = [row for row in self._played(episodes) if any(row.advantages) or self.head is not None]
         steps = [self._step(rows) for _ in range(self.algorithm.config.epochs)] if rows else []
         if not steps:

@@ -78,7 +78,7 @@ class _Loop:
         """Play, update, and save; returns whether training continues."""
         played = sample(self.run.tasks, _keys(self.run, self.config, iteration), f"{self.name} {iteration}")
         valid = [episode for episode in played if not episode.is_void]
-        update = self.learner.update(valid)
+        update = self.learner.update(valid, 1 - iteration / self.config.iterations if self.config.anneal else 1.0)
         self._spent += _spent(played)
         self._spent[TRAINED_TOKENS] += update.tokens
         spent = {key: self._spent[key] for key in SPENT}

@@ -230,6 +230,21 @@ def test_the_critic_learns_the_values_of_a_chain(make_game, tiny_tokenizer, lam)
     assert values == pytest.approx(np.array([[0.5 * 0.5 ** (count - 1 - i) for i in range(count)]] * 2), abs=0.03)
 
 
+@pytest.mark.parametrize(("settings", "expected"), [({"anneal": True}, [1.0, 0.75, 0.5, 0.25]), ({}, [1.0] * 4)])
+def test_learning_rates_are_annealed_where_asked(make_game, monkeypatch, settings, expected):
+    seen = []
+    step = torch.optim.AdamW.step
+
+    def spy(optimizer, *given, **named):
+        seen.append([group["lr"] for group in optimizer.param_groups])
+        return step(optimizer, *given, **named)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", spy)
+    flat = {f"token_ppo_{name}": value for name, value in settings.items()}
+    TokenPPO().train(make_game(2, token_ppo_iterations=4, token_ppo_tasks=2, token_ppo_epochs=1, **flat))
+    assert seen == [[pytest.approx(3e-4 * share), pytest.approx(3e-3 * share)] for share in expected]
+
+
 def test_a_new_critic_starts_at_the_given_value(make_game):
     learner = Learner(make_game(1), _algorithm(first_value=-35.0))
     assert {
