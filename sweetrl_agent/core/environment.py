@@ -146,11 +146,7 @@ class EnvironmentRecord(Explains):
     max_token_length: ClassVar[int] = 24
 
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Defaults of settings that differ from the main job's.
-
-        Args:
-            arguments: Keyword arguments of the environment, if they are known.
-        """
+        """Defaults of settings that differ from the main job's, with these keyword arguments of the environment."""
         return {**GENERIC_DEFAULTS, **self.defaults}
 
     # ---- tasks ---------------------------------------------------------------------------------------------------------
