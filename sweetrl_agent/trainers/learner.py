@@ -293,16 +293,12 @@ def log_probs_and_values(
         Log-probabilities, shape (N,), and values, shape (K,), or (N,) with `per_token`; (0,) without a head.
     """
     # Equal rows are read once: turns of an agent that reads no history are often the same.
-    places = {row: place for place, row in enumerate(dict.fromkeys((*one.token_ids,) for one in dialogues))}
+    sequences = [tuple(one.token_ids) for one in dialogues]
+    places = {row: place for place, row in enumerate(dict.fromkeys(sequences))}
     device, rows = model.device, list(places)
-    row_of = torch.tensor([places[(*one.token_ids,)] for one in dialogues], device=device)
-    turns = right_padded([one.turn_ids for one in dialogues], device)
-    output = model(
-        right_padded(rows, device),
-        attention_mask=is_token(rows, device),
-        use_cache=False,
-        output_hidden_states=head is not None,
-    )
+    row_of = torch.tensor([places[row] for row in sequences], device=device)
+    ids, turns = right_padded(rows, device), right_padded([one.turn_ids for one in dialogues], device)
+    output = model(ids, attention_mask=is_token(rows, device), use_cache=False, output_hidden_states=head is not None)
 
     def at(states: Tensor, marked: Tensor) -> Tensor:
         """States at the marked places of the dialogues."""
@@ -310,7 +306,7 @@ def log_probs_and_values(
         return states[row_of[dialogue], place]
 
     is_action = turns[:, 1:] > 0
-    chosen = right_padded([one.token_ids for one in dialogues], device)[:, 1:][is_action][:, None]
+    chosen = ids[row_of, 1:][is_action][:, None]
     log_probs = torch.log_softmax(at(output.logits, is_action).float() / temperature, dim=-1).gather(1, chosen)[:, 0]
     if head is None:
         return log_probs, log_probs.new_empty(0)
