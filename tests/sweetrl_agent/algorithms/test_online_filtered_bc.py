@@ -53,7 +53,7 @@ def test_a_step_is_that_of_sft_on_the_best(make_game, make_tiny_model, tiny_toke
     learner = Learner(make_game(1, temperature=0.8), algorithm)
     model, terms = make_tiny_model(), []
     for episode in (episodes[0], episodes[2]):
-        encoded = learner._encoded(episode)
+        (encoded,) = learner._encoded(episode)
         log_probs = torch.log_softmax(model(torch.tensor([encoded.token_ids])).logits[0] / 0.8, dim=-1)
         terms += [-log_probs[i - 1, encoded.token_ids[i]] for i, turn in enumerate(encoded.turn_ids) if turn]
     slow = torch.stack(terms).mean()
@@ -62,7 +62,7 @@ def test_a_step_is_that_of_sft_on_the_best(make_game, make_tiny_model, tiny_toke
     model.zero_grad()
     update = learner.update(episodes)
     assert update.loss == pytest.approx(slow.item(), rel=1e-4) and update.grad_norm == pytest.approx(norm.item(), rel=1e-3)
-    assert update.tokens == sum(len(learner._encoded(episodes[i]).token_ids) for i in (0, 2))
+    assert update.tokens == sum(len(learner._encoded(episodes[i])[0].token_ids) for i in (0, 2))
 
 
 def test_it_learns_what_is_rewarded_in_the_last_turn(make_game):
