@@ -61,21 +61,30 @@ async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = 
 
     context = await new_context(browser, page)
     requests = _Requests(page, files)
+    browser.on("disconnected", requests.note_end)
+    work, end = asyncio.ensure_future(_looked_at(context, page, requests, picture)), asyncio.ensure_future(requests.end.wait())
     try:
-        tab = await _load(context, page, requests)
-        return await _look(await context.new_cdp_session(tab), page, requests, picture)
-    except asyncio.CancelledError:  # time-out: was the page slow, or did it wait for a process that has ended?
-        if requests.has_crashed or not browser.is_connected():
-            raise Error("The page's process, or the browser, has ended.") from None
-        raise
+        await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)  # a call to a process that has ended may never return
+        if not work.done():
+            raise Error("The page's process, or the browser, has ended.")
+        return work.result()
     finally:
+        browser.remove_listener("disconnected", requests.note_end)
+        work.cancel()
+        end.cancel()
+        await asyncio.gather(work, end, return_exceptions=True)
         await context.close()
+
+
+async def _looked_at(context: BrowserContext, page: Page, requests: _Requests, picture: bool) -> Rendering:
+    tab = await _load(context, page, requests)
+    return await _look(await context.new_cdp_session(tab), page, requests, picture)
 
 
 async def _load(context: BrowserContext, page: Page, requests: _Requests) -> Tab:
     await context.route("**/*", requests.answer)
     tab = await context.new_page()
-    tab.on("crash", lambda _: requests.note_crash())
+    tab.on("crash", requests.note_end)
     if page.scripts:  # scripts need an address and a separate policy
         await context.route_web_socket("**", lambda socket: socket.close())
         tab.on("popup", lambda popup: popup.close())
@@ -185,10 +194,12 @@ class _Requests:
         self.page, self.files = page, files
         self.refused: list[str] = []
         self.answered = 0
-        self.has_begun = self.has_crashed = False
+        self.has_begun = False
+        self.end = asyncio.Event()
 
-    def note_crash(self) -> None:
-        self.has_crashed = True
+    def note_end(self, _: Any) -> None:
+        """The page's process, or the browser, has ended."""
+        self.end.set()
 
     async def answer(self, route: Route) -> None:
         request = route.request
