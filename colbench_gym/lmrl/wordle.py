@@ -13,6 +13,8 @@ from colbench_gym.lmrl.wordle_values import TRIES, values_of
 PREFIX = "Wordle:\n"
 #: Reply to an invalid guess.
 INVALID, INVALID_FAITHFUL = "not a word\n", "\n"
+#: Forms of a reply.
+REPLIES = ("colors", "letters")
 #: Share of the guesses of the paper's behaviour policy that agree with the replies.
 SMART = 1 / 3
 
@@ -28,7 +30,7 @@ class Wordle(TextGame):
     ## Observation
 
     "Wordle:\n" at first. Then the reply to a guess, a letter for each of its letters: g (green, right place), y (yellow, elsewhere in the secret), b (black,
-    not in it), such as "b y g b b\n"; "not a word\n" after an invalid guess.
+    not in it), such as "b y g b b\n"; with `reply="letters"`, behind the letters of the guess: "t:b r:y a:g c:b e:b\n". "not a word\n" after an invalid guess.
 
     ## Action
 
@@ -60,6 +62,7 @@ class Wordle(TextGame):
       a line, such as the original's; or a list of words.
     * `feedback`: "original": a guessed letter that the secret has is yellow or green each time it occurs in the guess; "standard": as in Wordle, at most as
       often as the secret has it.
+    * `reply`: "colors", as in the original, or "letters": each color with its letter. A tiny model then need not find out which letter a color belongs to.
     * `invalid_reward`: Reward of an invalid guess, negative. The RL scripts of the original use -10.
     * `redraws`: Whether the secret is drawn anew before each valid guess, as in the original.
     * `max_turns`: Tries.
@@ -74,7 +77,7 @@ class Wordle(TextGame):
     (here: case does not matter); repeated letters are colored unlike in Wordle (here: `feedback="standard"` if you want that; the default is the original's
     rule, on which the paper's figures rest); a secret that is twice in the list cannot be found, and an invalid guess with reward 0 ends the episode as if it
     were the secret (here: both are refused). `faithful=True` reproduces texts and case, and the history has each guess as the original's agents see it, with
-    spaces and a line feed. It needs the original's rule and draws. The original's class gives an invalid guess -1 by default, its RL scripts -10.
+    spaces and a line feed. It needs the original's rule, replies and draws. The original's class gives an invalid guess -1 by default, its RL scripts -10.
 
     ## Version history
 
@@ -87,6 +90,7 @@ class Wordle(TextGame):
         self,
         words: str | Sequence[str] = "431",
         feedback: str = ORIGINAL,
+        reply: str = "colors",
         invalid_reward: float = -1.0,
         redraws: bool = True,
         max_turns: int = TRIES,
@@ -97,13 +101,16 @@ class Wordle(TextGame):
         super().__init__(max_turns, faithful, render_mode)
         if not invalid_reward < 0:
             raise ValueError(f"`invalid_reward` must be negative, got {invalid_reward!r}; 0 is the reward of the secret.")
-        if faithful and (feedback != ORIGINAL or not redraws):
+        if reply not in REPLIES:
+            raise ValueError(f"`reply` must be one of {REPLIES}, got {reply!r}.")
+        if faithful and (feedback != ORIGINAL or reply != "colors" or not redraws):
             raise ValueError(
-                f"`faithful=True` needs `feedback={ORIGINAL!r}` and `redraws=True`, got {feedback!r} and {redraws!r}; the original has no other."
+                f"`faithful=True` needs `feedback={ORIGINAL!r}`, `reply='colors'` and `redraws=True`, got {feedback!r}, {reply!r} and {redraws!r}; "
+                "the original has no other."
             )
         self.rules = rules_of(words, feedback)
         self.values = values_of(self.rules, invalid_reward, max_turns)
-        self.invalid_reward, self.redraws = invalid_reward, redraws
+        self.invalid_reward, self.redraws, self.names_letters = invalid_reward, redraws, reply == "letters"
         self._secret, self._is_chosen, self._known = 0, False, self.rules.all
 
     @property
@@ -165,7 +172,8 @@ class Wordle(TextGame):
         is_solved = reply == SOLVED
         if not (is_solved or is_last):
             self._redraw()
-        return Outcome(reply_text(reply) + "\n", float(is_solved) - 1, is_solved or is_last, is_solved)
+        text = reply_text(reply, self.rules.words[guess] if self.names_letters else "")
+        return Outcome(text + "\n", float(is_solved) - 1, is_solved or is_last, is_solved)
 
     def _redraw(self) -> None:
         """Draw the secret of the next guess. The original draws when the guess is made; the draws are the same."""

@@ -24,7 +24,7 @@ NUM_REPLIES = len(COLORS) ** LENGTH
 SOLVED = NUM_REPLIES - 1
 #: Positions in the list of the words that agree with all replies, ascending.
 Knowledge = tuple[int, ...]
-_REPLY = re.compile(rf"\s*([{COLORS}])\s*([{COLORS}])\s*([{COLORS}])\s*([{COLORS}])\s*([{COLORS}])\s*")
+_REPLY = re.compile(rf"\s*(?:[a-z]:)?([{COLORS}])" * LENGTH + r"\s*")
 
 
 class Rules:
@@ -93,13 +93,14 @@ class Rules:
         return replies.astype(np.uint8)
 
 
-def reply_text(reply: int) -> str:
-    """A reply as five letters with spaces between them."""
-    return " ".join(COLORS[reply // 3**place % 3] for place in reversed(range(LENGTH)))
+def reply_text(reply: int, guess: str = "") -> str:
+    """A reply as five letters with spaces between them ("b y g b b"), or behind the letters of the guess ("t:b r:y a:g c:b e:b")."""
+    colors = [COLORS[reply // 3**place % 3] for place in reversed(range(LENGTH))]
+    return " ".join([f"{letter}:{color}" for letter, color in zip(guess, colors, strict=True)] if guess else colors)
 
 
 def reply_number(text: str) -> int | None:
-    """The number of a reply; None if the text is none."""
+    """The number of a reply in either form; None if the text is none."""
     found = _REPLY.fullmatch(text)
     return None if found is None else sum(COLORS.index(c) * 3**place for place, c in enumerate(reversed(found.groups())))
 

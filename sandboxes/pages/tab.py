@@ -64,7 +64,8 @@ async def render(browser: Browser, page: Page, files: WebFiles, picture: bool = 
     browser.on("disconnected", requests.note_end)
     work, end = asyncio.ensure_future(_looked_at(context, page, requests, picture)), asyncio.ensure_future(requests.end.wait())
     try:
-        await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)  # a call to a process that has ended may never return
+        # A call to a process that has ended may never return.
+        await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             raise Error("The page's process, or the browser, has ended.")
         return work.result()

@@ -42,12 +42,18 @@ class GameTask:
 
 
 class GameRecord(EnvironmentRecord):
-    """A game of LMRL-Gym. The metric is the raw return."""
+    """A game of LMRL-Gym. The metric is the raw return. A sentence of either side is a token, as far as the vocabulary goes."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        "sft_dialogues": 1_000, "sft_epochs": 2, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 512, "temperature": 1.0,
-        "max_new_tokens": 12, "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
+        "sft_dialogues": 3_000, "sft_epochs": 6, "sft_batch": 32, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
+        "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 4_096, "temperature": 1.0, "max_new_tokens": 12,
+        "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
+        "filtered_bc_fraction": 0.3, "filtered_bc_batch": 32, "filtered_bc_epochs": 4.0,
+        "mc_batch": 64, "mc_epochs": 4.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
+        "grpo_tasks": 16, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
     }  # fmt: skip
+    pieces: ClassVar[str] = r"[^.?!\n]*[.?!\n]|[^.?!\n]+"
+    max_token_length: ClassVar[int] = 96
     success_means: ClassVar[str] = "the game is won"
 
     def load_tasks(self, source: str, given: TaskSettings) -> tuple[GameTask, ...]:
@@ -66,6 +72,15 @@ class GameRecord(EnvironmentRecord):
     def has_demonstrations(self, given: TaskSettings) -> bool:
         """See `EnvironmentRecord`; all tasks have them."""
         return given.tasks.startswith("seeds:")
+
+
+class ChessRecord(GameRecord):
+    """Chess, and its endgames. A move is a token, and so is a square or a piece of a board. The position is all that counts: the agent reads no earlier one."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **GameRecord.defaults, "history": 0, "sft_batch": 256, "tiny_vocab_size": 2_048,
+    }  # fmt: skip
+    pieces: ClassVar[str] = r"\A[^/]+\Z| ?\S|\s"
 
 
 class ExactRecord(GameRecord):
@@ -119,8 +134,9 @@ class MazeRecord(ExactRecord):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "history": 0, "sft_dialogues": 300, "sft_batch": 512, "sft_epochs": 4, "test_tasks": "seeds:1000000-1000099",
-        "filtered_bc_epochs": 4.0,
+        **GameRecord.defaults, "history": 0, "tiny_vocab_size": 512, "sft_dialogues": 300, "sft_batch": 512, "sft_epochs": 4,
+        "sft_learning_rate": 5e-3, "sft_muon_learning_rate": 1.5e-2, "test_tasks": "seeds:1000000-1000099",
+        "filtered_bc_fraction": 0.1, "filtered_bc_batch": 8, "filtered_bc_epochs": 4.0,
         "mc_batch": 32, "mc_epochs": 60.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_gamma": 0.95, "mc_reward_scale": 3.0,
         "mc_cql": 0.1, "mc_beta": 8.0,
         "ilql_batch": 32, "ilql_epochs": 180.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.9,
@@ -128,7 +144,7 @@ class MazeRecord(ExactRecord):
         "token_ppo_tasks": 32, "token_ppo_iterations": 40, "token_ppo_epochs": 8, "token_ppo_learning_rate": 1e-3,
         "token_ppo_critic_learning_rate": 0.03, "token_ppo_first_value": -35.0, "token_ppo_value_weight": 0.005, "token_ppo_value_clip": 0.0,
         "token_ppo_anneal": True, "grpo_anneal": True,
-        "grpo_tasks": 8, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
+        "grpo_tasks": 8, "grpo_group": 4, "grpo_iterations": 40, "grpo_epochs": 4, "grpo_learning_rate": 1e-3, "turn_ppo_tasks": 32, "online_filtered_bc_tasks": 32,
     }  # fmt: skip
     #: Where they differ for an agent that reads the whole dialogue.
     defaults_of_whole_dialogues: ClassVar[Mapping[str, Any]] = {
@@ -137,7 +153,6 @@ class MazeRecord(ExactRecord):
         "grpo_epochs": 2, "grpo_learning_rate": 5e-4,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[^.\n]*[.\n]|[^.\n]+"
-    max_token_length: ClassVar[int] = 96
     advantages = "maze_values:dialogue_advantages"
 
     def all_defaults(self, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -147,12 +162,18 @@ class MazeRecord(ExactRecord):
 
 
 class WordleRecord(ExactRecord):
-    """Wordle. A letter, with the space before it, is a token."""
+    """Wordle. A guess is a token; so is a color, with its letter where the environment names it (`reply="letters"`)."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "sft_dialogues": 6_000, "sft_epochs": 3, "test_tasks": "seeds:1000000-1000299",
-        "mc_cql": 1.0, "mc_beta": 4.0, "mc_epochs": 2.0, "ilql_epochs": 2.0, "ilql_tau": 0.8, "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 16.0,
-        "filtered_bc_epochs": 2.0, "token_ppo_tasks": 128, "token_ppo_value_clip": 0.0, "grpo_tasks": 32,
+        **GameRecord.defaults, "sft_dialogues": 48_000, "sft_epochs": 3, "sft_batch": 64, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
+        "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000299",
+        "mc_epochs": 1.0, "mc_reward_scale": 3.0,
+        "ilql_batch": 64, "ilql_epochs": 1.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.8, "ilql_reward_scale": 3.0,
+        "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 8.0,
+        "filtered_bc_epochs": 1.0, "filtered_bc_batch": 64,
+        "token_ppo_tasks": 128, "token_ppo_iterations": 40, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 0.03,
+        "token_ppo_first_value": -5.0, "token_ppo_value_weight": 0.05,
+        "token_ppo_value_clip": 0.0, "token_ppo_anneal": True, "grpo_tasks": 32, "grpo_group": 8, "grpo_iterations": 40,
     }  # fmt: skip
-    pieces: ClassVar[str] = r" ?\S|\s"
+    pieces: ClassVar[str] = r"[a-z](?: [a-z]){4}(?!\n)| ?[a-z]:[byg]| ?\S|\s"
     advantages = "wordle_values:dialogue_advantages"

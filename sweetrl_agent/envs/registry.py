@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from colbench_gym import LMRL_GAMES
 from sandboxes.named import load_named, unknown
 from sweetrl_agent.core.environment import EnvironmentRecord
 
@@ -13,7 +12,11 @@ RECORDS = {
     "ColBench-Frontend-v0": "sweetrl_agent.envs.colbench_frontend:FrontendRecord",
     "LMRL-Maze-v0": "sweetrl_agent.envs.lmrl:MazeRecord",
     "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
-    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord" for name in LMRL_GAMES if name not in ("Maze", "Wordle")},
+    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:ChessRecord" for name in ("Chess", "Endgames")},
+    **{
+        f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord"
+        for name in ("TextNav", "TwentyQuestions", "GuessCity", "CarDealer")
+    },
 }
 
 

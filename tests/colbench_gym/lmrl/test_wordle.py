@@ -10,6 +10,7 @@ import pytest
 
 from colbench_gym.lmrl.wordle import INVALID, PREFIX, Wordle
 from colbench_gym.lmrl.wordle_rules import reply_number, reply_text, rules_of
+from colbench_gym.lmrl.wordle_values import dialogue_advantages
 from colbench_gym.lmrl.wordle_words import SIZES, load_words
 
 
@@ -44,6 +45,9 @@ def test_repeated_letters_by_hand(guess, secret, original, standard):
         rules = rules_of([guess, secret] if guess != secret else [guess], feedback)
         assert reply_text(rules.replies(0)[-1]) == reply == _reply(guess, secret, feedback)
         assert reply_number(reply + "\n") == rules.replies(0)[-1]
+        named = reply_text(rules.replies(0)[-1], guess)
+        assert named == " ".join(f"{letter}:{color}" for letter, color in zip(guess, reply.split(), strict=True))
+        assert reply_number(named + "\n") == rules.replies(0)[-1]
 
 
 @pytest.mark.parametrize("feedback", ["original", "standard"])
@@ -186,6 +190,24 @@ def test_lists_of_ones_own(tmp_path):
     assert env.step("known")[0] == INVALID
 
 
+def test_a_reply_that_names_letters_says_the_same():
+    """The same game, the same advantages from its dialogue, and a new line of each reply."""
+    colors, letters = (gym.make("LMRL-Wordle-v0", reply=reply).unwrapped for reply in ("colors", "letters"))
+    for env in (colors, letters):
+        env.reset(seed=3, options={"secret": "spare"})
+    assert colors.step("s t a t e")[0] == "g b g b g\n" and letters.step("s t a t e")[0] == "s:g t:b a:g t:b e:g\n"
+    assert colors.known == letters.known and letters.step("zzzzz")[0] == INVALID
+    for env in (colors, letters):
+        messages = [
+            {"role": "user", "content": "Wordle:\n"},
+            {"role": "assistant", "content": "state"},
+            {"role": "user", "content": "g b g b g\n" if env is colors else "s:g t:b a:g t:b e:g\n"},
+        ]
+        assert dialogue_advantages(messages, "", ["spare", "known"], {}) == pytest.approx(
+            colors.exact_advantages(["spare", "known"])
+        )
+
+
 def test_wrong_arguments_are_refused():
     for arguments, error in (
         (
@@ -199,8 +221,10 @@ def test_wrong_arguments_are_refused():
         ({"invalid_reward": 0}, "`invalid_reward` must be negative, got 0; 0 is the reward of the secret."),
         (
             {"faithful": True, "redraws": False},
-            "`faithful=True` needs `feedback='original'` and `redraws=True`, got 'original' and False; the original has no other.",
+            "`faithful=True` needs `feedback='original'`, `reply='colors'` and `redraws=True`, got 'original', 'colors' and False; the original has no other.",
         ),
+        ({"faithful": True, "reply": "letters"}, "got 'original', 'letters' and True; the original has no other."),
+        ({"reply": "words"}, "`reply` must be one of ('colors', 'letters'), got 'words'."),
     ):
         with pytest.raises(ValueError, match=re.escape(error)):
             Wordle(**arguments)
