@@ -10,6 +10,7 @@ from colbench_gym.lmrl.data import episodes
 from sweetrl_agent.algorithms.critics import check_needs
 from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
+from sweetrl_agent.models.tiny import build_tokenizer
 from sweetrl_agent.train import parse
 
 MAZE = "LMRL-Maze-v0"
@@ -70,3 +71,23 @@ def test_the_agent_reads_the_last_observation_only_where_it_tells_all():
     assert record.all_defaults({"observed": "partially"})["history"] == -1
     given = ["--env", "LMRL-Maze-v0", "--env_kwargs", '{"observed": "goal_and_walls"}']
     assert parse(given).model.history == -1 and parse(given[:2]).model.history == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "in_a_reply"),
+    [("TextNav", {}, 0), ("TwentyQuestions", {}, 2), ("Wordle", {}, 6), ("Wordle", {"reply": "letters"}, 6), ("Endgames", {}, 0)],
+)
+def test_a_message_of_the_agent_is_one_token_of_its_tiny_model(name, arguments, in_a_reply):
+    """So is each sentence of a reply, each color, alone or with its letter, and a line feed."""
+    if name == "Endgames":
+        pytest.importorskip("chess")
+    record = find_record(f"LMRL-{name}-v0")
+    rows = list(episodes(f"LMRL-{name}-v0", 40, env_kwargs=arguments))
+    texts = [message["content"] for row in rows for message in row["dialogue_history"]]
+    size = record.all_defaults()["tiny_vocab_size"]
+    tokenizer = build_tokenizer(texts, size, record.max_token_length, record.pieces)
+    assert len(tokenizer) < size, "nothing is left to merge"
+    assert {len(tokenizer(turn["text"])["input_ids"]) for row in rows for turn in row["turns"]} == {1}
+    if in_a_reply:
+        (reply,) = {len(tokenizer(row["dialogue_history"][2]["content"])["input_ids"]) for row in rows}
+        assert reply == in_a_reply and tokenizer.decode(tokenizer(texts[2])["input_ids"]) == texts[2]
