@@ -70,7 +70,7 @@ def ilql_loss(estimates: TokenEstimates, gamma: float, tau: float, cql: float) -
     errors = estimates.taken - (estimates.rewards + gamma * following)
     if estimates.is_cut is not None:
         errors = errors[:, ~estimates.is_cut]
-    of_q = 0.5 * errors.square().mean(dim=1).sum()
+    of_q = 0.5 * errors.square().sum() / max(errors.shape[1], 1)  # mean over tokens, of which none may be left, sum over heads
     return of_q + expectile_loss(target_q - v, tau).mean() + cql * estimates.imitation()
 
 

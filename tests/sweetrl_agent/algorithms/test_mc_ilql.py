@@ -124,6 +124,16 @@ def test_the_end_of_an_episode_that_was_cut_off_is_no_end_for_q(batch):
     assert ilql_loss(whole, GAMMA, TAU, 0.0).item() != pytest.approx(expected.item(), abs=1e-3)
 
 
+def test_where_every_token_is_the_last_of_a_cut_episode_only_v_learns():
+    """Then no token has a target of Q: its part of the loss is 0, not a mean of nothing."""
+    q, v = torch.zeros(2, 1, 3, requires_grad=True), torch.tensor([1.0], requires_grad=True)
+    one = torch.tensor([True])
+    estimates = TokenEstimates(q, torch.arange(1), v, torch.tensor([3.0]), torch.tensor([0]), torch.tensor([1.0]), one, one)
+    loss = ilql_loss(estimates, GAMMA, TAU, cql=0.0)
+    loss.backward()
+    assert loss.item() == pytest.approx(0.5 * TAU * 4) and not q.grad.any() and v.grad.tolist() == pytest.approx([-2 * TAU])
+
+
 def test_ilql_refuses_estimates_without_v(batch):
     with pytest.raises(ValueError, match=r"^The loss of ILQL needs estimates with V and a target\.$"):
         ilql_loss(_values(bootstraps=False)(*batch), GAMMA, TAU, CQL)
