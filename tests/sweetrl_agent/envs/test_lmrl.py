@@ -75,7 +75,13 @@ def test_the_agent_reads_the_last_observation_only_where_it_tells_all():
 
 @pytest.mark.parametrize(
     ("name", "arguments", "in_a_reply"),
-    [("TextNav", {}, 0), ("TwentyQuestions", {}, 2), ("Wordle", {}, 6), ("Wordle", {"reply": "letters"}, 6), ("Endgames", {}, 0)],
+    [
+        ("TextNav", {}, 0),
+        ("TwentyQuestions", {}, 2),
+        ("Wordle", {}, 6),
+        ("Wordle", {"reply": "letters"}, 6),
+        ("Endgames", {}, 0),
+    ],
 )
 def test_a_message_of_the_agent_is_one_token_of_its_tiny_model(name, arguments, in_a_reply):
     """So is each sentence of a reply, each color, alone or with its letter, and a line feed."""
