@@ -45,12 +45,12 @@ class GameRecord(EnvironmentRecord):
     """A game of LMRL-Gym. The metric is the raw return. A sentence of either side is a token, as far as the vocabulary goes."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        "sft_dialogues": 3_000, "sft_epochs": 6, "sft_batch": 32, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
+        "sft_dialogues": 3_000, "sft_epochs": 4, "sft_batch": 32, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
         "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 4_096, "temperature": 1.0, "max_new_tokens": 12,
         "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
         "filtered_bc_fraction": 0.3, "filtered_bc_batch": 32, "filtered_bc_epochs": 4.0,
-        "mc_batch": 64, "mc_epochs": 4.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
-        "grpo_tasks": 16, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
+        "mc_batch": 64, "mc_epochs": 3.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
+        "grpo_tasks": 8, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[^.?!\n]*[.?!\n]|[^.?!\n]+"
     max_token_length: ClassVar[int] = 96
