@@ -74,11 +74,18 @@ class GameRecord(EnvironmentRecord):
         return given.tasks.startswith("seeds:")
 
 
+class GuessingRecord(GameRecord):
+    """Twenty questions, and guess my city: a question costs 1."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {**GameRecord.defaults, "mc_reward_scale": 10.0}
+
+
 class ChessRecord(GameRecord):
     """Chess, and its endgames. A move is a token, and so is a square or a piece of a board. The position is all that counts: the agent reads no earlier one."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "history": 0, "sft_batch": 256, "tiny_vocab_size": 2_048,
+        **GameRecord.defaults, "history": 0, "sft_dialogues": 1_000, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
+        "mc_batch": 16, "mc_reward_scale": 10.0,
     }  # fmt: skip
     pieces: ClassVar[str] = r"\A[^/]+\Z| ?\S|\s"
 

@@ -13,10 +13,8 @@ RECORDS = {
     "LMRL-Maze-v0": "sweetrl_agent.envs.lmrl:MazeRecord",
     "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
     **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:ChessRecord" for name in ("Chess", "Endgames")},
-    **{
-        f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord"
-        for name in ("TextNav", "TwentyQuestions", "GuessCity", "CarDealer")
-    },
+    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GuessingRecord" for name in ("TwentyQuestions", "GuessCity")},
+    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord" for name in ("TextNav", "CarDealer")},
 }
 
 
