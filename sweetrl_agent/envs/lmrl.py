@@ -48,7 +48,7 @@ class GameRecord(EnvironmentRecord):
         "sft_dialogues": 3_000, "sft_epochs": 4, "sft_batch": 32, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
         "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 4_096, "temperature": 1.0, "max_new_tokens": 12,
         "num_tasks": 250, "tasks": "seeds:0-9999", "test_tasks": "seeds:1000000-1000199",
-        "filtered_bc_fraction": 0.3, "filtered_bc_batch": 32, "filtered_bc_epochs": 4.0,
+        "filtered_bc_fraction": 0.2, "filtered_bc_batch": 32, "filtered_bc_epochs": 4.0,
         "mc_batch": 64, "mc_epochs": 3.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
         "grpo_tasks": 8, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
     }  # fmt: skip
@@ -177,7 +177,7 @@ class WordleRecord(ExactRecord):
         "mc_epochs": 1.0, "mc_reward_scale": 3.0,
         "ilql_batch": 64, "ilql_epochs": 1.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.8, "ilql_reward_scale": 3.0,
         "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 8.0,
-        "filtered_bc_epochs": 1.0, "filtered_bc_batch": 64,
+        "filtered_bc_fraction": 0.3, "filtered_bc_epochs": 1.0, "filtered_bc_batch": 64,
         "token_ppo_tasks": 128, "token_ppo_iterations": 40, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 0.03,
         "token_ppo_first_value": -5.0, "token_ppo_value_weight": 0.05,
         "token_ppo_value_clip": 0.0, "token_ppo_anneal": True, "grpo_tasks": 32, "grpo_group": 8, "grpo_iterations": 40,
