@@ -172,15 +172,14 @@ class WordleRecord(ExactRecord):
     """Wordle. A guess is a token; so is a color, with its letter where the environment names it (`reply="letters"`)."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "sft_dialogues": 48_000, "sft_epochs": 3, "sft_batch": 64, "sft_learning_rate": 3e-3, "sft_muon_learning_rate": 1e-2,
-        "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000299",
+        **GameRecord.defaults, "sft_dialogues": 48_000, "sft_epochs": 3, "sft_batch": 64, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000299",
         "mc_epochs": 1.0, "mc_reward_scale": 3.0,
         "ilql_batch": 64, "ilql_epochs": 1.0, "ilql_learning_rate": 3e-3, "ilql_muon_learning_rate": 5e-3, "ilql_tau": 0.8, "ilql_reward_scale": 3.0,
         "ilql_cql": 0.1, "ilql_polyak": 0.1, "ilql_beta": 8.0,
         "filtered_bc_fraction": 0.3, "filtered_bc_epochs": 1.0, "filtered_bc_batch": 64,
         "token_ppo_tasks": 128, "token_ppo_iterations": 40, "token_ppo_learning_rate": 5e-4, "token_ppo_critic_learning_rate": 0.03,
         "token_ppo_first_value": -5.0, "token_ppo_value_weight": 0.05,
-        "token_ppo_value_clip": 0.0, "token_ppo_anneal": True, "grpo_tasks": 32, "grpo_group": 8, "grpo_iterations": 40,
+        "token_ppo_value_clip": 0.0, "token_ppo_anneal": True, "grpo_tasks": 32, "grpo_iterations": 40,
     }  # fmt: skip
     pieces: ClassVar[str] = r"[a-z](?: [a-z]){4}(?!\n)| ?[a-z]:[byg]| ?\S|\s"
     advantages = "wordle_values:dialogue_advantages"

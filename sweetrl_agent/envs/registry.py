@@ -12,9 +12,12 @@ RECORDS = {
     "ColBench-Frontend-v0": "sweetrl_agent.envs.colbench_frontend:FrontendRecord",
     "LMRL-Maze-v0": "sweetrl_agent.envs.lmrl:MazeRecord",
     "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
-    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:ChessRecord" for name in ("Chess", "Endgames")},
-    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GuessingRecord" for name in ("TwentyQuestions", "GuessCity")},
-    **{f"LMRL-{name}-v0": "sweetrl_agent.envs.lmrl:GameRecord" for name in ("TextNav", "CarDealer")},
+    "LMRL-TextNav-v0": "sweetrl_agent.envs.lmrl:GameRecord",
+    "LMRL-Chess-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
+    "LMRL-Endgames-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
+    "LMRL-TwentyQuestions-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
+    "LMRL-GuessCity-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
+    "LMRL-CarDealer-v0": "sweetrl_agent.envs.lmrl:GameRecord",
 }
 
 

@@ -191,21 +191,16 @@ def test_lists_of_ones_own(tmp_path):
 
 
 def test_a_reply_that_names_letters_says_the_same():
-    """The same game, the same advantages from its dialogue, and a new line of each reply."""
-    colors, letters = (gym.make("LMRL-Wordle-v0", reply=reply).unwrapped for reply in ("colors", "letters"))
-    for env in (colors, letters):
+    """The same game, and the same advantages from its dialogue."""
+    for form, reply in (("colors", "g b g b g\n"), ("letters", "s:g t:b a:g t:b e:g\n")):
+        env = gym.make("LMRL-Wordle-v0", reply=form).unwrapped
         env.reset(seed=3, options={"secret": "spare"})
-    assert colors.step("s t a t e")[0] == "g b g b g\n" and letters.step("s t a t e")[0] == "s:g t:b a:g t:b e:g\n"
-    assert colors.known == letters.known and letters.step("zzzzz")[0] == INVALID
-    for env in (colors, letters):
-        messages = [
-            {"role": "user", "content": "Wordle:\n"},
-            {"role": "assistant", "content": "state"},
-            {"role": "user", "content": "g b g b g\n" if env is colors else "s:g t:b a:g t:b e:g\n"},
-        ]
-        assert dialogue_advantages(messages, "", ["spare", "known"], {}) == pytest.approx(
-            colors.exact_advantages(["spare", "known"])
-        )
+        assert env.step("s t a t e")[0] == reply
+        said = (("user", PREFIX), ("assistant", "state"), ("user", reply))
+        messages = [{"role": role, "content": content} for role, content in said]
+        expected = env.exact_advantages(["spare", "known"])
+        assert dialogue_advantages(messages, "", ["spare", "known"], {}) == pytest.approx(expected)
+        assert env.rules.words.index("spare") in env.known and env.step("zzzzz")[0] == INVALID
 
 
 def test_wrong_arguments_are_refused():

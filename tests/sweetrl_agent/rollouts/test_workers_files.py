@@ -66,10 +66,10 @@ def made_here(make_run):
     return make_run(0)
 
 
-def test_three_workers_make_the_files_of_this_process(cluster, make_run, made_here):
-    """Two do below, where one of them is killed."""
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_same_files(workers, cluster, make_run, made_here):
     cluster.shutdown()  # each starts with as many processors as it has workers
-    there = make_run(3)
+    there = make_run(workers)
     _assert_same_files(there, made_here)
     assert len(read_rows(there / "candidates.jsonl")) > STATES_PER_BATCH, "more than one shard"
 
