@@ -134,6 +134,11 @@ def prepare(given: argparse.Namespace) -> Evaluation:
         raise ValueError("`timeout_s` must be more than 0 and `temperature` a number from 0 on.")
     if min(given.seeds) < 0 or len(set(given.seeds)) < len(given.seeds):
         raise ValueError(f"`seeds` must be different numbers from 0 on, got {given.seeds}.")
+    if given.env not in ENVIRONMENTS:
+        raise ValueError(
+            f"`env` must be one of {', '.join(ENVIRONMENTS)}, got {given.env!r}; `python -m sweetrl_agent.evaluate` evaluates on any environment "
+            "over texts, such as LMRL-Gym's games."
+        )
     policies = find_policies(given.policies)
     prompt = default_prompt(given.env) if given.system_prompt is None else given.system_prompt
     sampling = Sampling(prompt, given.temperature, given.max_new_tokens, given.api_key_env, given.timeout_s, given.max_retries)
@@ -250,7 +255,12 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add: Callable[..., Any] = parser.add_argument
     add("policies", nargs="+", metavar="POLICY", help="random, random_actions, oracle, person, openai:MODEL@URL or module:NAME")
-    add("--env", default="ColBench-Backend-v0", choices=tuple(ENVIRONMENTS), help="(default: %(default)s)")
+    add(
+        "--env",
+        default="ColBench-Backend-v0",
+        metavar="ID",
+        help=f"one of {', '.join(ENVIRONMENTS)} (default: %(default)s)",
+    )
     add("--tasks", nargs="+", default=["embedded:test[:100]"], help="sources of tasks, each a split (default: %(default)s)")
     add("--episodes", type=int, default=1, help="episodes per task and seed (default: %(default)s)")
     add("--seeds", "--seed", type=int, nargs="+", default=[0], help="seeds of the episodes (default: %(default)s)")

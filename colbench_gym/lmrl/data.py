@@ -87,7 +87,7 @@ class Statistics:
         self.returns.append(row["reward"])
 
     def lines(self, name: str) -> list[str]:
-        """A table of these statistics and, in its second row, the paper's.
+        """A table of these statistics and, in its second row, those of the paper's data, which are of behaviour policies.
 
         Args:
             name: The name in the game's id.
@@ -102,7 +102,7 @@ class Statistics:
             _shown(*mean_and_interval(self.returns)),
         )
         theirs = (f"{paper.size}", f"{paper.turns}", f"{paper.success}", f"{paper.mean_return}")
-        table = (("", "episodes", paper.unit, "success", "return"), ("ours", *ours), ("paper", *theirs))
+        table = (("", "episodes", paper.unit, "success", "return"), ("ours", *ours), ("paper's data", *theirs))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
@@ -143,7 +143,7 @@ def episodes(
     env = gym.make(env_id, disable_env_checker=True, **(env_kwargs or {}))
     try:
         for i in range(seed, seed + count):
-            yield _episode(env, i, policy)
+            yield _episode(env, env_id, i, policy)
     finally:
         env.close()
 
@@ -160,7 +160,7 @@ def name_of(env_id: str) -> str:
     return names[env_id]
 
 
-def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
+def _episode(env: gym.Env[str, str], env_id: str, seed: int, policy: str) -> Row:
     """Play an episode. Its policy is drawn by the seed too, but independently of the game. White space around messages is left out if the game allows it."""
     game: Any = env.unwrapped
     observation, _ = env.reset(seed=seed)
@@ -176,6 +176,7 @@ def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
         turns.append({"text": action, "token_ids": [], "log_probs": [], "reward": float(reward)})
     return {
         "schema": SCHEMA,
+        "env": env_id,
         "task_id": str(seed),
         "episode": 0,
         "task": {},

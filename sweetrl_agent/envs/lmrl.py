@@ -73,6 +73,18 @@ class GameRecord(EnvironmentRecord):
         """See `EnvironmentRecord`; all tasks have them."""
         return given.tasks.startswith("seeds:")
 
+    def scripted_policy(self, name: str, config: Settings) -> None:
+        """See `EnvironmentRecord`; a game's expert sees the game, and no dialogue.
+
+        Raises:
+            ValueError: If `name` is "oracle".
+        """
+        if name == "oracle":
+            raise ValueError(
+                f"The expert of {config.task.env} sees the game and not the dialogue, so it is no policy: "
+                f"`python -m colbench_gym.lmrl.data {config.task.env} --policy expert --episodes 200` plays it and prints its return."
+            )
+
 
 class GuessingRecord(GameRecord):
     """Twenty questions, and guess my city: a question costs 1."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -14,7 +12,8 @@ from sweetrl_agent.core.episode import Episode, Messages
 from sweetrl_agent.core.messages import turns_as_read
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.chat import EncodedDialogue, encode_dialogues
-from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.data.files import Row
+from sweetrl_agent.trainers.demonstration_file import demonstration_rows
 from sweetrl_agent.trainers.sft import ENCODED
 
 
@@ -25,7 +24,7 @@ def offline_episodes(run: Run) -> list[Episode]:
     episodes without a turn are left out.
 
     Raises:
-        ColBenchError: If a row is not an episode, or none is left.
+        ColBenchError: If a row is not an episode, is one of another environment, or none is left.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file or run.config.demonstrates_source:
@@ -36,7 +35,7 @@ def offline_episodes(run: Run) -> list[Episode]:
             _check_turns(episode, where, number)
     else:
         where = repr(file)
-        episodes = [_episode(row, where, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
+        episodes = [_episode(row, where, number) for number, row in demonstration_rows(run)]
     played = [episode for episode in episodes if episode.turns and not episode.is_void]
     if not played:
         raise ColBenchError(f"{where} has no episode with a turn among its first {count} (`sft_dialogues`); give more.")

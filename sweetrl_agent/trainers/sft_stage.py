@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -23,9 +21,10 @@ from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.data.files import Row
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
+from sweetrl_agent.trainers.demonstration_file import demonstration_rows
 from sweetrl_agent.trainers.running import arriving, train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
@@ -37,7 +36,7 @@ def demonstrations(run: Run) -> Demonstrations:
     """Demonstrations for SFT: the first dialogues of the given file, or the environment's own of the given source or of the training tasks.
 
     Raises:
-        ColBenchError: If a row of the file is not a dialogue.
+        ColBenchError: If a row of the file is not a dialogue, or is one of another environment.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file or run.config.demonstrates_source:
@@ -46,7 +45,7 @@ def demonstrations(run: Run) -> Demonstrations:
         own: Any = demonstrate(tasks, count, run.seed)
         where = f"The demonstrations of {run.config.task.env}"
         return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
-    found = [_dialogue(row, file, number) for number, row in enumerate(islice(iter_rows(Path(file)), count), 1)]
+    found = [_dialogue(row, file, number) for number, row in demonstration_rows(run)]
     if not found:
         raise ColBenchError(f"`demonstrations` {file!r} contains no dialogue.")
     return found

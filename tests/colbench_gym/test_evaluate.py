@@ -237,6 +237,7 @@ def test_a_dry_run_plays_nothing(tmp_path, capsys):
         (["random", "--tasks", "embedded:nothing"], "The embedded split must be one of"),
         (["random", "--simulator", '{"name": "openai", "api_key": "x"}'], "`simulator` must not contain a key or password"),
         (["random", "--prices", "/no/file"], "`prices` names no file that can be read"),
+        (["random", "--env", "LMRL-Maze-v0"], "`env` must be one of ColBench-Backend-v0, ColBench-Frontend-v0, got 'LMRL-Maze-v0'; `python -m sweetrl"),
         (["random", "--sandbox", "cloud"], "`sandbox` must be one of"),
     ],
 )  # fmt: skip

@@ -25,7 +25,7 @@ GAMES = [
 def test_rows_are_the_trainers(env_id, kwargs):
     assert data.SCHEMA == SCHEMA
     for row in data.episodes(env_id, 3, 7, kwargs):
-        assert Episode.from_row(row).to_row() == row == json.loads(json.dumps(row))
+        assert {"env": env_id, **Episode.from_row(row).to_row()} == row == json.loads(json.dumps(row))
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), GAMES)
@@ -60,9 +60,9 @@ def test_the_table():
     for turns, success in ((4, 1), (6, 0), (8, 0), (8, 1)):
         statistics.add({"metrics": {"turns": turns, "success": success}, "reward": turns / 4})
     assert statistics.lines("CarDealer") == [
-        "       episodes  texts                     success                 return",
-        "ours   4         13.000 (9.247 to 16.753)  0.500 (0.150 to 0.850)  1.625 (1.156 to 2.094)",
-        "paper  19000     16.5                      0.53                    0.562",
+        "              episodes  texts                     success                 return",
+        "ours          4         13.000 (9.247 to 16.753)  0.500 (0.150 to 0.850)  1.625 (1.156 to 2.094)",
+        "paper's data  19000     16.5                      0.53                    0.562",
     ]
     assert statistics.lines("Maze")[1].split()[2] == "6.500"
 

@@ -14,6 +14,7 @@ from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
+from sweetrl_agent.trainers.sft_stage import demonstrations
 
 MESSAGES = [
     {"role": "user", "content": "I need it."}, {"role": "assistant", "content": "Round it?"},
@@ -71,6 +72,15 @@ def test_broken_episodes_are_refused_with_their_row(run_of, tmp_path):
     assert _refused(run_of([{**row, "turns": row["turns"][:1]}])) == (
         f"'{tmp_path}/data.jsonl', row 1: expected a turn for each message of the assistant, got 1 and 2; write each turn with its reward."
     )
+
+
+def test_an_episode_of_another_environment_is_refused(run_of, tmp_path):
+    row = EPISODE.to_row()
+    run = run_of([{**row, "env": "ColBench-Backend-v0"}, row, {**row, "env": "LMRL-Maze-v0"}])
+    expected = f"'{tmp_path}/data.jsonl', row 3: expected an episode of ColBench-Backend-v0, got one of LMRL-Maze-v0."
+    assert _refused(run) == expected
+    with pytest.raises(ColBenchError, match=re.escape(expected)):
+        demonstrations(run)
 
 
 def test_data_without_a_played_episode_is_refused(run_of, tmp_path):
