@@ -89,7 +89,9 @@ class GameRecord(EnvironmentRecord):
 class GuessingRecord(GameRecord):
     """Twenty questions, and guess my city: a question costs 1."""
 
-    defaults: ClassVar[Mapping[str, Any]] = {**GameRecord.defaults, "mc_reward_scale": 10.0}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **GameRecord.defaults, "sft_dialogues": 12_000, "sft_epochs": 1, "filtered_bc_epochs": 1.0, "mc_epochs": 1.0, "mc_reward_scale": 10.0,
+    }  # fmt: skip
 
 
 class ChessRecord(GameRecord):
