@@ -94,6 +94,16 @@ class GuessingRecord(GameRecord):
     }  # fmt: skip
 
 
+class CarDealerRecord(GameRecord):
+    """The car dealer. Words are tokens: what the buyer wants is said again in an offer."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **GameRecord.defaults, "max_new_tokens": 40, "sft_dialogues": 12_000, "sft_epochs": 2, "filtered_bc_epochs": 1.0, "mc_epochs": 1.0,
+    }  # fmt: skip
+    pieces: ClassVar[str] = r" ?\$?[A-Za-z'-]+| ?\$?\d+|[^\sA-Za-z\d]|\s"
+    max_token_length: ClassVar[int] = 24
+
+
 class ChessRecord(GameRecord):
     """Chess, and its endgames. A move is a token, and so is a square or a piece of a board. The position is all that counts: the agent reads no earlier one."""
 

@@ -17,7 +17,7 @@ RECORDS = {
     "LMRL-Endgames-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
     "LMRL-TwentyQuestions-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
     "LMRL-GuessCity-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
-    "LMRL-CarDealer-v0": "sweetrl_agent.envs.lmrl:GameRecord",
+    "LMRL-CarDealer-v0": "sweetrl_agent.envs.lmrl:CarDealerRecord",
 }
 
 

@@ -108,3 +108,17 @@ def test_a_message_of_the_agent_is_one_token_of_its_tiny_model(name, arguments, 
     if in_a_reply:
         (reply,) = {len(tokenizer(row["dialogue_history"][2]["content"])["input_ids"]) for row in rows}
         assert reply == in_a_reply and tokenizer.decode(tokenizer(texts[2])["input_ids"]) == texts[2]
+
+
+def test_a_word_is_a_token_of_the_car_dealers_tiny_model():
+    """What the buyer asked for is the same token in an offer; the longest offer fits in a turn."""
+    record = find_record("LMRL-CarDealer-v0")
+    rows = list(episodes("LMRL-CarDealer-v0", 300))
+    texts = [message["content"] for row in rows for message in row["dialogue_history"]]
+    defaults = record.all_defaults()
+    tokenizer = build_tokenizer(texts, defaults["tiny_vocab_size"], record.max_token_length, record.pieces)
+    offer = "We have a Tesla truck for $122,900."
+    assert [tokenizer.decode(i) for i in tokenizer(offer)["input_ids"]] == [
+        "We", " have", " a", " Tesla", " truck", " for", " $122", ",", "900", ".",
+    ]  # fmt: skip
+    assert max(len(tokenizer(turn["text"])["input_ids"]) for row in rows for turn in row["turns"]) < defaults["max_new_tokens"]
