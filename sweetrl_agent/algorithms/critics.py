@@ -91,15 +91,15 @@ class CriticKind:
         title: Its name in reports and tables of ablations.
         open: Loads the critic, by its name, from its folder.
         train: Trains it on the collected trajectories and writes its folder; None if it is not trained.
-        uses_hidden: Whether it sees the hidden information (unless `critic_hidden` is off).
-        needs: Required capabilities of the environment besides hidden information, from `registry.CAPABILITIES`.
+        uses_hidden: Whether it sees the hidden information, where there is any (unless `critic_hidden` is off).
+        needs: Required capabilities of the environment, from `registry.CAPABILITIES`. A critic of states, and an oracle, do without hidden information.
     """
 
     title: str
     open: Callable[[Run, str], Opened]
     train: Callable[[Run, str], None] | None = None
     uses_hidden: bool = True
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"hidden"})
 
     def hidden_for(self, run: Run, hidden: str) -> str:
         """The hidden information that it sees in front of a dialogue; "" if it sees none."""
@@ -233,9 +233,13 @@ def open_oracle(run: Run, name: str) -> Opened:
 
 CRITICS: dict[str, CriticKind] = {
     SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage),
-    "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression")),
+    "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression"), needs=frozenset()),
     "no_hidden": CriticKind(
-        "w/o train-time information", open_advantage, partial(train_advantage, uses_hidden=False), uses_hidden=False
+        "w/o train-time information",
+        open_advantage,
+        partial(train_advantage, uses_hidden=False),
+        uses_hidden=False,
+        needs=frozenset(),
     ),
     "no_normalisation": CriticKind(
         "w/o normalisation", partial(open_advantage, is_normalised=False), partial(train_advantage, form=SUM)
@@ -255,14 +259,14 @@ CRITICS: dict[str, CriticKind] = {
         partial(open_advantage, reference_hidden=False),
         partial(train_advantage, form="released"),
     ),
-    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value")),
+    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value"), needs=frozenset()),
     "vision_head": CriticKind(
-        "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"pages"})
+        "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"hidden", "pages"})
     ),
-    "judge": CriticKind("LLM as judge", open_judge),
+    "judge": CriticKind("LLM as judge", open_judge, needs=frozenset()),
     "untrained": CriticKind("untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False)),
-    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle),
-    "marginal": CriticKind("expected advantage given the task family (oracle)", open_oracle),
+    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle, needs=frozenset()),
+    "marginal": CriticKind("expected advantage given the task family (oracle)", open_oracle, needs=frozenset()),
 }
 
 
@@ -281,8 +285,8 @@ def check_needs(names: Collection[str], config: Any) -> None:
     needs_exact = [name for name in names if name in (*ORACLES, "credit_tasks")]
     if needs_exact and not config.record.has_exact_advantage(config):
         raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which only the embedded tasks of ColBench-Backend-v0 have, got "
-            f"`tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
+            f"{needs_exact[0]!r} needs the exact advantage, which is known for embedded tasks of ColBench-Backend-v0 and for LMRL-Gym's maze and "
+            f"Wordle, got `tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
         )
 
 

@@ -88,13 +88,13 @@ def register_critic(named: str, setting: str = "critic") -> str:
         )
     with _made(name, found, arguments):
         pass
-    has_training = callable(getattr(found, "train", None))
+    has_training, uses_hidden = callable(getattr(found, "train", None)), bool(getattr(found, "uses_hidden", True))
     CRITICS[own] = CriticKind(
         str(getattr(found, "title", "") or own),
         partial(open_own, named=name, found=found, arguments=arguments),
         partial(train_own, named=name, found=found, arguments=arguments) if has_training else None,
-        bool(getattr(found, "uses_hidden", True)),
-        frozenset(getattr(found, "requires", ())),
+        uses_hidden,
+        frozenset({*getattr(found, "requires", ()), *({"hidden"} if uses_hidden else ())}),
     )
     SPECS[own] = named
     return own

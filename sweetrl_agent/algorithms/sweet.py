@@ -118,7 +118,7 @@ class Sweet(Algorithm):
         kind = CRITICS[critic]
         self.name = self.critic = critic
         self.title = kind.title if critic == SWEET else f"SWEET-RL, {kind.title}"
-        self.requires = frozenset({*kind.needs, *({"hidden"} if kind.uses_hidden else ())})
+        self.requires = kind.needs
 
     @property
     def policy(self) -> str:

@@ -7,6 +7,7 @@ is unknown, times are left out until a stage of the same kind has run in this fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +42,7 @@ class Work:
     """The work of a stage.
 
     Attributes:
-        amount: Number of units; 0 if it is not known before the stage has started.
+        amount: Number of units; infinite if it is not known before the stage has started.
         text: The work in words, such as "450 episodes".
         seconds: Expected seconds; None if unknown.
     """
@@ -71,7 +72,8 @@ def forecast(run: Run, stages: Mapping[str, Any], done: Mapping[str, float], spe
             if not amount
             else rates.get(_kind(name), rates.get("on_policy") if _kind(name) not in _SIZES and text else None)
         )
-        works[name] = Work(amount, text, None if rate is None else FIXED_S.get(_kind(name), 0.0) + rate * amount)
+        is_unknown = rate is None or math.isinf(amount)
+        works[name] = Work(amount, text, None if is_unknown else FIXED_S.get(_kind(name), 0.0) + (rate or 0.0) * amount)
     expected = {name: works[name].seconds or 0.0 for name in done if name in works}
     telling = [name for name, seconds in expected.items() if seconds >= TELLING_S]
     pace = sum(done[name] for name in telling) / sum(expected[name] for name in telling) if telling else 1.0
@@ -188,6 +190,8 @@ def _sft(run: Run) -> tuple[float, str]:
         return 0, f"none: {run.config.model.model} is the initial policy"
     if run.config.initial_policy == "packaged":
         return 0, "none: the initial policy comes with the package"
+    if run.config.is_tiny and run.config.model.history >= 0:  # each turn is a row, and nobody has counted them
+        return math.inf, f"{_demonstrated(run):,} dialogues, batches of {config.sft_batch} turns"
     steps = config.sft_epochs * (_demonstrated(run) // config.sft_batch)
     return steps, f"{steps:,} steps of {config.sft_batch} dialogues"
 

@@ -202,7 +202,9 @@ def test_the_stages_of_a_critic_have_its_name(monkeypatch):
     assert list(judge.stages) == ["candidates", "rank judge", "actor judge"] and judge.policy == "judge/policy"
     assert (own.title, own.name, other.name, other.critic) == (sweet.CRITICS["sweet"].title, "sweet", "no_hidden", "no_hidden")
     assert other.title == f"SWEET-RL, {sweet.CRITICS['no_hidden'].title}"
-    assert "hidden" in own.requires and "hidden" not in other.requires
+    assert (
+        own.requires == {"hidden"} and other.requires == judge.requires == frozenset()
+    )  # a judge reads what is hidden only where something is
     for name, function in (("critic", "train_critic"), ("rank", "rank"), ("actor", "train_actor")):
         stage = other.stages[f"{name} no_hidden"]
         assert stage.func is getattr(sweet, function) and stage.keywords == {"critic": "no_hidden"}

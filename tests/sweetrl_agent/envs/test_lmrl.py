@@ -8,6 +8,7 @@ import pytest
 
 from colbench_gym.lmrl.data import episodes
 from sweetrl_agent.algorithms.critics import check_needs
+from sweetrl_agent.algorithms.sweet import Sweet
 from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
 from sweetrl_agent.models.tiny import build_tokenizer
@@ -62,6 +63,11 @@ def test_a_fully_observed_game_hides_nothing(make_maze_run):
     assert "hidden" not in fully.record.capabilities(fully.config)
     assert "hidden" in partially.record.capabilities(partially.config)
     assert {"snapshot", "anchor"} <= fully.record.capabilities(fully.config)
+    does = {
+        name: Sweet(name).requires <= fully.record.capabilities(fully.config)
+        for name in ("sweet", "untrained", "no_hidden", "value_head", "exact")
+    }
+    assert does == {"sweet": False, "untrained": False, "no_hidden": True, "value_head": True, "exact": True}
 
 
 def test_the_exact_advantage_is_a_critic(make_maze_run):

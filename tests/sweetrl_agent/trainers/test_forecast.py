@@ -99,6 +99,12 @@ def test_a_file_has_no_more_demonstrations_than_its_rows(make_run, tmp_path):
     assert forecast(run, run.stages, {})["sft"].text == "6 steps of 8 dialogues"
 
 
+def test_rows_of_an_agent_that_forgets_are_not_counted_before(make_run):
+    works = forecast(make_run(**SIZES | {"sft_dialogues": 70, "sft_batch": 512}, history=0), ["sft", "collect"], {})
+    assert works["sft"].text == "70 dialogues, batches of 512 turns" and works["sft"].seconds is None
+    assert time_left(works, ["sft", "collect"]) is None and time_left(works, ["collect"]) > 0
+
+
 def test_an_on_policy_algorithm_says_how_many_episodes_it_plays(make_run):
     run = make_run(algorithm="grpo", grpo_iterations=3, grpo_tasks=5, grpo_group=2, seed=1)
     works = forecast(run, stages_of(find_algorithm("grpo")), {})
