@@ -109,9 +109,15 @@ class ChessRecord(GameRecord):
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "history": 0, "sft_dialogues": 1_000, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
-        "mc_batch": 16, "mc_reward_scale": 10.0,
+        "filtered_bc_batch": 256, "mc_batch": 16, "mc_reward_scale": 10.0, "grpo_iterations": 20,
     }  # fmt: skip
     pieces: ClassVar[str] = r"\A[^/]+\Z| ?\S|\s"
+
+
+class EndgamesRecord(ChessRecord):
+    """Endgames of chess, which are shorter."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {**ChessRecord.defaults, "sft_dialogues": 3_000}
 
 
 class ExactRecord(GameRecord):

@@ -14,7 +14,7 @@ RECORDS = {
     "LMRL-Wordle-v0": "sweetrl_agent.envs.lmrl:WordleRecord",
     "LMRL-TextNav-v0": "sweetrl_agent.envs.lmrl:GameRecord",
     "LMRL-Chess-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
-    "LMRL-Endgames-v0": "sweetrl_agent.envs.lmrl:ChessRecord",
+    "LMRL-Endgames-v0": "sweetrl_agent.envs.lmrl:EndgamesRecord",
     "LMRL-TwentyQuestions-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
     "LMRL-GuessCity-v0": "sweetrl_agent.envs.lmrl:GuessingRecord",
     "LMRL-CarDealer-v0": "sweetrl_agent.envs.lmrl:CarDealerRecord",
