@@ -12,6 +12,7 @@ from typing import Any
 
 from colbench_gym.evaluation.prices import Prices, cost_of
 from colbench_gym.scoring.intervals import (
+    SHARES,
     Interval,
     difference_interval,
     holm,
@@ -73,7 +74,7 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
         **({"leak": round(_mean([row["leak"] for row in valid]), 4)} if all("leak" in row for row in valid) else {}),
         "ci95": {
             "success": _rounded(rate_interval(successes, tasks)),
-            metric: _rounded(mean_interval(values, tasks)),
+            metric: _rounded(mean_interval(values, tasks, is_share=metric in SHARES)),
         },
         **({"links": found} if (found := links(valid)) else {}),
     }
@@ -163,7 +164,7 @@ def _pair(rows: Sequence[Row], one: str, other: str, metric: str) -> dict[str, A
         values = [_mean(own) for own in by_task.values()]
         pair[name] = {
             "difference": round(_mean(values), 4),
-            "ci95": _rounded(difference_interval(values)),
+            "ci95": _rounded(difference_interval(values, is_share=name in SHARES)),
             "p": sign_flip_p(values),
         }
     return pair

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from colbench_gym.outside_text import printable
-
-#: Metrics that are shown in percent.
-_SHARES = ("success", "tests_passed", "similarity")
+from colbench_gym.scoring.intervals import SHARES
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -76,11 +74,11 @@ def _cost(score: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    return f"{100 * value:.1f}%" if name in _SHARES else f"{value:.4g}"
+    return f"{100 * value:.1f}%" if name in SHARES else f"{value:.4g}"
 
 
 def _signed(name: str, value: float) -> str:
-    return f"{100 * value:+.1f}" if name in _SHARES else f"{value:+.4g}"
+    return f"{100 * value:+.1f}" if name in SHARES else f"{value:+.4g}"
 
 
 def _name(text: object) -> str:

@@ -19,6 +19,8 @@ FLIPS = 9_999
 _DRAWS_AT_ONCE = 1_000_000
 
 Interval = tuple[float, float]
+#: Metrics in [0, 1]; other metrics, such as a return, belong to environments that are not ours.
+SHARES = ("success", "tests_passed", "similarity")
 
 
 def wilson(rate: float, n: int) -> Interval:
@@ -35,16 +37,19 @@ def wilson(rate: float, n: int) -> Interval:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def mean_interval(values: Sequence[float], groups: Sequence[object] | None = None, seed: int = 0) -> Interval:
+def mean_interval(
+    values: Sequence[float], groups: Sequence[object] | None = None, seed: int = 0, is_share: bool = True
+) -> Interval:
     """Percentile bootstrap of a mean.
 
-    If all groups have the same mean, the resampled means do not vary. For a mean in [0, 1] the result is then Wilson's interval over the groups; values
-    beyond it, such as returns, have no bounds to derive one from, and the result is the mean itself.
+    If all groups have the same mean, the resampled means do not vary. For shares the result is then Wilson's interval over the groups; other
+    values, such as returns, have no bounds to derive one from, and the result is the mean itself.
 
     Args:
         values: One value for each row.
         groups: Group of each row, i.e. its task. Groups are resampled as a whole. None if all rows are independent.
         seed: Seed of the resampling.
+        is_share: Whether values are in [0, 1] by their nature, as those of `SHARES` are.
 
     Returns:
         The interval; (0, 1) if there are no values.
@@ -57,7 +62,7 @@ def mean_interval(values: Sequence[float], groups: Sequence[object] | None = Non
     counts = np.bincount(codes).astype(np.float64)
     if np.ptp(sums / counts) == 0:
         mean = float(sums[0] / counts[0])
-        return wilson(mean, len(sums)) if 0 <= mean <= 1 else (mean, mean)
+        return wilson(mean, len(sums)) if is_share else (mean, mean)
     low, high = np.quantile(_resampled_means(sums, counts, seed), [0.025, 0.975])
     return float(low), float(high)
 
@@ -85,15 +90,17 @@ def rate_interval(successes: Sequence[float], tasks: Sequence[object]) -> Interv
     return wilson(sum(successes) / len(successes) if successes else 0.0, len(successes))
 
 
-def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval:
+def difference_interval(differences: Sequence[float], seed: int = 0, is_share: bool = True) -> Interval:
     """95% interval of a mean paired difference over the population of tasks: percentile bootstrap over tasks.
 
-    If all differences are equal and in [-1, 1], the resampled means do not vary. The interval then allows for tasks of another kind, of
-    which `wilson` says that there may be as many as u = wilson(0, n): each could differ by as much as scores in [0, 1] can.
+    If all differences are equal, the resampled means do not vary. For shares the interval then allows for tasks of another kind, of which
+    `wilson` says that there may be as many as u = wilson(0, n): each could differ by as much as shares can. Other values have no such bound, and
+    the result is the difference itself.
 
     Args:
         differences: Mean difference of every task.
         seed: Seed of the resampling.
+        is_share: Whether they are differences of values in [0, 1], as in `mean_interval`.
 
     Returns:
         The interval; (-1, 1) if there are no tasks.
@@ -102,7 +109,7 @@ def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval
         return -1.0, 1.0
     values = np.asarray(differences, dtype=np.float64)
     if np.ptp(values) == 0:
-        mean, others = float(values[0]), wilson(0.0, len(values))[1] if abs(values[0]) <= 1 else 0.0
+        mean, others = float(values[0]), wilson(0.0, len(values))[1] if is_share else 0.0
         return mean - others * (1 + mean), mean + others * (1 - mean)
     low, high = np.quantile(_resampled_means(values, np.ones(len(values)), seed), [0.025, 0.975])
     return float(low), float(high)

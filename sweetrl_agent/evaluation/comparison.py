@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from colbench_gym.scoring.intervals import holm
+import numpy as np
+
+from colbench_gym.scoring.intervals import SHARES, difference_interval, holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.data.files import Row
@@ -29,7 +31,7 @@ from sweetrl_agent.evaluation.statistics import (
     tasks_needed,
 )
 from sweetrl_agent.evaluation.wishes import summarize_wishes
-from sweetrl_agent.reporting.figures import SHARES, measure
+from sweetrl_agent.reporting.figures import measure
 
 #: Rows of `evaluation.jsonl`, by seed.
 Evaluations = Mapping[int, Sequence[Row]]
@@ -87,11 +89,11 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
                 "metric_by_seed": [_round(x) for x in graded.mean(axis=1)],
                 "ci95": {
                     "success": _interval(score_interval(success)),
-                    metric: _metric_interval(metric, score_interval(graded)),
+                    metric: _metric_interval(metric, graded, algorithm_interval),
                 },
                 "ci95_agents": {
                     "success": _interval(score_interval(success, agents_interval)),
-                    metric: _metric_interval(metric, score_interval(graded, agents_interval)),
+                    metric: _metric_interval(metric, graded, agents_interval),
                 },
                 "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
             }
@@ -117,7 +119,7 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
                 "b": a,
                 "split": split,
                 "difference": _round(difference.mean()),
-                "ci95": _interval(algorithm_interval(difference), low=-1.0),
+                "ci95": _interval(_of_shares(difference), low=-1.0),
                 "p": permutation_p(difference),
                 "seeds": len(difference),
                 "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
@@ -256,8 +258,15 @@ def _round(value: Any) -> float:
     return round(float(value), 4)
 
 
-def _metric_interval(name: str, interval: tuple[float, float]) -> list[float]:
-    return _interval(interval) if name in SHARES else [_round(bound) for bound in interval]
+def _metric_interval(name: str, scores: Scores, of: Callable[[Scores], tuple[float, float]]) -> list[float]:
+    """The interval of a metric by `of`: bounds of shares are in [0, 1], other metrics have none."""
+    return _interval(score_interval(scores, of)) if name in SHARES else [_round(bound) for bound in of(scores)]
+
+
+def _of_shares(difference: Scores) -> tuple[float, float]:
+    """Interval of a difference of shares. Where all are equal, tasks of another kind may exist (`difference_interval`)."""
+    is_equal = difference.size and np.ptp(difference) == 0
+    return difference_interval(difference.mean(axis=0).tolist()) if is_equal else algorithm_interval(difference)
 
 
 def _interval(interval: tuple[float, float], low: float = 0.0) -> list[float]:

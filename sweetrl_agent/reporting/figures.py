@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from colbench_gym.scoring.intervals import SHARES
+
 Interval = tuple[float, float]
 NOTHING = "\N{EM DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -17,10 +19,6 @@ def number(value: object) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:  # an integer too large for a float
         return None
-
-
-#: Metrics in [0, 1]; other metrics, such as a return, belong to environments that are not ours.
-SHARES = ("success", "tests_passed", "similarity")
 
 
 def interval(value: object) -> Interval | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from colbench_gym.scoring.intervals import mean_interval, wilson
+from colbench_gym.scoring.intervals import SHARES, mean_interval, wilson
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.generators import untouched_generators
 from sweetrl_agent.core.run import Run
@@ -45,7 +45,7 @@ def evaluate_in_training(run: Run, stage: str, sample: Sample) -> Row:
         if valid and all(name in episode.metrics for episode in valid):
             values = [float(episode.metrics[name]) for episode in valid]
             mean = sum(values) / len(values)
-            low, high = wilson(mean, len(values)) if name == "success" else mean_interval(values)
+            low, high = wilson(mean, len(values)) if name == "success" else mean_interval(values, is_share=name in SHARES)
             found |= {f"{TEST}{name}": mean, f"{TEST}{name}_low": low, f"{TEST}{name}_high": high}
     return {**found, f"{TEST}n": len(valid), f"{TEST}void": len(played) - len(valid)}
 

@@ -91,6 +91,7 @@ def test_sign_flips_are_those_of_scipy(count):
     assert sign_flip_p([0.0] * count) == 1.0
 
 
-def test_equal_values_beyond_rates_are_their_own_interval():
-    assert mean_interval([-6.0] * 20) == (-6.0, -6.0)
+def test_equal_values_that_are_no_shares_are_their_own_interval():
+    assert mean_interval([-6.0] * 20, is_share=False) == (-6.0, -6.0)
+    assert mean_interval([0.0] * 20, is_share=False) == difference_interval([0.0] * 20, is_share=False) == (0.0, 0.0)
     assert mean_interval([0.0] * 20) == wilson(0.0, 20)
