@@ -271,7 +271,7 @@ CRITICS: dict[str, CriticKind] = {
 
 
 def check_needs(names: Collection[str], config: Any) -> None:
-    """Refuse critics that lack a setting, or tasks with a known exact advantage.
+    """Refuse critics that lack a setting, and oracles that the tasks do not have.
 
     Args:
         names: Names of critics, and of things that use the oracle.
@@ -282,11 +282,13 @@ def check_needs(names: Collection[str], config: Any) -> None:
     """
     if "vision_head" in names and not config.algorithms.vision_model:
         raise ValueError("'vision_head' needs a vision-language model: give `--vision_model`, a folder or hub name.")
-    needs_exact = [name for name in names if name in (*ORACLES, "credit_tasks")]
-    if needs_exact and not config.record.has_exact_advantage(config):
+    known = config.record.oracles(config)
+    needed = {name: "exact" if name == "credit_tasks" else name for name in names if name in (*ORACLES, "credit_tasks")}
+    unknown = [name for name, oracle in needed.items() if oracle not in known]
+    if unknown:
         raise ValueError(
-            f"{needs_exact[0]!r} needs the exact advantage, which is known for embedded tasks of ColBench-Backend-v0 and for LMRL-Gym's maze and "
-            f"Wordle, got `tasks`={config.task.tasks!r} of {config.task.env}; leave out {ORACLES} and give `--credit_tasks 0`."
+            f"{unknown[0]!r} needs an oracle that `tasks`={config.task.tasks!r} of {config.task.env} does not have (it has {', '.join(known) or 'none'}); "
+            f"leave {' and '.join(unknown)} out{', and give `--credit_tasks 0`' if 'exact' not in known else ''}."
         )
 
 

@@ -60,9 +60,12 @@ class CompareArguments:
     workers: int = setting(1, "Seeds that run in parallel, each with an equal share of the CPU cores.", least=1)
     critics: list[str] = setting(
         ("sweet", "untrained"),
-        "Critics for credit accuracy and best-of-N, as in `critic`.",
+        "Critics for credit accuracy and best-of-N, as in `critic`; where nothing is hidden, such as 'no_hidden value_head'.",
     )
-    credit_tasks: int = setting(40, "Tasks per split for credit accuracy (embedded tasks only); 0 skips it.")
+    credit_tasks: int = setting(
+        40,
+        "Tasks per split for credit accuracy, where the exact advantage is known (embedded tasks, maze, Wordle); 0 skips it.",
+    )
     best_of: list[int] = setting((), "Candidates per turn for best-of-N, such as 1 2 4 8 16 32; empty skips it.")
     best_of_tasks: int = setting(50, "Test tasks for best-of-N.", least=1)
     scaling: list[int] = setting((), "Numbers of trajectories for data scaling, such as 450 900; empty skips it.")

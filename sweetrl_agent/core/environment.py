@@ -11,7 +11,7 @@ Capabilities of an environment are detected by its attributes. Hidden informatio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -338,12 +338,12 @@ class EnvironmentRecord(Explains):
             ValueError: Names the tasks.
         """
 
-    def has_exact_advantage(self, config: Settings) -> bool:
-        """Whether the exact advantage of a turn is known for these tasks."""
-        return False
+    def oracles(self, config: Settings) -> Collection[str]:
+        """Names of the oracles (`open_oracle`) of these tasks; none by default."""
+        return ()
 
     def open_oracle(self, name: str, config: Settings, tasks: Sequence[Any]) -> AbstractContextManager[Critic]:
-        """The oracle, a critic that computes the exact advantage; used only if `has_exact_advantage`.
+        """An oracle of `oracles`: a critic that computes the exact advantage.
 
         Args:
             name: "exact", or "marginal" for its expectation without the hidden information.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -58,9 +58,9 @@ class BackendRecord(ColBenchRecord):
 
         return demonstrations(tasks, make("scripted"), count, seed, PRETRAINED)
 
-    def has_exact_advantage(self, config: Settings) -> bool:
-        """True on the embedded tasks only."""
-        return config.task.tasks.startswith("embedded:")
+    def oracles(self, config: Settings) -> Collection[str]:
+        """See `EnvironmentRecord`; of the embedded tasks only."""
+        return ("exact", "marginal") if config.task.tasks.startswith("embedded:") else ()
 
     def open_oracle(self, name: str, config: Settings, tasks: Sequence[Task]) -> AbstractContextManager[Critic]:
         """See `EnvironmentRecord`."""

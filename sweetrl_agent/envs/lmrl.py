@@ -130,18 +130,12 @@ class ExactRecord(GameRecord):
 
     advantages: ClassVar[str]
 
-    def has_exact_advantage(self, config: Settings) -> bool:
+    def oracles(self, config: Settings) -> tuple[str]:
         """See `EnvironmentRecord`."""
-        return True
+        return ("exact",)
 
     def open_oracle(self, name: str, config: Settings, tasks: Sequence[GameTask]) -> AbstractContextManager[Critic]:
-        """See `EnvironmentRecord`; "marginal" is not known.
-
-        Raises:
-            ValueError: If `name` is not "exact".
-        """
-        if name != "exact":
-            raise ValueError(f"{config.task.env} knows the exact advantage only: leave {name!r} out.")
+        """See `EnvironmentRecord`."""
         return nullcontext(
             ExactAdvantages(load_named("advantages", f"colbench_gym.lmrl.{self.advantages}"), config.task.keyword_arguments())
         )

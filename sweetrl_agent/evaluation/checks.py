@@ -90,6 +90,15 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
     if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
         given.credit_tasks = 0  # left at its default, and no algorithm has a critic
+    capabilities = config.record.capabilities(config)
+    if (
+        given.credit_tasks and given.critics == CompareArguments().critics
+    ):  # left at their default: those that the environment allows
+        given.critics = [name for name in given.critics if ALGORITHMS[name].requires <= capabilities]
+        if not given.critics:
+            raise ValueError(
+                f"Credit accuracy on {config.task.env} needs `--critics` that see nothing hidden, such as no_hidden and value_head."
+            )
     given.critics = [register_own_critic(name, "critics") for name in given.critics]
     for setting, names in (("algorithms", given.algorithms), ("critics", given.critics)):
         if len(set(names)) < len(names):
@@ -97,7 +106,7 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     used = dict.fromkeys([*given.algorithms, *(given.critics if given.credit_tasks or given.best_of else ())])
     for name in used:
         ALGORITHMS[name].refuse_model(config.model)
-    refuse_missing(used, config.record.capabilities(config), config.task.env)
+    refuse_missing(used, capabilities, config.task.env)
     if any(ALGORITHMS[name].is_discrete for name in given.algorithms):
         config.record.check_actions(config)
     check_needs([*used, *(["credit_tasks"] if given.credit_tasks else [])], config)

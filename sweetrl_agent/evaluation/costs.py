@@ -13,8 +13,8 @@ from sweetrl_agent.trainers.running import TRAINED_TOKENS
 #: Meaning of each column, for reports.
 COLUMNS = {
     "environment_turns": "agent turns in training episodes",
-    "simulator_calls": "replies of the simulated human in them",
-    "sandbox_runs": "answers scored in them (ten tests each)",
+    "simulator_calls": "replies of the other side in them",
+    "sandbox_runs": "answers of them that were scored in a sandbox",
     "generated_tokens": "tokens sampled for training, candidates included",
     "candidates": "candidates sampled without an environment",
     "trained_tokens": "tokens processed by a model in training steps, user messages included",
@@ -51,7 +51,7 @@ def _costs(
     return {
         "environment_turns": num_turns,
         "simulator_calls": num_turns - episodes,
-        "sandbox_runs": episodes,
+        "sandbox_runs": episodes if run.record.has_sandbox else 0,
         "generated_tokens": tokens + sum(sum(row["num_tokens"]) for row in sampled),
         "candidates": sum(len(row["texts"]) for row in sampled),
         "trained_tokens": sum(int(row.get(TRAINED_TOKENS, 0)) for row in metrics),

@@ -37,7 +37,7 @@ def evaluate(run: Run) -> None:
     evaluate_agent(run, "trained", run.algorithm.loader(run))
     if critic := run.algorithm.critic:
         score_dialogues(run, critic)
-    if critic and run.config.evaluation.hint_turns and run.record.has_exact_advantage(run.config):
+    if critic and run.config.evaluation.hint_turns and "exact" in run.record.oracles(run.config):
         write_json(run.path("hint_reading.json"), hint_reading(run, run.config.evaluation.hint_turns))
 
 

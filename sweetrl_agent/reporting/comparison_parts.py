@@ -111,6 +111,7 @@ def _credit(results: Results, titles: Names) -> Part:
     found = results["credit_accuracy"]
     cells = [(titles.get(critic, critic), split, row) for critic, of in found.items() for split, row in of.items()]
     kinds = list(dict.fromkeys(kind for _, _, row in cells for kind in row["kinds"]))
+    kinds = kinds if any("answer" in kind for kind in kinds) else []  # a message that ends no dialogue is not a question either
     head = (
         "Critic",
         "Split",
@@ -125,17 +126,21 @@ def _credit(results: Results, titles: Names) -> Part:
     measured = [_accuracy(*cell) for cell in cells if "rank_correlation" in cell[2] and "pair_accuracy" in cell[2]]
     tables = [
         *([Table(head, measured)] if measured else []),
-        Table(("Critic", "Split", *(kind.replace("_", " ") for kind in kinds)), closer, "By kind of pair"),
+        *(
+            [Table(("Critic", "Split", *(kind.replace("_", " ") for kind in kinds)), closer, "By kind of pair")]
+            if kinds
+            else []
+        ),
     ]
     text = (
-        "Scores of the same candidates, compared with their exact advantage (sweetrl_agent/envs/backend_exact_credit.py). Rank correlation: "
+        "Scores of the same candidates, compared with their exact advantage. Rank correlation: "
         "Spearman's over all candidates of a task's turns, chance level 0. Pair accuracy: the critic prefers the better of two candidates of one "
-        "turn, chance level 0.5. Test tasks are not used in training; unseen tasks are of other families."
+        "turn, chance level 0.5. The tasks are not used in training."
     )
     about = (
         "By kind of pair: the fraction in which the critic prefers the first, its 95% interval over tasks (for the trained critics), and the number "
-        "of tasks with such a pair. When all wishes are known, a further question has the same exact advantage as the right answer; with a "
-        "limit of ten turns the agent should answer."
+        "of tasks with such a pair. When all wishes are known, a further question has the same exact advantage as the right answer, until "
+        "the limit of turns is near."
     )
     colours = {titles.get(critic, critic): i for i, critic in enumerate(found, 1)}
     scores = [
@@ -144,7 +149,7 @@ def _credit(results: Results, titles: Names) -> Part:
         if "pair_accuracy" in row
     ]
     charts = [_chart("Pair accuracy", scores, colours)] if scores else []
-    return Part("credit", "Credit accuracy of critics", tables, charts, [text, about])
+    return Part("credit", "Credit accuracy of critics", tables, charts, [text, *([about] if kinds else [])])
 
 
 def _accuracy(title: str, split: str, row: Mapping[str, Any]) -> tuple[str, ...]:

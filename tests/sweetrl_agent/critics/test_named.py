@@ -105,6 +105,6 @@ def test_an_oracle_of_tasks_that_are_not_embedded_is_refused(named, tmp_path, ca
     settings = ["--tasks", str(rows), "--credit_tasks", "0", "--model", "org/model", "--output", str(tmp_path / "run")]
     assert compare.main([*settings, *named]) == 2
     assert capsys.readouterr().err == (
-        f"error: {name!r} needs the exact advantage, which is known for embedded tasks of ColBench-Backend-v0 and for LMRL-Gym's maze and Wordle, got "
-        f"`tasks`={str(rows)!r} of ColBench-Backend-v0; leave out ('exact', 'marginal') and give `--credit_tasks 0`.\n"
+        f"error: {name!r} needs an oracle that `tasks`={str(rows)!r} of ColBench-Backend-v0 does not have (it has none); "
+        f"leave {name} out, and give `--credit_tasks 0`.\n"
     )

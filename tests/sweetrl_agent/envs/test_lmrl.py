@@ -7,8 +7,10 @@ import json
 import pytest
 
 from colbench_gym.lmrl.data import episodes
+from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.critics import check_needs
 from sweetrl_agent.algorithms.sweet import Sweet
+from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.lmrl import FIRST_SEED, GameRecord, MazeRecord
 from sweetrl_agent.envs.registry import RECORDS, find_record
 from sweetrl_agent.models.tiny import build_tokenizer
@@ -78,8 +80,11 @@ def test_the_exact_advantage_is_a_critic(make_maze_run):
         ranked = oracle.rank(row["dialogue_history"][:1], "", [row["turns"][0]["text"], "move", "move nowhere"])
         assert ranked[0] == 0.0 and ranked[1] == ranked[2] == -4.0
         assert oracle.dialogue_advantages(row["dialogue_history"], "") == [0.0] * len(row["turns"])
-    with pytest.raises(ValueError, match="LMRL-Maze-v0 knows the exact advantage only: leave 'marginal' out."):
-        MazeRecord().open_oracle("marginal", run.config, run.train)
+    with pytest.raises(
+        ValueError,
+        match=r"^'marginal' needs an oracle that .* of LMRL-Maze-v0 does not have \(it has exact\); leave marginal out\.$",
+    ):
+        check_needs(["exact", "marginal"], run.config)
 
 
 def test_the_agent_reads_the_last_observation_only_where_it_tells_all():
@@ -128,3 +133,35 @@ def test_a_word_is_a_token_of_the_car_dealers_tiny_model():
         "We", " have", " a", " Tesla", " truck", " for", " $122", ",", "900", ".",
     ]  # fmt: skip
     assert max(len(tokenizer(turn["text"])["input_ids"]) for row in rows for turn in row["turns"]) < defaults["max_new_tokens"]
+
+
+def test_default_critics_are_those_that_the_environment_allows(tmp_path, capsys):
+    words = [
+        "--env",
+        MAZE,
+        "--algorithms",
+        "bc",
+        "--credit_tasks",
+        "2",
+        "--seeds",
+        "1",
+        "--output",
+        str(tmp_path / "run"),
+        "--dry_run",
+    ]
+    assert compare.main(words) == 2
+    expected = (
+        f"error: Credit accuracy on {MAZE} needs `--critics` that see nothing hidden, such as no_hidden and value_head.\n"
+    )
+    assert capsys.readouterr().err == expected
+    assert compare.main([*words, "--critics", "no_hidden"]) == 0
+    assert "credit no_hidden 2" in capsys.readouterr().out
+    assert compare.main([*words, "--env_kwargs", '{"observed": "partially"}']) == 0
+    assert "credit sweet 2, credit untrained 2" in capsys.readouterr().out
+
+
+def test_a_dry_run_refuses_a_file_of_another_game(tmp_path, capsys):
+    write_rows(tmp_path / "car.jsonl", episodes("LMRL-CarDealer-v0", 1))
+    words = ["--env", MAZE, "--algorithm", "bc", "--demonstrations", str(tmp_path / "car.jsonl")]
+    assert train.main([*words, "--output", str(tmp_path / "run"), "--dry_run"]) == 2
+    assert f"row 1: expected an episode of {MAZE}, got one of LMRL-CarDealer-v0." in capsys.readouterr().err

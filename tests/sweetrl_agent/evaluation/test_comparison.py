@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from colbench_gym.scoring.intervals import wilson
 from sweetrl_agent.evaluation.comparison import compare_scores, table
 from sweetrl_agent.reporting.comparison_scores import paired_part
 
@@ -53,6 +54,16 @@ def test_differences_of_returns_have_intervals_and_corrected_p_values(evaluation
         and of_return.head[1] == "Return"
         and len(of_return.rows) == len(of_success.rows) == 3
     )
+
+
+def test_equal_shares_are_not_certain_to_be_equal(evaluations):
+    """Tasks of another kind may exist; a return that does not vary has no such bound."""
+    rows = {seed: [{**row, "success": 0, "return": -6.0} for row in own] for seed, own in evaluations.items()}
+    results = compare_scores(rows, "return")
+    (low, high), tasks = results["paired"][0]["ci95"], results["algorithms"]["better"]["test"]["n"]
+    assert high == -low == pytest.approx(wilson(0.0, tasks)[1], abs=1e-4)
+    assert results["paired"][0]["of_metric"]["ci95"] == [0.0, 0.0]
+    assert results["algorithms"]["better"]["test"]["ci95"]["return"] == [-6.0, -6.0]
 
 
 def test_shares_have_one_difference(evaluations):
