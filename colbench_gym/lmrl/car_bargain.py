@@ -10,6 +10,9 @@ after its personality's number of counter-offers, any price up to the limit.
 **Patience.** Answers to new questions are free. Any other message costs 1: small talk, questions that were answered before, refused offers, an unsuitable car.
 When the patience of its personality is used up, or the last turn has come, the buyer decides: it accepts if the last price is at most the limit.
 
+**Questions.** An amount in a question about the budget ("Is it below 40k?") is no offer. "Could you pay 40k?" and the like are offers of the car that is on
+the table; they are about the budget as long as no car was offered. So is "40k?" right after a question about the budget, as long as there is no price.
+
 **MSRP.** The first that the seller names for a car, else the first price for it, within `LEAST_MSRP` and `MOST_MSRP`, beyond which nobody believes it.
 
 So the best return is known: the wanted car at its limit, without another MSRP, until the buyer gives in.
@@ -131,6 +134,8 @@ class Bargain:
         car: The car on the table.
         told: Topics that the buyer has told.
         budget_questions: How often the seller asked for the budget.
+        is_offered: Whether the seller has named a car other than in a question.
+        was_budget_asked: Whether the last message asked for the budget.
         counters: Number of counter-offers so far.
         counter: The last counter-offer, if the seller has not yet replied to it with a price.
         patience: What is left of it.
@@ -141,6 +146,8 @@ class Bargain:
     car: Car = field(default_factory=Car)
     told: list[str] = field(default_factory=list)
     budget_questions: int = 0
+    is_offered: bool = False
+    was_budget_asked: bool = False
     counters: int = 0
     counter: int | None = None
     patience: int = field(init=False)
@@ -158,6 +165,7 @@ class Bargain:
         """React to a message of the seller. A decision stands whatever follows."""
         if self.decision is not None:
             return self.decide()
+        heard = self._in_context(heard)
         is_choice = len(heard.brands) > 1 or len(heard.types) > 2
         had_price = self.car.price
         if not is_choice:
@@ -176,6 +184,19 @@ class Bargain:
         if self.decision is None:
             return self._end(self.car.price is not None and self.car.price <= self._most())
         return Move("accept" if self.decision.is_accepted else "reject", amount=self.decision.price, decision=self.decision)
+
+    def _in_context(self, heard: Heard) -> Heard:
+        """The message, in which a question with an amount ("Could you pay $30,000?") is about the budget if there is no car to pay for."""
+        self.is_offered |= any(
+            names and topic not in heard.topics for topic, names in (("brand", heard.brands), ("type", heard.types))
+        )
+        is_about_budget = self.car.price is None and (
+            (heard.price_as == "payable" and not self.is_offered) or (heard.price_as != "offer" and self.was_budget_asked)
+        )
+        if is_about_budget:
+            heard = replace(heard, price=None, price_as="offer", budget=heard.price, topics=(*heard.topics, "budget"))
+        self.was_budget_asked = "budget" in heard.topics
+        return heard
 
     def _most(self) -> int:
         """The most that the buyer pays for the car on the table, the MSRP considered."""

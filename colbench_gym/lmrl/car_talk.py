@@ -11,12 +11,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
-from colbench_gym.lmrl.car_money import PERCENT, amounts
+from colbench_gym.lmrl.car_money import Kind, amounts, percent_off
 from colbench_gym.lmrl.car_profile import BRANDS, FEATURES, TYPES
 
 #: Subjects of questions; "needs" is "How can I help you?".
 TOPICS = ("brand", "type", "features", "budget", "needs")
+#: How a price is named; see `Heard.price_as`.
+PriceAs = Literal["offer", "payable", "bare"]
 #: Longest part of a message that is read, in characters.
 MAX_CHARS = 2_000
 _OTHER_NAMES = {
@@ -97,19 +100,38 @@ _AGREES = re.compile(
     r"|\bi(?:'ll| will) take (?:it|that|your)|\bworks for (?:me|us)\b|\bthat works\b|\bit(?:'s| is) yours\b|\bsold(?=\s*[.!]|$| to you| for)"
     r"|\b[iw]e? can do that\b|\bsounds good\b|\bfair enough\b|\byou(?:'ve| have) got (?:it|yourself)\b|\byou win\b|\bshake on it\b|\bfine by me\b|\byou can have it\b"
 )  # fmt: skip
+#: A message that is nothing but a yes, or that gives the car away for what the other side named.
+_YES = r"ok|okay|fine|all? ?right|sure|yes|yeah|yep|yup|very well|so be it|agreed|accepted|done|deal|no problem|of course|certainly|absolutely|you're on"
+_ONLY_YES = re.compile(
+    rf"^\W*(?:(?:well|oh|great|good|perfect|then|hm+|uh|um|thanks?|thank you|sir|ma'am|my friend)\b\W*)*(?:{_YES})\b"
+    rf"(?:\W*\b(?:{_YES}|well|then|great|good|perfect|thanks?|thank you|sir|ma'am|my friend|with me|by me|it is)\b)*[^\w?]*$"
+)
+_GIVES = re.compile(
+    r"\b(?:sell|give|do|let you have|let you take|let it go|let go of) (?:you )?(?:it|that|her|(?:the|this) (?:car|one))?\s*(?:to you )?(?:for|at) (?:that|this|your (?:price|offer))"
+    r"(?: (?:price|amount|much|offer))?\b(?! (?:and|plus|or|if))|\bgo with (?:that|your (?:price|offer))\b|\b(?:i|we)(?:'ll| will) (?:sell it|sell you (?:it|the car)|do it)(?: to you)?\s*(?:[.!]|$)"
+    r"|\b(?:that(?:'s| is)|i(?:'m| am)|we(?:'re| are)) (?:ok|okay|fine|all? ?right|acceptable) (?:with|by|for) (?:me|us|that|it|your (?:offer|price))\s*(?:[.!]|$)"
+    r"|\bthat(?:'s| is) (?:ok|okay|fine|all? ?right|acceptable)\s*(?:[.!]|$)"
+)  # fmt: skip
+_DOUBTS = re.compile(r"\?|\bif\b|\bunless\b|\bbut\b|n't\b|\bnot\b|\bnever\b|\bcannot\b")
+#: What refuses the other side's offer, in a message that asks nothing else.
+_REFUSES = re.compile(
+    r"^\W*(?:(?:oh|well|sorry|sir|ma'am)\b\W*)*(?:no|nope|nah|never)(?=\W*$|\s*[,.!;:]|\s+(?:way|thanks?|thank you|sir|ma'am|i|that|it|you|we|not)\b)|\b(?:too|so|very|ridiculously) low\b(?!-| (?:mile|fuel|price|interest|cost))|\btoo little\b|\bwhy so (?:little|cheap)\b"
+    r"|\bnot (?:ok|okay|fine|acceptable|enough|good enough|high enough)\b|n't (?:ok|okay|fine|acceptable|enough|good enough|high enough|be enough)\b|\bno way\b|\blow-? ?ball|\binsult"
+    r"|\b(?:joking|kidding)\b|\b(?:go|come|bid) (?:up|higher)\b|\b(?:better|higher) (?:offer|bid)\b|\byou (?:do better|offer more|pay more)\b|\bi (?:need|want) more\b"
+)  # fmt: skip
 _HOLDS = re.compile(
     r"\b(?:firm|final|lowest|best (?:price|offer|i can)|last (?:price|offer)|non-?negotiable|no (?:discounts?|lower)|can(?:no|')?t (?:go|do|come|drop|accept)"
     r"|cannot (?:go|do|come|drop|accept)|not (?:go|able to go) (?:any )?(?:lower|below)|take it or leave it|ready to buy|do you (?:accept|want it|agree)|will you take it"
     r"|would you (?:take|buy|accept) (?:it|that|this)|do we have a deal|is (?:it|that) a deal|what do you (?:say|think)|how (?:does that sound|about it)"
     r"|worth (?:it|every)|interested)\b"
 )  # fmt: skip
-_NO_DEAL = re.compile(r"\bno deal\b|(?:\bnot?\b|n't|cannot)[^.,;]*\b(?:deal|agree|accept|take|work|sold|sell|do that)")
+_NO_DEAL = re.compile(r"\bno deal\b|(?:\bnot?\b|n't|cannot)[^.,;]*\b(?:deal|agree|accept|take|work|sold|sell|do (?:that|it))")
 _ANOTHER = re.compile(
     r"\b(?:another(?! ?\$| ?\d| discount| thousand| one thousand| question)|different|cheaper|older|newer|pre-owned|second-hand|alternatively"
     r"|(?:other|used|base) (?:car|model|vehicle|one))\b"
 )  # fmt: skip
 _AS_WANTED = re.compile(
-    r"\b(?:all|every|everything|each)\b[^.?!]*\b(?:you|those|features|your)\b|\b(?:exactly|just|precisely) (?:what|the (?:car|one)|as) you|\bas you (?:want|like|asked|describ|wish)"
+    r"\b(?:all(?! right)|every|everything|each)\b[^.?!]*\b(?:you|those|features|your)\b|\b(?:exactly|just|precisely) (?:what|the (?:car|one)|as) you|\bas you (?:want|like|asked|describ|wish)"
     r"|\bthe (?:car|one) (?:that )?you(?:'re| are)? (?:describ|ask|want|look)|fully loaded"
 )  # fmt: skip
 
@@ -124,13 +146,15 @@ class Heard:
         features: Features, likewise.
         without: Features that the car is said not to have.
         price: The last price, in dollars; None if none is named.
+        price_as: How the price is named: "offer"; "payable" if the message only asks whether the other side can pay it, and names no car in that
+            question; "bare" for a question that is only an amount.
         msrp: The last MSRP or list price, in dollars.
         budget: The last amount that is called a budget, in dollars.
         discount: What is taken off, in dollars.
         percent: What is taken off, in percent.
         topics: Subjects of questions, in order, some of `TOPICS`.
         agrees: Whether it agrees to what the other side proposed, and names no price.
-        holds: Whether it asks for a decision, or says that the price stays.
+        holds: Whether it asks for a decision, refuses the other side's offer, or says that the price stays.
         is_another: Whether it is about another car than before.
         is_as_wanted: Whether it says that the car has what the other side wants.
     """
@@ -140,6 +164,7 @@ class Heard:
     features: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     price: int | None = None
+    price_as: PriceAs = "offer"
     msrp: int | None = None
     budget: int | None = None
     discount: int | None = None
@@ -157,39 +182,57 @@ def understand(text: str) -> Heard:
     text = text[:MAX_CHARS].replace("\u2019", "'").lower()
     said: dict[str, set[str]] = {"brand": set(), "type": set(), "features": set()}
     without: set[str] = set()
-    money: dict[str, int] = {}
+    money: dict[Kind, int] = {}
     topics: dict[str, None] = {}
     for sentence in filter(str.strip, _SENTENCE.findall(_NOT_A_NO.sub(" ", text))):
         found, denied = _names(sentence)
         for topic, names in found.items():
             said[topic] |= names
         without |= denied
-        money |= {amount.kind: amount.dollars for amount in amounts(sentence)}
+        in_sentence = amounts(sentence)
+        is_offer = "price" in money or any(found.values())
+        money |= {"price" if is_offer and one.kind in ("payable", "bare") else one.kind: one.dollars for one in in_sentence}
         if "price" not in money:
-            topics |= dict.fromkeys(_questions(sentence, found))
-    percent = PERCENT.search(text)
-    has_no_deal = _NO_DEAL.search(text) is not None
+            topics |= dict.fromkeys(_questions(sentence, found, any(one.kind == "budget" for one in in_sentence)))
+    price, price_as = _price(money)
+    if price is not None and price_as != "offer" and "budget" in topics:
+        money["budget"], price, price_as = price, None, "offer"
     brands, types, features = (tuple(name for name in _ORDER[topic] if name in said[topic]) for topic in _ORDER)
     return Heard(
         brands,
         types,
         features,
         without=tuple(name for name in FEATURES if name in without - said["features"]),
-        price=money.get("price"),
+        price=price,
+        price_as=price_as,
         msrp=money.get("msrp"),
         budget=money.get("budget"),
         discount=money.get("discount"),
-        percent=float(percent[1] or percent[2]) if percent else None,
+        percent=percent_off(text),
         topics=tuple(topics),
-        agrees="price" not in money
-        and _AGREES.search(text) is not None
-        and not has_no_deal
-        and "do we have a deal" not in text
-        and "is it a deal" not in text,
-        holds=_HOLDS.search(text) is not None or has_no_deal,
+        agrees=price is None and _is_agreement(text),
+        holds=any(pattern.search(text) for pattern in (_HOLDS, _NO_DEAL)) or (not topics and _REFUSES.search(text) is not None),
         is_another=_ANOTHER.search(text) is not None,
         is_as_wanted=_AS_WANTED.search(text) is not None,
     )
+
+
+def _price(money: Mapping[Kind, int]) -> tuple[int | None, PriceAs]:
+    """The price of a message, and how it is named."""
+    if "price" in money:
+        return money["price"], "offer"
+    if "payable" in money:
+        return money["payable"], "payable"
+    return money.get("bare"), "bare" if "bare" in money else "offer"
+
+
+def _is_agreement(text: str) -> bool:
+    """Whether a message without a price agrees to what the other side proposed."""
+    if _NO_DEAL.search(text) or "do we have a deal" in text or "is it a deal" in text:
+        return False
+    if _AGREES.search(text) or _ONLY_YES.search(text):
+        return True
+    return _GIVES.search(text) is not None and _DOUBTS.search(text) is None
 
 
 def _names(sentence: str) -> tuple[dict[str, set[str]], set[str]]:
@@ -210,9 +253,13 @@ def _names(sentence: str) -> tuple[dict[str, set[str]], set[str]]:
     return found, denied & set(FEATURES)
 
 
-def _questions(sentence: str, found: Mapping[str, set[str]]) -> list[str]:
-    """Topics that a sentence without a price asks about, [] if it is not a question."""
+def _questions(sentence: str, found: Mapping[str, set[str]], has_budget: bool) -> list[str]:
+    """Topics that a sentence without a price asks about, [] if it is not a question. `has_budget`: whether an amount in it is a budget."""
     if not (sentence.rstrip().endswith("?") or _ASKING.search(sentence) or _CONFIRMING.search(sentence)):
         return []
     named = [topic for topic in ("brand", "type", "features", "budget") if _TOPIC[topic].search(sentence) or found.get(topic)]
+    if has_budget and not _CONFIRMING.search(
+        sentence
+    ):  # "For a Honda, is your budget below 40k?" asks for the budget above all
+        named = ["budget", *(topic for topic in named if topic != "budget")]
     return named or (["needs"] if _TOPIC["needs"].search(sentence) else [])

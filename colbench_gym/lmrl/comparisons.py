@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colbench_gym.lmrl.secret_table import SecretTable, Truths, plain
 
@@ -27,6 +28,24 @@ _UP = r"more|over|above|greater|at least|exceed\w*|higher|big(?:ger)?|larger?|lo
 _DOWN = r"less|under|below|fewer|smaller|lower|shorter|lighter|tinier|thinner|at most|up to|maximum|within|cheaper"
 _FITS = re.compile(r"\bfit|\b(?:put|carry|keep) (?:it|this|one|that)? ?(?:in|inside|into)\b")
 _ALIKE = re.compile(r"\bsize of|\bas (?:\w+ )?(?:big|large|small|heavy|tall|long|populous) as|\bsimilar|\bsame|\babout as")
+_ABOUT = r"(?:about|around|roughly|approximately|approx\.?|circa|nearly|almost|close to|near) \$? ?$"
+_ROUGHLY, _BOUND_ROUGHLY = (
+    re.compile(rf"\b{_ABOUT}"),
+    re.compile(rf"\b(?:than|over|above|below|under|at least|at most|within|beyond|up to|exceed\w*) {_ABOUT}"),
+)
+#: An age that begins behind its number.
+_AGE = re.compile(r"[ -]?(?:(?P<years>years?)|centuries|century(?= (?:old|ago)\b))(?!\w)")
+#: Words for the two sides of the lines from which degrees are counted, greater numbers first, and the lines.
+_SIDES = {"latitude": (r"\b(?:north\w*|above)\b", r"\b(?:south\w*|below)\b"), "longitude": (r"\beast\w*", r"\bwest\w*")}
+_LINES = {"latitude": r"\bequator\b", "longitude": r"\bgreenwich\b|\b(?:prime|zero) meridian\b"}
+_FURTHER = r"\b(?:more|over|greater|larger|at least|minimum|exceed\w*|beyond|past|further|farther)\b"
+_NEARER = r"\b(?:less|under|fewer|smaller|at most|maximum|up to|within|closer|nearer)\b"
+_INCLUSIVE = re.compile(r"\b(?:at least|at most|minimum|maximum|up to|within|or more|or less)\b")
+_DISTANCE = re.compile(r" ?(?:km|kilomet\w+|miles?|m|met(?:er|re)s?)\b")
+#: No latitude or longitude is larger.
+MOST_DEGREES = 180
+#: How far something may be from a number that it is "about", as a share of the number.
+ROUGHLY = 0.2
 #: The current year, for ages; that of the table.
 YEAR = 2024
 #: How much larger or smaller something may be that is "as big as" or "the size of" something else, as a factor.
@@ -64,8 +83,8 @@ MEASURES: Mapping[str, tuple[Measure, ...]] = {
     "city": (
         Measure("founded", r"found\w*|establish\w*|built|years? old|years? ago|centur\w+|older|younger|newer|age|created|exist\w*", {"": 1},
                 r"after|younger|newer|since", r"before|older|prior"),
-        Measure("latitude", r"north\w*|south\w*|latitude|parallel", {r"degrees?|°": 1, "": 1}, r"north\w*", r"south\w*"),
-        Measure("longitude", r"east\w*|west\w*|longitude", {r"degrees?|°": 1, "": 1}, r"east\w*", r"west\w*"),
+        Measure("latitude", r"north\w*|south\w*|latitude|parallel|equator", {r"degrees?|°": 1, "": 1}, r"north\w*", r"south\w*"),
+        Measure("longitude", r"east\w*|west\w*|longitude|greenwich|meridian", {r"degrees?|°": 1, "": 1}, r"east\w*", r"west\w*"),
         Measure("altitude", r"met(?:er|re)s?|feet|ft|altitude|elevat\w+|sea level|high|higher|[\d,]+ ?m", {r"feet|ft|foot": 0.3048, "": 1}),
         Measure("people", r"", {"": 1}, r"more populated|more people|densely", r"less populated|fewer people"),
     ),
@@ -77,7 +96,7 @@ def compared(table: SecretTable, text: str) -> Truths | None:
     for measure in MEASURES[table.kind]:
         if measure.topic and not re.search(rf"(?<!\w)(?:{measure.topic})(?!\w)", text):
             continue
-        truths = _compared(table, measure, text)
+        truths = _positioned(table, measure, text) if measure.name in _SIDES else _compared(table, measure, text)
         if truths is not None:
             return truths
     return None
@@ -113,16 +132,94 @@ def _compared(table: SecretTable, measure: Measure, text: str) -> Truths | None:
         return np.asarray((values >= value) & (values <= most))
     if _ALIKE.search(text):
         return np.asarray((values >= value / ALIKE) & (values <= value * ALIKE))
-    if measure.name == "founded" and "century" in after and not re.search(r"\b(?:before|after|since|prior)\b", before):
+    if (
+        measure.name == "founded"
+        and "century" in after
+        and not _is_age(after)
+        and not re.search(r"\b(?:before|after|since|prior)\b", before)
+    ):
         return np.asarray((values >= value) & (values < value + 100))
+    if _ROUGHLY.search(before) and not _BOUND_ROUGHLY.search(before):
+        start = YEAR if measure.name == "founded" else 0  # "about 500 years" is about an age
+        return _about(values - start, value - start)
     direction = _direction(measure, before, after)
     return None if direction == 0 else np.asarray(values > value if direction > 0 else values < value)
+
+
+def _about(values: NDArray[np.float64], value: float) -> Truths:
+    """Which of some values are about as large as another one."""
+    return np.asarray(np.abs(values - value) <= ROUGHLY * abs(value))
+
+
+def _positioned(table: SecretTable, measure: Measure, text: str) -> Truths | None:
+    """The answer to a question about a latitude or a longitude; None if it is none."""
+    values, found = table.measure(measure.name), number(text)
+    if found is None:
+        sign = re.search(r"\b(negative|positive)\b", text)
+        if sign and measure.name in text:
+            return np.asarray(values < 0 if sign[1] == "negative" else values > 0)
+        return _compared(table, measure, text)
+    if found[0] > MOST_DEGREES or _DISTANCE.match(text[found[2] :]):
+        return None
+    truths = _by_degrees(measure.name, values, found[0], text[: found[1]], text[found[2] :])
+    return _compared(table, measure, text) if truths is None else truths
+
+
+def _by_degrees(name: str, values: NDArray[np.float64], degrees: float, before: str, after: str) -> Truths | None:
+    """The answer to a question about degrees to a side of a line, or away from it ("30 degrees south", "10 degrees of the equator").
+
+    "More" and "less" count from the line, and "less" stays on its side. "Below", "north of" and the like are meant as on a map.
+
+    Args:
+        name: "latitude" or "longitude".
+        values: Those of all secrets.
+        degrees: The number of the question.
+        before: The text before the number.
+        after: The text behind it.
+
+    Returns:
+        For which secrets the answer is yes; None if the question is not of that kind.
+    """
+    first, _, rest = after.partition(" and ")
+    second = number(rest)
+    if re.search(r"\bbetween\b", before) and second:
+        last = _side(name, rest) or _side(name, first)
+        low, high = sorted(((_side(name, first) or last) * degrees, last * second[0]))
+        return np.asarray((values >= low) & (values <= high)) if last else None
+    side = _side(name, after)
+    if side == 0 and not re.search(_LINES[name], before + after):
+        return None
+    words = before if re.search(f"{_FURTHER}|{_NEARER}", before) else after
+    further, nearer = _last(_FURTHER, words), _last(_NEARER, words)
+    greater, smaller = (_last(pattern, before) for pattern in _SIDES[name])
+    if side and max(greater, smaller) > (max(further, nearer) if words is before else -1):
+        return np.asarray(values > side * degrees if greater > smaller else values < side * degrees)
+    side = side or _side(name, before)
+    distances = side * values if side else np.abs(values)
+    if _ROUGHLY.search(before) and not _BOUND_ROUGHLY.search(before):
+        return _about(distances, degrees)
+    if further == nearer:
+        return None
+    is_at = (distances == degrees) & bool(_INCLUSIVE.search(before + after))
+    return np.asarray(is_at | (distances > degrees if further > nearer else (distances >= 0) & (distances < degrees)))
+
+
+def _side(name: str, text: str) -> int:
+    """The side that a text names last: 1 for the one of greater numbers, -1 for the other one, 0 without any."""
+    greater, smaller = (_last(pattern, text) for pattern in _SIDES[name])
+    return int(greater > smaller) - int(greater < smaller)
 
 
 def _direction(measure: Measure, before: str, after: str) -> int:
     """1 if a question asks for more than the bound between its two parts, -1 for less, 0 if for neither. The last such word counts."""
     up, down = _last(rf"\b(?:{_UP}|{measure.up})\b", before), _last(rf"\b(?:{_DOWN}|{measure.down})\b", before)
-    if measure.name == "founded" and re.search(r"\bago\b|years old", after):
+    if (
+        measure.name == "founded"
+        and _is_age(after)
+        and not re.search(r"\b(?:older|younger|newer|before|after|since)\b", before)
+    ):
+        if re.search(r"\b(?:last|past)\b", before):
+            return 1
         # Who is more than 300 years old was founded before a year. "Founded 300 years ago" is taken as at least.
         return -1 if up >= down else 1
     if up == down and measure.name in ("latitude", "longitude"):
@@ -150,18 +247,27 @@ def _number_bound(measure: Measure, text: str) -> tuple[float, str] | None:
 
 def _year(value: float, before: str, after: str) -> float:
     """The year that a number of a question about age means: a year, a century, or so many years or centuries ago."""
+    age = _AGE.match(after)
+    if age or "centuries" in after:
+        return YEAR - value * (1 if age and age["years"] else 100)
     if re.match(r"(?:st|nd|rd|th)? century", after):
         return 100 * value - (0 if "after" in before else 100)
-    if "centuries" in after:
-        return YEAR - 100 * value
     return YEAR - value if re.search(r"years? (?:old|ago)|of age", after) else value
+
+
+def _is_age(after: str) -> bool:
+    """Whether a text, which may begin with a number, says how old something is."""
+    found = number(after)
+    return re.search(r"\bago\b|years? old", after) is not None or (
+        found is not None and _AGE.match(after[found[2] :]) is not None
+    )
 
 
 def _thing_bound(table: SecretTable, measure: Measure, text: str) -> tuple[float, str] | None:
     """The measure of the thing that a question compares with ("than a car"), and the text before the thing."""
     match = re.search(
         r"\b(?:than|size of|as|like|similar to|fit(?:s|ted)?(?: \w+)? (?:in|inside|into|through|on|onto|under)|(?:put|carry|keep)"
-        r"(?: it| this| one| that)? (?:in|inside|into)|(?:north|south|east|west)\w* (?:of|from))\b(?P<thing> .*)",
+        r"(?: it| this| one| that)? (?:in|inside|into)|(?:north|south|east|west)\w*(?: side)? (?:of|from))\b(?P<thing> .*)",
         text,
     )
     if match is None:

@@ -86,11 +86,12 @@ class Statistics:
         self.successes.append(row["metrics"]["success"])
         self.returns.append(row["reward"])
 
-    def lines(self, name: str) -> list[str]:
-        """A table of these statistics and, in its second row, those of the paper's data, which are of behaviour policies.
+    def lines(self, name: str, policy: str = POLICIES[0]) -> list[str]:
+        """A table of these statistics and, for behaviour policies, those of the paper's data in its second row.
 
         Args:
             name: The name in the game's id.
+            policy: Who played.
         """
         paper, size = PUBLISHED[name], len(self.turns)
         scale = 2 if paper.unit == "texts" else 1
@@ -102,7 +103,8 @@ class Statistics:
             _shown(*mean_and_interval(self.returns)),
         )
         theirs = (f"{paper.size}", f"{paper.turns}", f"{paper.success}", f"{paper.mean_return}")
-        table = (("", "episodes", paper.unit, "success", "return"), ("ours", *ours), ("paper's data", *theirs))
+        rows = [("ours", *ours), *([("paper's data", *theirs)] if policy == POLICIES[0] else [])]
+        table = (("", "episodes", paper.unit, "success", "return"), *rows)
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
@@ -143,7 +145,7 @@ def episodes(
     env = gym.make(env_id, disable_env_checker=True, **(env_kwargs or {}))
     try:
         for i in range(seed, seed + count):
-            yield _episode(env, env_id, i, policy)
+            yield {"env": env_id, "env_kwargs": dict(env_kwargs or {}), **_episode(env, i, policy)}
     finally:
         env.close()
 
@@ -160,7 +162,7 @@ def name_of(env_id: str) -> str:
     return names[env_id]
 
 
-def _episode(env: gym.Env[str, str], env_id: str, seed: int, policy: str) -> Row:
+def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
     """Play an episode. Its policy is drawn by the seed too, but independently of the game. White space around messages is left out if the game allows it."""
     game: Any = env.unwrapped
     observation, _ = env.reset(seed=seed)
@@ -176,7 +178,6 @@ def _episode(env: gym.Env[str, str], env_id: str, seed: int, policy: str) -> Row
         turns.append({"text": action, "token_ids": [], "log_probs": [], "reward": float(reward)})
     return {
         "schema": SCHEMA,
-        "env": env_id,
         "task_id": str(seed),
         "episode": 0,
         "task": {},
@@ -248,7 +249,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(
-        "\n".join([f"{given.env_id}, seeds {given.seed} to {given.seed + given.episodes - 1}", *statistics.lines(given.name)])
+        "\n".join(
+            [
+                f"{given.env_id}, seeds {given.seed} to {given.seed + given.episodes - 1}",
+                *statistics.lines(given.name, given.policy),
+            ]
+        )
     )
     return 0
 

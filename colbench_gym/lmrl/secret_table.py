@@ -2,7 +2,8 @@
 
 A table is a JSON file of the package. Its "secrets" are objects or cities with their names, a group (a category, a country) and measures; its
 "attributes" are properties with example questions and the secrets that have them: names, "@group", or "-name" to take one out again; or, with
-"within", the range of a measure. Names and categories of the original are facts; everything else was written for this package.
+"within", the range of a measure. Those below "understood" are known to the oracle alone: our policies never ask for them, and what is hidden does
+not mention them. Names and categories of the original are facts; everything else was written for this package.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class SecretTable:
     Attributes:
         kind: "object" or "city".
         secrets: In the order of the original.
-        attributes: All of them.
+        attributes: What our policies ask and what is hidden information.
+        understood: Further attributes, which only the oracle knows.
         plain_names: First names of the secrets as from `plain`.
         references: Measures of further things that secrets are compared with, by their names in lower case.
     """
@@ -91,6 +93,7 @@ class SecretTable:
         self.secrets = tuple(_secret(row) for row in content["secrets"])
         self.references: Mapping[str, Mapping[str, float]] = content["references"]
         self.attributes = tuple(self._attribute(row) for row in content["attributes"])
+        self.understood = tuple(self._attribute(row) for row in content.get("understood", ()))
         self.plain_names = tuple(plain(secret.name) for secret in self.secrets)
         self._by_name = {plain(name): i for i, secret in enumerate(self.secrets) for name in (*secret.also, *secret.names)}
         self._any_name = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(_form, self._by_name), key=len, reverse=True))})(?!\w)")

@@ -1,8 +1,9 @@
 """Understand a yes/no question about a secret: the answer for every secret of a table.
 
-In this order: a guess that names a secret; a comparison (`comparisons`); the letters of the name; attributes, by names that only some of them
-have ("Europe", "Spanish") or by likeness (`attribute_index`). A "not" turns the answer around. What is not understood is answered with no, as the
-original's oracle does with whatever is neither yes nor no.
+All conditions of a question must hold that "and", "with" or "but" join ("a capital with more than five million people"). Each is, in this order: a guess
+that names a secret; the letters of the name; a comparison (`comparisons`); attributes, by names that only some of them have ("Europe", "Spanish") or
+by likeness (`attribute_index`). A "not" turns the answer around. What is not understood is answered with no, as the original's oracle does with
+whatever is neither yes nor no.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from colbench_gym.simulators.questions import prose
 
 #: Minimal score of an attribute without a key; of a further one, which an "or" or a name adds.
 MATCH, MATCH_MORE = 0.45, 0.7
+#: Minimal score of an attribute that makes a part of a question a condition of its own; that of a whole question that has but one condition.
+MATCH_PART, MATCH_WHOLE = 0.5, 0.85
 #: Of attributes with the same key, the first is meant unless another one scores this much more.
 MARGIN = 0.07
 CACHED_QUESTIONS, MAX_CHARS = 16384, 400
@@ -43,6 +46,19 @@ _NEGATIVE_OPENING = re.compile(
 _NOT = re.compile(
     r"\b(?:not|cannot|never|neither|lacks?|without|non|no|unable|impossible)\b|n't\b|\boutside (?:of )?(?=europe|asia|africa|the|north|south)|\bother than\b"
 )
+#: Further words that make no condition: "a country with ...".
+_NOTHING = frozenset(["country", "has", "have", "nation", "they"])
+_JOINT = re.compile(r",? (and|with|but|as well as) ")
+_OPENING = re.compile(
+    r"(?:is|are|was|does|do|did|can|has|have|could|would) (?:it|they|there|you|people|(?:the|this|your|its) (?:city|name|country))(?: have)?\b"
+)
+_HAS = re.compile(r"^(?:it |they )?(?:has|have|having)\b")
+_SENTENCE = re.compile(r"(?:is|are|was|were|does|do|did|can|could|would|has|have|it|they|there|people)\b|\w+n't\b")
+#: What belongs together: "between 1 and 2", "starts with".
+_TOGETHER = re.compile(
+    r"\bbetween\b.*? (?=and )"
+    r"|\b(?:\w+ed|borders?|done|familiar|it|made|pay|play|popular|share|starts?|begins?|ends?|that|them|this|ties|trade|use|war) (?=with )"
+)
 _HAS_GOT = re.compile(r"\bha(?:s|ve) (it|they) got\b")
 _LETTER = r"(?:the )?(?:letters? )?(?:an? )?['\"]?(?P<letter>[a-z])['\"]?(?!\w)"
 _STARTS = re.compile(rf"\b(?:starts?|begins?|starting|beginning|first letter)\b(?: \w+)? ?(?:with|is|in|by)? {_LETTER}")
@@ -61,8 +77,9 @@ class YesNo:
 
     def __init__(self, table: SecretTable) -> None:
         self.table = table
-        free = [attribute for attribute in table.attributes if not attribute.keys]
-        self._free, self._keyed = free, [attribute for attribute in table.attributes if attribute.keys]
+        attributes = (*table.attributes, *table.understood)
+        free = [attribute for attribute in attributes if not attribute.keys]
+        self._free, self._keyed = free, [attribute for attribute in attributes if attribute.keys]
         keys = {key for attribute in self._keyed for key in attribute.keys}
         self._keys = re.compile(
             rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, keys), key=len, reverse=True))})(?!\w)" if keys else "(?!)"
@@ -99,13 +116,51 @@ class YesNo:
         text = plain(prose(question))[:MAX_CHARS]
         if not re.search(r"[a-z]", text):
             return np.zeros(len(self.table.secrets), bool)
-        is_turned, text = _without_negation(_HAS_GOT.sub(r"does \1 have", text))
+        text = _without_tag(_HAS_GOT.sub(r"does \1 have", text))
+        answers = np.all([self._condition(part) for part in self._conditions(text)], axis=0)
+        answers.setflags(write=False)  # it stays in the cache
+        return np.asarray(answers)
+
+    def _condition(self, text: str) -> Truths:
+        """The answer to a question of one condition."""
+        is_turned, text = _without_negation(text)
         truths = self._positive(text)
         if truths is None:
             return np.zeros(len(self.table.secrets), bool)
-        answers = ~truths if is_turned else truths.copy()
-        answers.setflags(write=False)  # it stays in the cache
-        return answers
+        return ~truths if is_turned else truths
+
+    def _conditions(self, text: str) -> list[str]:
+        """The conditions of a question that all must hold, each as a question. A part that is none belongs to the one before it.
+
+        "Red or blue" is one condition, as is "Chinese and Japanese", where the second word has no sense without the first.
+        """
+        first, *others = _JOINT.split(_TOGETHER.sub(r"\g<0>_", text))
+        if not others or self.guesses(text) or self._index.scores(text).max() >= MATCH_WHOLE:
+            return [text]
+        found = [first]
+        for joint, part in zip(others[::2], others[1::2], strict=True):
+            last = found[-1]
+            question = max(_as_questions(part, joint, last), key=lambda text: self._index.scores(text).max())
+            if not self._is_bare_key(part, last) and self._is_condition(last) and self._is_condition(question):
+                found.append(question)
+            else:
+                found[-1] = f"{last} {joint} {part}"
+        return [part.replace(" _", " ") for part in found] if len(found) > 1 else [text]
+
+    def _is_condition(self, text: str) -> bool:
+        """Whether a part of a question is surely understood without the rest."""
+        text = _without_negation(text.replace(" _", " "))[1]
+        if self.guesses(text) or all(word in _FILLERS | _NOTHING for word in re.findall(r"[a-z0-9']+", text)):
+            return False
+        is_known = bool(self._keys.search(text)) or any(know(self.table, text) is not None for know in (spelled, compared))
+        return is_known or bool(self._index.scores(text).max() >= MATCH_PART)
+
+    def _is_bare_key(self, part: str, last: str) -> bool:
+        """Whether a part is but the name of a place, or the like, that continues another one."""
+        words = re.findall(r"[a-z']+", self._keys.sub(" ", part))
+        return bool(self._keys.search(part) and self._keys.search(last)) and all(
+            word in _FILLERS - {"is", "it"} for word in words
+        )
 
     def _positive(self, text: str) -> Truths | None:
         """The answer to a question without "not"; None if it is not understood."""
@@ -147,14 +202,32 @@ class YesNo:
         return np.asarray(truths)
 
 
-def _without_negation(text: str) -> tuple[bool, str]:
-    """Whether a question asks for the opposite, and the question without its "not". "Isn't it ...?" and "..., is it?" ask for the thing itself."""
-    text = re.sub(r"\bin(?=edible\b)", "not ", text)
+def _as_questions(part: str, joint: str, last: str) -> list[str]:
+    """What a part of a question may be as a question of its own: it begins as the one before it if it has no beginning."""
+    has = _HAS.match(part)
+    if has or joint == "with":
+        return [f"does it have {part[has.end() if has else 0 :].strip()}"]
+    if _SENTENCE.match(part):
+        return [part]
+    opening = _OPENING.match(last)
+    found = [f"{opening.group() if opening else 'is it'} {part}"]
+    if re.fullmatch(r"[a-z]+\W*", part) and " " in last:  # "used for reading and writing"
+        found.append(f"{last.rpartition(' ')[0]} {part}")
+    return found
+
+
+def _without_tag(text: str) -> str:
+    """A question without the "is it?" at its end, which takes the "not" away before it."""
     tag = _TAG.search(text)
-    if tag:
-        text = text[: tag.start()]
-        if re.search(r" (?:it|they|you|that)\b", tag.group()):
-            text = _NOT.sub(" ", text)
+    if tag is None:
+        return text
+    text = text[: tag.start()]
+    return _NOT.sub(" ", text) if re.search(r" (?:it|they|you|that)\b", tag.group()) else text
+
+
+def _without_negation(text: str) -> tuple[bool, str]:
+    """Whether a question asks for the opposite, and the question without its "not". "Isn't it ...?" asks for the thing itself."""
+    text = re.sub(r"\bin(?=edible\b)", "not ", text)
     text = _NEGATIVE_OPENING.sub("is ", text)
     text = re.sub(r"\bor not\b|\bif not\b|\bnot only\b", " ", text)
     negations = len(_NOT.findall(text))

@@ -80,6 +80,33 @@ def test_it_bargains():
     assert _talk(WANTED.format(50_000), "I made a mistake, it is $52,000.")[0] == "That is above the MSRP."
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["ok", "okay", "All right, I'll sell it to you for that.", "Fine.", "Agreed", "Deal.", "Sold!", "Yes.", "Okay, deal."],
+)
+def test_agreeing_takes_its_offer(text):
+    assert _talk(WANTED.format(60_000), text) == ("Deal. I buy it for $44,000.", Decision(True, 60_000, 44_000))
+    assert _talk("Which brand?", text)[1] is None
+
+
+@pytest.mark.parametrize("text", ["Why so low?", "No, that's too low.", "No.", "That is not enough.", "The price is firm."])
+def test_refusing_its_offer_goes_on_bargaining(text):
+    assert _talk(WANTED.format(60_000), text) == ("Make it $49,500.", None)
+    assert _talk(text)[0] == "What can you offer?"
+
+
+@pytest.mark.parametrize(
+    ("more", "price"),
+    [("and another 20 percent", 48_000), ("another 10 percent off", 54_000), ("and another 4 thousand", 56_000)],
+)
+def test_discounts_add_up(more, price):
+    offers = (WANTED.format(65_000), "discount of 5 thousand", more)
+    bargain = Bargain(replace(ANNE, personality="toxic"))
+    for text in offers:
+        bargain.hear(understand(text))
+    assert (bargain.car.price, bargain.car.msrp) == (price, 65_000)
+
+
 def test_it_says_what_is_wrong_with_a_car():
     assert _talk("I have a Ford truck for $20,000.")[0] == "No. I want a Toyota."
     assert _talk("I have a Ford truck for $20,000.", "How about a Honda sedan at $20,000?")[0] == "No. I want an SUV."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -149,6 +150,55 @@ def test_a_sentence_says_this_and_nothing_else(text, expected):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "ok", "okay", "Ok, ok.", "ok then", "All right, I'll sell it to you for that.", "Alright.", "Fine.", "Fine!", "Agreed", "Agreed.", "Yes.", "Sure.",
+        "Okay, deal.", "Well, okay.", "Okay, thank you.", "No problem.", "That's fine with me.", "I'm okay with that.", "Deal.", "Sold!",
+        "Okay, I will sell it for that price.", "I can let you have it for that.", "I'll do it.", "I'll sell it for your price.",
+    ],
+)  # fmt: skip
+def test_a_message_agrees(text):
+    assert understand(text) == Heard(agrees=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Why so low?", "No, that's too low.", "No.", "No way!", "Too low!", "That is not enough.", "That isn't enough.", "You must be joking.", "Not okay.",
+        "That's an insult.", "Can you go higher?", "Can you do better?", "I can't sell it for that.", "I won't do it for that.", "The price is firm.",
+        "I'm not fine with that.",
+    ],
+)  # fmt: skip
+def test_a_message_refuses(text):
+    assert understand(text) == Heard(holds=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Okay?", "Okay, let me see.", "How are you? I'm fine.", "It is a fine car.", "Thank you.", "Great.", "Yes, it is new.", "No problem, let me see.",
+        "No car is like it.", "It has very low mileage.", "What if I sell it to you for that?", "I need another 20 percent.",
+        "Another 20 percent more.", "Give me another $2,000.", "It is 100% new.",
+    ],
+)  # fmt: skip
+def test_a_message_neither_agrees_nor_refuses_nor_names_a_price(text):
+    assert understand(text) == Heard()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("discount of 5 thousand", {"discount": 5000}), ("and another 20 percent", {"percent": 20.0}), ("another 10 percent off", {"percent": 10.0}),
+        ("An additional 5%.", {"percent": 5.0}), ("another twenty percent", {"percent": 20.0}), ("and another 2 thousand", {"discount": 2000}),
+        ("A discount of 5 thousand and another 20 percent", {"discount": 5000, "percent": 20.0}), ("10% off and another 20%", {"percent": 28.0}),
+        ("I have another one for $28k", {"price": 28000}), ("I have another $28,000 car", {"price": 28000}), ("I lower it by 12.5 percent", {"percent": 12.5}),
+    ],
+)  # fmt: skip
+def test_what_is_taken_off_once_more(text, expected):
+    assert replace(understand(text), is_another=False) == Heard(**expected)
+
+
+@pytest.mark.parametrize(
     ("words", "dollars"),
     [
         ("$42,000", 42000), ("$42k", 42000), ("42k", 42000), ("42 k", 42000), ("42.5k", 42500), ("42 thousand", 42000), ("42 grand", 42000),
@@ -177,6 +227,12 @@ def test_hostile_texts_take_no_time_to_speak_of():
         "1," * 1000,
         "...." * 500,
         "so " * 900,
+        "is " + "$1 " * 600 + "x?",
+        "is " + "1.1," * 500 + "x $600?",
+        "is " + "$6,000 " * 240 + "your?",
+        "do you want something around " * 60 + "$900?",
+        "$5,000 " + "and about " * 180 + "$6,000?",
+        "ok " * 600 + "x",
     ):
         understand(text)
     assert time.process_time() - began < 5  # about 0.5 s on a slow core; a regular expression that explodes takes minutes

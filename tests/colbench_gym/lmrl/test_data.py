@@ -25,7 +25,7 @@ GAMES = [
 def test_rows_are_the_trainers(env_id, kwargs):
     assert data.SCHEMA == SCHEMA
     for row in data.episodes(env_id, 3, 7, kwargs):
-        assert {"env": env_id, **Episode.from_row(row).to_row()} == row == json.loads(json.dumps(row))
+        assert {"env": env_id, "env_kwargs": kwargs, **Episode.from_row(row).to_row()} == row == json.loads(json.dumps(row))
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), GAMES)
@@ -65,6 +65,7 @@ def test_the_table():
         "paper's data  19000     16.5                      0.53                    0.562",
     ]
     assert statistics.lines("Maze")[1].split()[2] == "6.500"
+    assert len(statistics.lines("Maze", "expert")) == 2, "the paper's data are not of experts"
 
 
 def test_the_interval_of_a_mean():
@@ -123,4 +124,6 @@ def test_the_expert_is_better_than_the_data():
 def test_without_a_file_the_table_is_printed(capsys):
     assert data.main(["LMRL-Maze-v0", "--episodes", "3", "--policy", "expert"]) == 0
     said = capsys.readouterr().out
-    assert "LMRL-Maze-v0, seeds 0 to 2" in said and "1.000" in said and "-19.7" in said
+    assert "LMRL-Maze-v0, seeds 0 to 2" in said and "1.000" in said and "paper" not in said
+    assert data.main(["LMRL-TextNav-v0", "--episodes", "3"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["paper's", "data", "2500", "12.2", "0.26", "0.258"]

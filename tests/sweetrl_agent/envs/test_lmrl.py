@@ -46,9 +46,9 @@ def test_demonstrations_are_behaviour_data_of_these_arguments(make_maze_run):
     expected = list(episodes(MAZE, 4, 4 * FIRST_SEED, {"observed": "partially", "max_turns": 7}))
     assert run.record.demonstrations(run.train, 4, 3) == [row["dialogue_history"] for row in expected]
     found = run.record.behaviour_episodes(run.train, 4, 3)
-    assert [{"env": MAZE, **one.to_row()} for one in found] == expected and any(
-        turn.reward for one in found for turn in one.turns
-    )
+    assert [
+        {"env": MAZE, "env_kwargs": run.config.task.keyword_arguments(), **one.to_row()} for one in found
+    ] == expected and any(turn.reward for one in found for turn in one.turns)
 
 
 def test_an_expert_is_no_policy_and_its_command_is_named(make_maze_run):
