@@ -91,9 +91,8 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
         given.credit_tasks = 0  # left at its default, and no algorithm has a critic
     capabilities = config.record.capabilities(config)
-    if (
-        given.credit_tasks and given.critics == CompareArguments().critics
-    ):  # left at their default: those that the environment allows
+    are_default = given.critics == CompareArguments().critics
+    if given.credit_tasks and are_default:  # those of them that the environment allows
         given.critics = [name for name in given.critics if ALGORITHMS[name].requires <= capabilities]
         if not given.critics:
             raise ValueError(

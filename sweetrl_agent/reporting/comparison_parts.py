@@ -259,9 +259,8 @@ def _settings(results: Results) -> Part:
     packages = {f"package {name}": version for name, version in results["versions"].get("packages", {}).items()}
     others = {name: value for name, value in results["versions"].items() if name != "packages"}
     own = {f"only {name}": settings for name, settings in results.get("own_settings", {}).items()}
-    settings = {
-        name: value for name, value in results.get("settings", {}).items() if name != "algorithm"
-    }  # `train`'s: here there are several
+    # `algorithm` is of `train`; here there are several.
+    settings = {name: value for name, value in results.get("settings", {}).items() if name != "algorithm"}
     rows = [(name, str(value)) for name, value in {**settings, **own, **others, **packages}.items()]
     return Part("settings", "Setup", [Table(("Setting", "Value"), rows, "settings and versions")])
 

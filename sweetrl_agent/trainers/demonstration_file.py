@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.outside_text import printable
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row, iter_rows
 
@@ -29,7 +30,6 @@ def demonstration_rows(run: Run) -> Iterator[tuple[int, Row]]:
             raise ColBenchError(f"{file!r}, row {number}: expected an episode of {env}, got one of {str(row['env'])[:80]}.")
         if not warned and row.get("env_kwargs", arguments) != arguments:
             warned = True
-            _log.warning(
-                "%r, row %d: played with `env_kwargs` %s, and this run has %s.", file, number, row["env_kwargs"], arguments
-            )
+            theirs = printable(str(row["env_kwargs"])[:200])
+            _log.warning("%r, row %d: played with `env_kwargs` %s, and this run has %s.", file, number, theirs, arguments)
         yield number, row

@@ -86,12 +86,12 @@ def test_an_episode_of_another_environment_is_refused(run_of, tmp_path):
 def test_episodes_of_other_arguments_are_told_once(run_of, caplog):
     rows = [
         {**EPISODE.to_row(), "env": "ColBench-Backend-v0", "env_kwargs": one}
-        for one in ({}, {"max_turns": 3}, {"max_turns": 4})
+        for one in ({}, {"max_turns": 3, "x": "\x1b"}, {"max_turns": 4})
     ]
     with caplog.at_level("WARNING"):
         assert len(offline_episodes(run_of(rows))) == 3
     (said,) = [record.getMessage() for record in caplog.records if "env_kwargs" in record.getMessage()]
-    assert said.endswith("row 2: played with `env_kwargs` {'max_turns': 3}, and this run has {}.")
+    assert said.endswith("row 2: played with `env_kwargs` {'max_turns': 3, 'x': '\\x1b'}, and this run has {}.")
 
 
 def test_data_without_a_played_episode_is_refused(run_of, tmp_path):
