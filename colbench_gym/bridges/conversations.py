@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ THREADS = 64
 #: Outcome of a dialogue that the framework ended (by a limit of tokens, of messages or of time) before the agent answered.
 UNFINISHED = "unfinished"
 _Result = TypeVar("_Result")
+#: How the names of its threads begin.
+_THREADS = "colbench"
 
 
 class VoidEpisodeError(ColBenchError):
@@ -95,7 +98,7 @@ class Conversations:
         if isinstance(self._first, FrontendEnv):
             shared |= {"similarity": self._first.similarity, "sandbox": self._first.browser}
         self._arguments, self._sandbox_workers = {**arguments, **shared}, sandbox_workers
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="colbench")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=_THREADS)
         self._end = weakref.finalize(self, _close, self._threads, self._first)
 
     @cached_property
@@ -212,7 +215,9 @@ class Conversation:
 
 
 def _close(threads: ThreadPoolExecutor, env: ColBenchEnv) -> None:
-    threads.shutdown()
+    # A thread of theirs may drop the last reference, and cannot wait for itself.
+    is_one_of_them = threading.current_thread().name.startswith(_THREADS)
+    threads.shutdown(wait=not is_one_of_them)
     env.close()
 
 

@@ -148,13 +148,27 @@ def test_dialogues_share_tasks_human_and_sandbox(make, humans):
 
 
 def test_threads_end_with_the_last_reference(sandbox):
+    others = {*threading.enumerate()}
     conversations = Conversations(tasks="embedded:test[:1]", sandbox=sandbox)
     asyncio.run(_play(conversations, conversations.tasks[0].id, 0, ["Is it so?"]))
-    mine = [thread for thread in threading.enumerate() if thread.name.startswith("colbench")]
+    mine = [thread for thread in threading.enumerate() if thread.name.startswith("colbench") and thread not in others]
     assert mine
     del conversations
     gc.collect()
-    assert not any(thread.is_alive() for thread in mine)
+    _wait_for(mine)
+
+
+def test_the_last_reference_may_be_one_of_a_thread_of_theirs(sandbox):
+    conversations = Conversations(tasks="embedded:test[:1]", sandbox=sandbox)
+    conversations._threads.submit(conversations._end).result(timeout=60)
+    _wait_for(conversations._threads._threads)
+    assert not conversations._end.alive
+
+
+def _wait_for(threads):
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_tasks_are_public_and_state_their_budget(make):
