@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
-from colbench_gym.scoring.intervals import SHARES, difference_interval, holm
+from colbench_gym.scoring.intervals import SHARES, holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.data.files import Row
@@ -27,6 +25,7 @@ from sweetrl_agent.evaluation.statistics import (
     components,
     permutation_p,
     score_interval,
+    share_difference_interval,
     task_table,
     tasks_needed,
 )
@@ -119,7 +118,7 @@ def _paired(success: dict[str, Scores], split: str) -> list[dict[str, Any]]:
                 "b": a,
                 "split": split,
                 "difference": _round(difference.mean()),
-                "ci95": _interval(_of_shares(difference), low=-1.0),
+                "ci95": _interval(share_difference_interval(difference), low=-1.0),
                 "p": permutation_p(difference),
                 "seeds": len(difference),
                 "seeds_ahead": int((difference.mean(axis=1) > 0).sum()),
@@ -261,12 +260,6 @@ def _round(value: Any) -> float:
 def _metric_interval(name: str, scores: Scores, of: Callable[[Scores], tuple[float, float]]) -> list[float]:
     """The interval of a metric by `of`: bounds of shares are in [0, 1], other metrics have none."""
     return _interval(score_interval(scores, of)) if name in SHARES else [_round(bound) for bound in of(scores)]
-
-
-def _of_shares(difference: Scores) -> tuple[float, float]:
-    """Interval of a difference of shares. Where all are equal, tasks of another kind may exist (`difference_interval`)."""
-    is_equal = difference.size and np.ptp(difference) == 0
-    return difference_interval(difference.mean(axis=0).tolist()) if is_equal else algorithm_interval(difference)
 
 
 def _interval(interval: tuple[float, float], low: float = 0.0) -> list[float]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from colbench_gym.scoring.intervals import sign_flip_p, wilson
+from colbench_gym.scoring.intervals import difference_interval, sign_flip_p, wilson
 
 Scores = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -107,6 +107,13 @@ def score_interval(scores: Scores, of: Callable[[Scores], Interval] = algorithm_
     if scores.size and np.ptp(scores) == 0 and scores.flat[0] in (0.0, 1.0):
         return wilson(float(scores.flat[0]), scores.shape[1])
     return of(scores)
+
+
+def share_difference_interval(differences: Scores) -> Interval:
+    """95% interval of a mean difference of scores in [0, 1], by `algorithm_interval`; if all are equal, the one that allows for tasks of another kind."""
+    if differences.size and np.ptp(differences) == 0:
+        return difference_interval(differences.mean(axis=0).tolist())
+    return algorithm_interval(differences)
 
 
 def permutation_p(differences: Scores, seed: int = 0) -> float:
