@@ -65,7 +65,11 @@ class TurnPPOConfig(OnPolicyConfig):
     gamma: float = setting(0.99, "Discount per turn; 0.99 in the paper.", most=1)
     lam: float = setting(0.9, "lambda of generalized advantage estimation over turns; 0.9 in the paper.", most=1)
     clip: float = setting(0.2, "Clip range eps of a turn's ratio.")
-    value_weight: float = setting(0.5, "Weight of the value head's squared error.")
+    first_value: float = setting(0.0, "Value of every state before training: a usual return of the task.", least=None)
+    value_weight: float = setting(
+        0.5,
+        "Weight of the value head's squared error. Lower it for large returns: they outweigh the policy's loss in the body that both train.",
+    )
     beta: float = setting(
         0.0, "Weight of the KL divergence to the initial policy; 0.001 in the paper, according to a secondary source."
     )
@@ -91,6 +95,11 @@ class TurnPPO(OnPolicyAlgorithm):
     def critic_learning_rate(self) -> float:
         """Learning rate of the value head."""
         return float(self.config.critic_learning_rate)
+
+    @property
+    def first_value(self) -> float:
+        """The setting of this name."""
+        return float(self.config.first_value)
 
     def credit(self, episodes: Sequence[Episode], values: Sequence[Sequence[float]]) -> Credit:
         """Advantages of turns, normalized over all turns of the batch, and targets of their values."""

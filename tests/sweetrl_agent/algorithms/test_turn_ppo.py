@@ -22,8 +22,10 @@ from sweetrl_agent.trainers.learner import Learner, log_probs_and_values
 GAME = {"turn_ppo_tasks": 24, "turn_ppo_learning_rate": 1e-2, "turn_ppo_critic_learning_rate": 1e-1, "turn_ppo_micro_batch": 24}
 
 
-def _algorithm(gamma=0.9, lam=0.8, clip=0.2, value_weight=0.5, beta=0.0):
-    return TurnPPO(TurnPPOConfig(gamma=gamma, lam=lam, clip=clip, value_weight=value_weight, beta=beta))
+def _algorithm(gamma=0.9, lam=0.8, clip=0.2, value_weight=0.5, beta=0.0, first_value=0.0):
+    return TurnPPO(
+        TurnPPOConfig(gamma=gamma, lam=lam, clip=clip, value_weight=value_weight, beta=beta, first_value=first_value)
+    )
 
 
 def _trajectory(task, reward, turns):
@@ -115,14 +117,15 @@ def test_a_value_is_read_off_the_last_token_of_the_turns_prompt(make_tiny_model,
     assert slow[0] != pytest.approx(slow[1], rel=1e-2)
 
 
-def test_gradients_reach_the_policy_and_the_value_head(make_game):
+@pytest.mark.parametrize("first", [0.0, -30.0])
+def test_gradients_reach_the_policy_and_the_value_head(make_game, first):
     run = make_game(3, turn_ppo_tasks=4)
-    learner = Learner(run, _algorithm())
+    learner = Learner(run, _algorithm(first_value=first))
     tasks = [task.id for task in run.tasks[:4]]
     episodes = [t for (t,) in on_policy.play(learner.policy, None, episodes_of(tasks, 1), 0, "x")]
     assert (
-        learner._values([learner._encoded(episode) for episode in episodes]) == [[0.0] * 3] * 4
-    )  # a new head predicts nothing
+        learner._values([learner._encoded(episode) for episode in episodes]) == [[first] * 3] * 4
+    )  # what a new head gives does not depend on the state
     body = [parameter.detach().clone() for parameter in learner.model.parameters()]
     learner.update(episodes)
     assert any(episode.reward for episode in episodes) and learner.head.weight.abs().sum() > 0
