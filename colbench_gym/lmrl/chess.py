@@ -35,6 +35,9 @@ class Chess(TextGame):
     The position in FEN with a blank between all characters, so that a blank of the FEN becomes three: `... / R N B Q K B N R   w   K Q k q   -   0   1`.
     White is to move in it, unless White's move ended the game. It replaces the history: the agent reads the last position alone.
 
+    With `position="squares"` it names each piece with its square, White's first, as `Kc1 Qe8 / kc3`. What is castled and taken en passant follows where it may be:
+    `... / KQkq / e3`. The counters of the FEN are left out.
+
     ## Action
     A move in SAN, such as `N f 3` and a line feed; blanks are ignored. Also read: UCI (`g1f3`), castling with zeros or small letters (`0-0`, `o-o`),
     marks (`Nf3!`), and a promotion without a piece, which gives a queen.
@@ -55,7 +58,8 @@ class Chess(TextGame):
     * `opponent`: Black. "one_ply" mates or captures where it can; "random"; "search", the expert below; {"name": "stockfish", "path": None, "elo": 1350,
       "time_s": 0.1, "nodes": None}, see `colbench_gym.lmrl.chess_opponents`; or "package.module:Class", a `Player` of your own.
     * `expert`: who gives `expert_action`: "search", or another player as for `opponent`; its ties go to the first move.
-    * `faithful`: see below.
+    * `position`: "fen", as in the original, or "squares". A tiny model then need not count the empty squares of a FEN.
+    * `faithful`: see below. It needs `position="fen"`.
     * `render_mode`: None, or "ansi": `render` draws the board.
 
     `reset(options={"fen": ...})` starts from another position in which White is to move.
@@ -90,6 +94,7 @@ class Chess(TextGame):
         max_turns: int = 400,
         opponent: Spec = "one_ply",
         expert: Spec = "search",
+        position: str = "fen",
         faithful: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -97,8 +102,14 @@ class Chess(TextGame):
 
         Raises:
             ImportError: If python-chess is not installed.
+            ValueError: If `position` is unknown, or not the original's where `faithful` is set.
         """
+        if position not in POSITIONS:
+            raise ValueError(f"`position` must be one of {tuple(POSITIONS)}, got {position!r}.")
+        if faithful and position != "fen":
+            raise ValueError(f"`faithful=True` needs `position='fen'`, got {position!r}.")
         super().__init__(max_turns, faithful, render_mode)
+        self._text = POSITIONS[position]
         try:
             import chess
         except ImportError:
@@ -145,7 +156,7 @@ class Chess(TextGame):
     def _begin(self, options: Mapping[str, Any]) -> str:
         self._numpy = np.random.RandomState(self.rng.getrandbits(32)) if self.faithful else None
         self._board = self._start() if options.get("fen") is None else _given(options["fen"])
-        return spaced(self._board.fen())
+        return self._text(self._board)
 
     def _start(self) -> chess.Board:
         """The position in which an episode starts."""
@@ -157,13 +168,13 @@ class Chess(TextGame):
         board = self._board
         move = read_move(board, action, self.faithful)
         if move is None:
-            return Outcome(spaced(board.fen()), -1.0)
+            return Outcome(self._text(board), -1.0)
         board.push(move)
         if not board.is_game_over():
             board.push(self._opponent.choose(board, self._draw))
         end = board.outcome()
         reward = 0.0 if end is None or end.winner is None else 1.0 if end.winner else -1.0
-        return Outcome(spaced(board.fen()), reward, end is not None, reward > 0)
+        return Outcome(self._text(board), reward, end is not None, reward > 0)
 
     def _remember(self, said: Said, outcome: Outcome | None = None) -> None:
         """A position replaces all before it, as in the original."""
@@ -227,6 +238,7 @@ class Endgames(Chess):
     * `max_turns`: as in Chess.
     * `opponent`: as in Chess.
     * `expert`: as in Chess.
+    * `position`: as in Chess.
     * `faithful`: as in Chess.
     * `render_mode`: as in Chess.
 
@@ -251,13 +263,14 @@ class Endgames(Chess):
         max_turns: int = 400,
         opponent: Spec = "one_ply",
         expert: Spec = "search",
+        position: str = "fen",
         faithful: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the game. The class documents the arguments."""
         if isinstance(pieces, str) or not pieces or not set(pieces) <= set(PIECES):
             raise ValueError(f"`pieces` must be a list with some of {PIECES}, got {pieces!r}.")
-        super().__init__(max_turns, opponent, expert, faithful, render_mode)
+        super().__init__(max_turns, opponent, expert, position, faithful, render_mode)
         self.pieces = tuple(pieces)
 
     def _start(self) -> chess.Board:
@@ -275,6 +288,26 @@ class Endgames(Chess):
 def spaced(text: str) -> str:
     """A blank between all characters."""
     return " ".join(text)
+
+
+def squares(board: chess.Board) -> str:
+    """A position as its pieces with their squares; the manual of `Chess` has the format."""
+    import chess
+
+    sides = (
+        " ".join(
+            chess.Piece(kind, color).symbol() + chess.square_name(square)
+            for kind in reversed(chess.PIECE_TYPES)
+            for square in board.pieces(kind, color)
+        )
+        for color in (chess.WHITE, chess.BLACK)
+    )
+    rights, en_passant = board.fen().split()[2:4]
+    return " / ".join([*sides, *(part for part in (rights, en_passant) if part != "-")])
+
+
+#: Texts of a position, by the values of `position`.
+POSITIONS: Mapping[str, Callable[[chess.Board], str]] = {"fen": lambda board: spaced(board.fen()), "squares": squares}
 
 
 def read_move(board: chess.Board, text: str, is_strict: bool = False) -> chess.Move | None:

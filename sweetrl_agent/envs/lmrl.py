@@ -105,13 +105,16 @@ class CarDealerRecord(GameRecord):
 
 
 class ChessRecord(GameRecord):
-    """Chess, and its endgames. A move is a token, and so is a square or a piece of a board. The position is all that counts: the agent reads no earlier one."""
+    """Chess, and its endgames. A move is a token, and so is a character of a FEN, or a piece with its square (`position="squares"`).
+
+    The position is all that counts: the agent reads no earlier one.
+    """
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **GameRecord.defaults, "history": 0, "sft_dialogues": 1_000, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
         "filtered_bc_batch": 256, "mc_batch": 16, "mc_reward_scale": 10.0, "grpo_iterations": 20,
     }  # fmt: skip
-    pieces: ClassVar[str] = r"\A[^/]+\Z| ?\S|\s"
+    pieces: ClassVar[str] = r"\A[^/]+\Z| ?[KQRBNPkqrbnp][a-h][1-8]| ?\S|\s"
 
 
 class EndgamesRecord(ChessRecord):

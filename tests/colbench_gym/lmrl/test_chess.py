@@ -46,6 +46,47 @@ def test_observations_are_fen_with_a_blank_between_all_characters():
     assert [said.text for said in env.history] == [observation]
 
 
+CASTLING = "r3k2r/8/8/8/8/8/8/R3K2R w Kq - 3 9"
+EN_PASSANT = "4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1"
+NO_EN_PASSANT = "4k3/8/8/3p4/8/8/8/4K3 w - d6 0 1"
+
+
+@pytest.mark.parametrize(
+    ("fen", "text"),
+    [
+        ("8/8/3k4/8/8/8/1R6/K6Q w - - 12 40", "Ka1 Qh1 Rb2 / kd6"),
+        (CASTLING, "Ke1 Ra1 Rh1 / ke8 ra8 rh8 / Kq"),
+        (EN_PASSANT, "Ke1 Pe5 / ke8 pd5 / d6"),
+        (NO_EN_PASSANT, "Ke1 / ke8 pd5"),
+        ("1n2k3/8/8/1b6/4N3/8/6B1/4K3 w - - 0 1", "Ke1 Bg2 Ne4 / ke8 bb5 nb8"),
+    ],
+)
+def test_a_position_may_be_named_by_squares(fen, text):
+    assert Endgames(position="squares").reset(options={"fen": fen})[0] == text
+
+
+def test_the_same_game_is_played_in_both_texts_of_a_position():
+    envs = [Chess(position=name) for name in ("fen", "squares")]
+    for env in envs:
+        env.reset(seed=3)
+    for _ in range(12):
+        move = envs[0].expert_action()
+        (_, *others), (text, *same) = (env.step(move) for env in envs)
+        board = chess.Board(envs[0].state_key[0])
+        assert others == same and envs[1].state_key == envs[0].state_key
+        white, black, *_ = text.split(" / ")
+        assert Counter([*white.split(), *black.split()]) == Counter(
+            piece.symbol() + chess.square_name(square) for square, piece in board.piece_map().items()
+        )
+
+
+def test_a_text_of_a_position_that_is_not_one_is_refused():
+    with pytest.raises(ValueError, match="`position` must be one of \\('fen', 'squares'\\), got 'board'"):
+        Chess(position="board")
+    with pytest.raises(ValueError, match="`faithful=True` needs `position='fen'`"):
+        Endgames(position="squares", faithful=True)
+
+
 @pytest.mark.parametrize("faithful", [False, True])
 @pytest.mark.parametrize("message", ["e 5\n", "", "--", "Z0", "0000", "@@@@", "Qh5", "e7e5", "K e 2", "O-O", "hello"])
 def test_what_is_no_legal_move_costs_one_and_changes_nothing(message, faithful):

@@ -103,6 +103,7 @@ def test_the_agent_reads_the_last_observation_only_where_it_tells_all():
         ("Wordle", {}, 6),
         ("Wordle", {"reply": "letters"}, 6),
         ("Endgames", {}, 0),
+        ("Endgames", {"position": "squares"}, 0),
     ],
 )
 def test_a_message_of_the_agent_is_one_token_of_its_tiny_model(name, arguments, in_a_reply):
@@ -119,6 +120,18 @@ def test_a_message_of_the_agent_is_one_token_of_its_tiny_model(name, arguments, 
     if in_a_reply:
         (reply,) = {len(tokenizer(row["dialogue_history"][2]["content"])["input_ids"]) for row in rows}
         assert reply == in_a_reply and tokenizer.decode(tokenizer(texts[2])["input_ids"]) == texts[2]
+
+
+def test_a_piece_with_its_square_is_one_token_of_the_tiny_model():
+    pytest.importorskip("chess")
+    record = find_record("LMRL-Chess-v0")
+    (row,) = episodes("LMRL-Chess-v0", 1, env_kwargs={"position": "squares", "max_turns": 10})
+    texts = [message["content"] for message in row["dialogue_history"]]
+    tokenizer = build_tokenizer(texts, record.all_defaults()["tiny_vocab_size"], record.max_token_length, record.pieces)
+    white, black, *_ = [part.split() for part in texts[0].split(" / ")]
+    assert [tokenizer.decode(i) for i in tokenizer(texts[0])["input_ids"]][: len(white) + 1 + len(black)] == [
+        white[0], *(f" {piece}" for piece in [*white[1:], "/", *black]),
+    ]  # fmt: skip
 
 
 def test_a_word_is_a_token_of_the_car_dealers_tiny_model():
