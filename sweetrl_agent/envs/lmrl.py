@@ -111,8 +111,10 @@ class ChessRecord(GameRecord):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        **GameRecord.defaults, "history": 0, "sft_dialogues": 1_000, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
-        "filtered_bc_batch": 256, "mc_batch": 16, "mc_reward_scale": 10.0, "grpo_iterations": 20,
+        **GameRecord.defaults, "history": 0, "sft_dialogues": 4_000, "sft_epochs": 2, "sft_batch": 256, "tiny_vocab_size": 2_048, "test_tasks": "seeds:1000000-1000099",
+        "filtered_bc_batch": 256, "filtered_bc_epochs": 2.0, "mc_batch": 16, "mc_reward_scale": 10.0, "grpo_tasks": 2, "grpo_iterations": 20,
+        "turn_ppo_tasks": 16, "turn_ppo_iterations": 10, "turn_ppo_learning_rate": 1e-3, "turn_ppo_anneal": True, "turn_ppo_first_value": -100.0,
+        "turn_ppo_value_weight": 1e-6,
     }  # fmt: skip
     pieces: ClassVar[str] = r"\A[^/]+\Z| ?[KQRBNPkqrbnp][a-h][1-8]| ?\S|\s"
 
@@ -120,7 +122,10 @@ class ChessRecord(GameRecord):
 class EndgamesRecord(ChessRecord):
     """Endgames of chess, which are shorter."""
 
-    defaults: ClassVar[Mapping[str, Any]] = {**ChessRecord.defaults, "sft_dialogues": 3_000}
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **ChessRecord.defaults, "sft_dialogues": 12_000, "grpo_tasks": 8, "grpo_iterations": 30, "turn_ppo_tasks": 64, "turn_ppo_iterations": 30,
+        "turn_ppo_first_value": -8.0, "turn_ppo_value_weight": 1e-4,
+    }  # fmt: skip
 
 
 class ExactRecord(GameRecord):
