@@ -8,6 +8,8 @@ where a table is out of date.
     algorithms                    names, titles and requirements of all algorithms
     results FILE NAME...          success of some algorithms, from benchmarks/results/FILE.json
     differences FILE SPLIT A-B... paired differences of the same file, in points
+    returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
+    games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
 """
 
 from __future__ import annotations
@@ -161,6 +163,32 @@ def returns(file: str, *names: str) -> str:
     return table(("return", "mean", "by seed", f"more than {titles()[first]}", "paper"), rows) + note
 
 
+def games(*files: str) -> str:
+    """Mean raw returns on the test tasks of several games, a row each; bold where the paired difference from BC has a 95% interval above 0.
+
+    A file's name has the expert's return behind an equals sign, such as "lmrl_maze=-6.84".
+    """
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, titles
+
+    recorded = {text: _recorded(text.partition("=")[0]) for text in files}
+    compared = {name for one in recorded.values() for name in one["algorithms"]}
+    names = ["bc", *(name for name in ALGORITHMS if name in compared - {"bc"})]
+    rows = []
+    for text, one in recorded.items():
+        file, _, expert = text.partition("=")
+        above = {
+            pair["a"]
+            for pair in one["paired"]
+            if pair["b"] == "bc" and pair["split"] == "test" and pair["of_metric"]["ci95"][0] > 0
+        }
+        means = {name: f"{of['test']['return']:.2f}" for name, of in one["algorithms"].items()}
+        cells = [f"**{means[name]}**" if name in above else means.get(name, "") for name in names]
+        title = file.removeprefix("lmrl_").replace("_", " ").capitalize()
+        page = "lmrl_chess.md" if file == "lmrl_endgames" else f"{file}.md"
+        rows.append((f"[{title}]({page}#results)", expert, *cells))
+    return table(("mean return", "expert", *(titles()[name] for name in names)), rows)
+
+
 def _recorded(file: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
     return found
@@ -173,6 +201,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "results": results,
     "differences": differences,
     "returns": returns,
+    "games": games,
 }
 
 if __name__ == "__main__":
