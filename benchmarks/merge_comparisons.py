@@ -44,6 +44,8 @@ def merged(folders: dict[Path, list[str]]) -> dict[str, Any]:
         folder.name: {"algorithms": names, **{name: results[folder][name] for name in KEPT if name in results[folder]}}
         for folder, names in folders.items()
     }
+    for run in runs.values():
+        run["settings"] = {name: _without_folder(value) for name, value in run["settings"].items()}
     return {**compare_scores(evaluations, metric), "runs": runs}
 
 
@@ -52,6 +54,11 @@ def _rows(folder: Path, metric: str) -> dict[int, list[Row]]:
         int(path.parent.name.removeprefix("seed_")): list(read_evaluation(path, metric))
         for path in sorted(folder.glob("seed_*/evaluation.jsonl"))
     }
+
+
+def _without_folder(value: Any) -> Any:
+    """A setting; of a path on this machine, such as a file of demonstrations, its last part."""
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def _of(rows: list[Row], names: list[str]) -> list[Row]:

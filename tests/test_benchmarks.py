@@ -176,7 +176,12 @@ def _write(folder, names, seeds=(0, 1), shift=0.0):
     for seed in seeds:
         (folder / f"seed_{seed}").mkdir(parents=True)
         write_rows(folder / f"seed_{seed}/evaluation.jsonl", _rows(names, seed, shift))
-    results = {"metric": "return", "algorithms": dict.fromkeys(names, {}), "settings": {"of": folder.name}, "secret": 1}
+    results = {
+        "metric": "return",
+        "algorithms": dict.fromkeys(names, {}),
+        "settings": {"of": folder.name, "demonstrations": f"{folder}/data.jsonl"},
+        "secret": 1,
+    }
     (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return folder
 
@@ -187,8 +192,8 @@ def test_they_are_the_results_of_one_comparison(merge_comparisons, tmp_path):
     whole = compare_scores({seed: _rows(["bc", "mc", "grpo"], seed) for seed in (0, 1)}, "return")
     assert {name: found[name] for name in whole} == whole and set(whole["algorithms"]) == set(RETURNS)
     assert found["runs"] == {
-        "one": {"algorithms": ["bc", "mc"], "settings": {"of": "one"}},
-        "other": {"algorithms": ["grpo"], "settings": {"of": "other"}},
+        "one": {"algorithms": ["bc", "mc"], "settings": {"of": "one", "demonstrations": "data.jsonl"}},
+        "other": {"algorithms": ["grpo"], "settings": {"of": "other", "demonstrations": "data.jsonl"}},
     }
 
 

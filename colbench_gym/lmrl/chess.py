@@ -35,8 +35,8 @@ class Chess(TextGame):
     The position in FEN with a blank between all characters, so that a blank of the FEN becomes three: `... / R N B Q K B N R   w   K Q k q   -   0   1`.
     White is to move in it, unless White's move ended the game. It replaces the history: the agent reads the last position alone.
 
-    With `position="squares"` it names each piece with its square, White's first, as `Kc1 Qe8 / kc3`. What is castled and taken en passant follows where it may be:
-    `... / KQkq / e3`. The counters of the FEN are left out.
+    With `position="squares"` it names each piece with its square, White's first, such as `Kc1 Qe8 / kc3`. Castling rights and a square for capture en passant
+    follow where there are any: `... / KQkq / d6`. The counters of the FEN are left out.
 
     ## Action
     A move in SAN, such as `N f 3` and a line feed; blanks are ignored. Also read: UCI (`g1f3`), castling with zeros or small letters (`0-0`, `o-o`),

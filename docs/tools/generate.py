@@ -149,7 +149,7 @@ def returns(file: str, *names: str) -> str:
 
     recorded = _recorded(file)
     first = names[0].partition("=")[0]
-    more = {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
+    more = _more_than(first, recorded)
     rows = []
     for text in names:
         name, _, paper = text.partition("=")
@@ -176,17 +176,18 @@ def games(*files: str) -> str:
     rows = []
     for text, one in recorded.items():
         file, _, expert = text.partition("=")
-        above = {
-            pair["a"]
-            for pair in one["paired"]
-            if pair["b"] == "bc" and pair["split"] == "test" and pair["of_metric"]["ci95"][0] > 0
-        }
+        above = {name for name, gain in _more_than("bc", one).items() if gain["ci95"][0] > 0}
         means = {name: f"{of['test']['return']:.2f}" for name, of in one["algorithms"].items()}
         cells = [f"**{means[name]}**" if name in above else means.get(name, "") for name in names]
         title = file.removeprefix("lmrl_").replace("_", " ").capitalize()
         page = "lmrl_chess.md" if file == "lmrl_endgames" else f"{file}.md"
         rows.append((f"[{title}]({page}#results)", expert, *cells))
     return table(("mean return", "expert", *(titles()[name] for name in names)), rows)
+
+
+def _more_than(first: str, recorded: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Paired differences of the metric from an algorithm on test tasks, by the other one's name."""
+    return {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
 
 
 def _recorded(file: str) -> dict[str, Any]:
