@@ -8,8 +8,8 @@ Every measurement runs in a process of its own, so that its peak memory is its o
         one --answer_tokens. Plain: transformers' `generate` reads the whole dialogue again in every turn. Ours: `ContinuousTransformersPolicy`.
         "adapter" is the plain side on the model with an unmerged adapter, as training leaves it.
     dpo: pairs of turns behind a dialogue, LoRA of rank 16 on all linear layers, the same pairs, batches and adapters on both sides, reference included.
-        Plain: TRL's `DPOTrainer` with bf16. Ours: `PrecomputingDPOTrainer` with `trainer_arguments`, once with adapters in all layers and once with
-        adapters in the upper half, which is our recipe and no fair comparison.
+        Plain: TRL's `DPOTrainer`. Ours: `PrecomputingDPOTrainer` with `trainer_arguments`, once with adapters in all layers and once with adapters in the
+        upper half, which is our recipe and no fair comparison. Both compute in bfloat16 where the processor has instructions for it, else in float32.
 
 Tokens are those of the dialogues: prompts and both sides of a pair count once per epoch, whatever a side computes.
 """
@@ -190,7 +190,7 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
     from trl import DPOConfig, DPOTrainer
 
     from sweetrl_agent.data.chat import encode_dialogue
-    from sweetrl_agent.models.loading import initial_model, load_tokenizer
+    from sweetrl_agent.models.loading import bfloat16_instructions, initial_model, load_tokenizer
     from sweetrl_agent.trainers.running import trainer_arguments
     from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
     from sweetrl_agent.trainers.trl.on_disk import on_disk
@@ -213,8 +213,9 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
             trainer = DPOTrainer(
                 **initial_model(given.model, arguments),
                 args=DPOConfig(
-                    output_dir=folder, per_device_train_batch_size=given.batch, gradient_accumulation_steps=8 // given.batch, bf16=True,
-                    use_cpu=True, report_to=[], num_train_epochs=1, save_strategy="no", disable_tqdm=True, gradient_checkpointing=False, **shared,
+                    output_dir=folder, per_device_train_batch_size=given.batch, gradient_accumulation_steps=8 // given.batch,
+                    bf16=bool(bfloat16_instructions()), use_cpu=True, report_to=[], num_train_epochs=1, save_strategy="no", disable_tqdm=True,
+                    gradient_checkpointing=False, **shared,
                 ),
                 train_dataset=Dataset.from_list(rows),
                 processing_class=tokenizer,
