@@ -186,11 +186,12 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
     """Tokens of all pairs, and the time of an epoch on them with the reference."""
     from dataclasses import replace
 
+    import torch
     from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
     from sweetrl_agent.data.chat import encode_dialogue
-    from sweetrl_agent.models.loading import bfloat16_instructions, initial_model, load_tokenizer
+    from sweetrl_agent.models.loading import initial_model, load_tokenizer, torch_dtype
     from sweetrl_agent.trainers.running import trainer_arguments
     from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
     from sweetrl_agent.trainers.trl.on_disk import on_disk
@@ -214,7 +215,7 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
                 **initial_model(given.model, arguments),
                 args=DPOConfig(
                     output_dir=folder, per_device_train_batch_size=given.batch, gradient_accumulation_steps=8 // given.batch,
-                    bf16=bool(bfloat16_instructions()), use_cpu=True, report_to=[], num_train_epochs=1, save_strategy="no", disable_tqdm=True,
+                    bf16=torch_dtype(arguments) == torch.bfloat16, use_cpu=True, report_to=[], num_train_epochs=1, save_strategy="no", disable_tqdm=True,
                     gradient_checkpointing=False, **shared,
                 ),
                 train_dataset=Dataset.from_list(rows),
