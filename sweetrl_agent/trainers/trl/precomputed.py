@@ -1,8 +1,8 @@
 """Precomputed reference log-probabilities, so that no reference model is held in memory during training.
 
-`DPOTrainer` has `precompute_ref_log_probs`, with three limits: its head is slow on a CPU (see `cpu_head`), it stores one number per side
-while the critic needs one per token, and it needs a file of results under the same path in all processes (see `on_disk`).
-The override touches a private part of TRL 1.16, `_precompute_ref_logps`.
+`DPOTrainer` has `precompute_ref_log_probs`, with four limits: its head is slow on a CPU (see `cpu_head`), it stores one number per side
+while the critic needs one per token, it needs a file of results under the same path in all processes (see `on_disk`), and it names that
+file by a hash of all weights, which took over a minute for 8B beside an H100. The overrides touch private parts of TRL 1.16.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from torch.utils.data import DataLoader
 from trl import DPOTrainer
 from trl.models.utils import prepare_deepspeed
+from trl.trainer import dpo_trainer
 
 from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.data.distributed import is_first, refuse_other_sharding
@@ -26,6 +28,11 @@ from sweetrl_agent.trainers.trl.on_disk import on_disk
 
 class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
     """`DPOTrainer` with the given model, before the first step, as reference."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """As `DPOTrainer`, without the hash."""
+        with patch.object(dpo_trainer, "hash_module", return_value=""):
+            super().__init__(*args, **kwargs)
 
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         refuse_other_sharding(self)

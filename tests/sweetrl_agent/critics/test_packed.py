@@ -7,6 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.advantage import candidate_log_probs
 from sweetrl_agent.policies.slots import can_use_slots
 
@@ -39,6 +40,18 @@ def test_it_equals_the_naive_way_and_leaves_the_model_as_it_was(kind):
             for found, candidate in zip(candidate_log_probs(model, PROMPT, CANDIDATES), CANDIDATES, strict=True):
                 assert torch.allclose(found.double(), _naive(model, PROMPT, candidate), atol=1e-5)
     assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("count", [1, 16])
+def test_the_attention_of_all_candidates_is_one_operation_per_layer(count, monkeypatch):
+    attend, widths = packed.F.scaled_dot_product_attention, []
+    monkeypatch.setattr(
+        packed.F, "scaled_dot_product_attention", lambda q, *rest, **kw: widths.append(len(q)) or attend(q, *rest, **kw)
+    )
+    with torch.inference_mode():
+        candidate_log_probs(KINDS["heads that share keys"]().eval(), PROMPT, [[7, 8, 1], [5, 1]] * (count // 2) or [[7, 8, 1]])
+    layers = SIZES["num_hidden_layers"]
+    assert widths == [1] * layers + [count] * layers, "the prompt in each layer, then the candidates"
 
 
 def test_an_error_leaves_the_model_as_it_was():

@@ -8,6 +8,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from torch.nn.utils.rnn import pad_sequence
 from trl import DPOConfig, DPOTrainer
+from trl.trainer import dpo_trainer
 
 from sweetrl_agent.trainers.critic import SweetCriticConfig, SweetCriticTrainer
 from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -60,6 +61,16 @@ def losses(make_tiny_model, tiny_tokenizer, tmp_path):
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
     return train
+
+
+@pytest.mark.parametrize("kind", ["critic", "dpo"])
+def test_the_weights_are_not_hashed_on_the_way(kind, losses, monkeypatch):
+    def fails(module):
+        raise AssertionError("all weights were copied to the CPU and hashed")
+
+    monkeypatch.setattr(dpo_trainer, "hash_module", fails)
+    assert losses(kind, is_ahead=True)
+    assert dpo_trainer.hash_module is fails, "TRL's own trainer has its function again"
 
 
 @pytest.mark.parametrize("kind", ["critic", "dpo"])
