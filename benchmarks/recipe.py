@@ -1,6 +1,6 @@
 """The recorded results of a recipe: tables of one or several run folders of `sweetrl_agent.train`, without weights.
 
-    PYTHONPATH=. python benchmarks/recipe.py runs/qwen_0 runs/qwen_1 --output benchmarks/results/qwen_0.5b_cpu.json [--conditions 60]
+    PYTHONPATH=. python benchmarks/recipe.py runs/qwen_0 runs/qwen_1 --output benchmarks/results/qwen_0.5b_cpu.json [--conditions 60] [--note TEXT]
 
 For every agent (the model as it came, the policy after SFT, the trained policy) and split: success and tests passed with 95% intervals, questions asked,
 wishes heard, and the share of the heard wishes that the answer does. "all" is all splits together: differences are paired by task and, with several
@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--conditions", type=int, default=0)
+    parser.add_argument("--note", default="", help="the machine, the commands and what differs from the recipe's file")
     given = parser.parse_args()
     prepare_process()
     runs = [opened(folder) for folder in given.runs]
@@ -52,13 +53,21 @@ def main() -> int:
         "agents": agents_of(runs[0], rows),
         "differences": differences_of(rows),
         "runs": {run.folder.name: of_run(run) for run in runs},
-        "settings": {name: value for name, value in runs[0].config.settings().items() if name not in ("seed", "model")},
+        "settings": {
+            name: _portable(value) for name, value in runs[0].config.settings().items() if name not in ("seed", "model")
+        },
         "model": Path(runs[0].config.model.model).name,
+        "note": given.note,
     }
     print(as_text(found))
     if given.output:
         given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _portable(value: Any) -> Any:
+    """A setting without the folders of this machine."""
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def opened(folder: Path) -> Run:

@@ -10,6 +10,7 @@ where a table is out of date.
     differences FILE SPLIT A-B... paired differences of the same file, in points
     returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
     games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
+    recipe FILE A-B...            agents of a recipe for a pretrained model on all splits together, and paired differences of A from B
 """
 
 from __future__ import annotations
@@ -185,6 +186,39 @@ def games(*files: str) -> str:
     return table(("mean return", "expert", *(titles()[name] for name in names)), rows)
 
 
+AGENTS = {
+    "pretrained": "as it came",
+    "initial": "after SFT",
+    "trained": "after SWEET-RL",
+    "single_turn": "as it came, no question",
+    "told_everything": "as it came, told everything",
+}
+
+
+def recipe(file: str, *pairs: str) -> str:
+    """Tests passed, success, and what was asked, heard and written down; then differences of tests passed in points, paired by task."""
+    recorded = _recorded(file)
+    rows = []
+    for one in recorded["agents"]:
+        if one["split"] == "all":
+            tests, success = (
+                "{:.1%} ({:.1%} to {:.1%})".format(one[name], *one["ci95"][name]) for name in ("tests_passed", "success")
+            )
+            asked = [f"{one['questions']:.1f}", f"{one['heard']:.0%}"] if "heard" in one else [""] * 2
+            written = f"{one['written']:.0%}" if round(one.get("heard", 0.0), 2) else ""
+            rows.append((AGENTS[one["agent"]], str(one["n"]), tests, success, *asked, written))
+    more = []
+    for pair in pairs:
+        to, start = pair.split("-")
+        one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
+        by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
+        of = one["tests_passed"]
+        gain = "{:+.1f} ({:.1f} to {:.1f})".format(100 * of["difference"], *(100 * bound for bound in of["ci95"]))
+        more.append((f"{AGENTS[to]}, less {AGENTS[start]}", str(one["tasks"]), gain, by_seed))
+    agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
+    return agents + table(("points of tests passed", "tasks", "difference", "by seed"), more)
+
+
 def _more_than(first: str, recorded: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Paired differences of the metric from an algorithm on test tasks, by the other one's name."""
     return {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
@@ -203,6 +237,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "differences": differences,
     "returns": returns,
     "games": games,
+    "recipe": recipe,
 }
 
 if __name__ == "__main__":
