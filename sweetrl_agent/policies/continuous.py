@@ -35,8 +35,8 @@ class ContinuousTransformersPolicy(TransformersPolicy):
     """Generates one token for every active dialogue per step; a finished turn frees its slot for the next dialogue at once.
 
     The cache of a dialogue's earlier turns is kept until `forget`. Equal prompts, such as those of a turn's candidates, are
-    prefilled once. Results depend on the requests and their order, not on when replies arrive in between; another order
-    changes them only by rounding.
+    prefilled once, and so is the system prompt, as long as a dialogue holds it. Results depend on the requests and their order, not
+    on when replies arrive in between; another order changes them only by rounding.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_new_tokens: int, **settings: Any) -> None:
@@ -48,6 +48,10 @@ class ContinuousTransformersPolicy(TransformersPolicy):
         self._said: dict[int, _Turn] = {}  # by slot
         self._slots: dict[Hashable, int] = {}
         self._held: list[list[int]] = [[] for _ in range(self.batch_size)]  # tokens in every slot
+        requests = (
+            [self.prompt_ids([{"role": "user", "content": text}]) for text in ("a", "b")] if self.system_prompt else [[], []]
+        )
+        self._instructions = _common_prefix(*requests)
 
     def add(self, name: Hashable, dialogue: Messages, seed: int) -> None:
         """Request the next utterance of a dialogue; see `ContinuousPolicy`."""
@@ -128,15 +132,38 @@ class ContinuousTransformersPolicy(TransformersPolicy):
                     copies.setdefault(source, []).append(slot)
                     continue
             if len(prompt) > len(self._held[slot]):
-                new[slot] = prompt[len(self._held[slot]) :]
-        for rows in _batches({slot: len(ids) for slot, ids in new.items()}):
-            read(self.model, self._cache, *self._placed([new[slot] for slot in rows], rows))
+                new[slot] = prompt
+        self._share_instructions([slot for slot, prompt in new.items() if not self._held[slot] and self._is_instructed(prompt)])
+        unread = {slot: prompt[len(self._held[slot]) :] for slot, prompt in new.items()}
+        for rows in _batches({slot: len(ids) for slot, ids in unread.items()}):
+            read(self.model, self._cache, *self._placed([unread[slot] for slot in rows], rows))
             for slot in rows:
-                self._held[slot] += new[slot]
+                self._held[slot] += unread[slot]
         for source, targets in copies.items():
-            self._cache.copy(source, targets, len(self._held[source]))
-            for slot in targets:
-                self._held[slot] = list(self._held[source])
+            self._copy(source, targets, len(self._held[source]))
+
+    def _is_instructed(self, prompt: list[int]) -> bool:
+        """Whether a prompt begins with the system prompt and goes on."""
+        count = len(self._instructions)
+        return 0 < count < len(prompt) and prompt[:count] == self._instructions
+
+    def _share_instructions(self, slots: list[int]) -> None:
+        """Put the system prompt into empty slots: from one that has it, or prefilled in the first of them."""
+        if not slots:
+            return
+        count = len(self._instructions)
+        source = next((slot for slot, held in enumerate(self._held) if held[:count] == self._instructions), slots[0])
+        if not self._held[source]:
+            read(self.model, self._cache, *self._placed([self._instructions], [source]))
+            self._held[source] = list(self._instructions)
+        self._copy(source, [slot for slot in slots if slot != source], count)
+
+    def _copy(self, source: int, targets: list[int], count: int) -> None:
+        """Copy the first tokens of a slot to other slots."""
+        if targets:
+            self._cache.copy(source, targets, count)
+        for slot in targets:
+            self._held[slot] = self._held[source][:count]
 
     def _rows(self) -> list[int]:
         """Slots of the next forward pass: all up to the last active one, which needs no copy of the cache, unless most of them are idle."""

@@ -115,6 +115,39 @@ def test_a_prompt_of_many_candidates_is_read_once(make_policy, in_rounds, read):
     assert all(length == 1 for _, length in read[1:])
 
 
+INSTRUCTIONS = "Ask one question in each message. " * 5
+
+
+@pytest.mark.parametrize("slots", [1, 2, 64])
+def test_instructions_change_nothing_but_the_time(slots, make_policy, make_tiny_model, tiny_tokenizer):
+    dialogues, seeds = [*DIALOGUES, DIALOGUES[1], *DIALOGUES], list(range(9))
+    plain = TransformersPolicy(make_tiny_model(1), tiny_tokenizer, max_new_tokens=12, system_prompt=INSTRUCTIONS)
+    policy = make_policy(batch_size=slots, system_prompt=INSTRUCTIONS)
+    _equal(policy.generate(dialogues, seeds), [plain.generate([d], [s])[0] for d, s in zip(dialogues, seeds, strict=True)])
+
+
+def test_instructions_are_read_once_while_a_dialogue_holds_them(make_policy, read):
+    policy, own = make_policy(system_prompt=INSTRUCTIONS), [make_policy().prompt_ids(dialogue) for dialogue in DIALOGUES]
+    rest = [len(policy.prompt_ids(dialogue)) - len(policy._instructions) for dialogue in DIALOGUES]
+    for i in (0, 1):
+        policy.add(i, DIALOGUES[i], i)
+    policy.step()
+    assert read[:2] == [(1, len(policy._instructions)), (2, max(rest[:2]) - 1)], "the last token is left to the step"
+    assert max(rest) <= max(map(len, own)) + 1, "nothing of the instructions is left"
+    _run(policy, 2)
+    read.clear()
+    policy.forget(0)
+    policy.add(2, DIALOGUES[2], 2)
+    policy.step()
+    assert read[0] == (1, rest[2] - 1), "from the slot of the dialogue that is kept"
+    for i in (1, 2):
+        policy.forget(i)
+    read.clear()
+    policy.add(3, DIALOGUES[3], 3)
+    policy.step()
+    assert read[0] == (1, len(policy._instructions)), "weights may be others by now"
+
+
 def test_a_kept_dialogue_holds_its_slot_until_it_is_forgotten(make_policy, in_rounds):
     policy = make_policy(batch_size=1)
     policy.add("a", DIALOGUES[0], 1)
