@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from sweetrl_agent.policies.few_rows import few_rows
+
 #: The cache grows, and attention reads, in multiples of this number of positions.
 BLOCK = 64
 #: Name of the cache as an argument of a model and as a field of its output.
@@ -107,7 +109,8 @@ def read(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: T
         rows: Slot of each row, ascending. Shape (B,).
         start: Position of each row's first token, shape (B,).
     """
-    body(model)(token_ids, **_place(cache, token_ids, rows, start))
+    with few_rows(model):
+        body(model)(token_ids, **_place(cache, token_ids, rows, start))
 
 
 def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> Tensor:
@@ -126,8 +129,9 @@ def predict(model: Any, cache: SlotCache, token_ids: Tensor, rows: Tensor, start
     Returns:
         Logits, shape (B, vocabulary).
     """
-    logits: Tensor = model(token_ids, **_place(cache, token_ids, rows, start)).logits
-    return logits[:, -1]
+    with few_rows(model):
+        logits: Tensor = model(token_ids, **_place(cache, token_ids, rows, start)).logits
+    return logits[:, -1].contiguous()
 
 
 def body(model: Any) -> Any:
