@@ -57,18 +57,18 @@ class Layout:
     Attributes:
         shared: Number of tokens of the prompt in the cache, P.
         places: Packed position of each padded one, shape (C, L); 0 where there is none.
-        is_token: Whether a padded position has a token, shape (C, L).
+        candidate, offset: Candidate of each packed token and its position in it, each of shape (N,).
         visible: What the tokens of a candidate attend to among the prompt's and its own, shape (L, P + L). Padding is at the end, so that
             no token attends to it.
     """
 
     def __init__(self, shared: int, lengths: Sequence[int], device: Any) -> None:
-        count, longest = len(lengths), max(lengths)
-        self.shared = shared
-        self.is_token = torch.arange(longest)[None] < torch.tensor(lengths)[:, None]
-        self.places = torch.zeros(count, longest, dtype=torch.long)
-        self.places[self.is_token] = torch.arange(sum(lengths))
-        self.is_token, self.places = self.is_token.to(device), self.places.to(device)
+        longest = max(lengths)
+        is_token = torch.arange(longest) < torch.tensor(lengths)[:, None]
+        places = torch.zeros(is_token.shape, dtype=torch.long)
+        places[is_token] = torch.arange(sum(lengths))
+        self.shared, self.places = shared, places.to(device)
+        self.candidate, self.offset = (index.to(device) for index in is_token.nonzero(as_tuple=True))
         self.visible = torch.ones(longest, shared + longest, dtype=torch.bool, device=device).tril(shared)
 
 
@@ -109,7 +109,7 @@ def attend(
     folded = query[0][:, layout.places].transpose(0, 1).reshape(count, key_heads, groups * longest, dimension)
     visible = layout.visible.repeat(groups, 1)
     output = F.scaled_dot_product_attention(folded, behind_prompt(key), behind_prompt(value), visible, scale=scaling)
-    return output.view(count, heads, longest, dimension).transpose(1, 2)[layout.is_token][None], None
+    return output.view(count, heads, longest, dimension)[layout.candidate, :, layout.offset][None], None
 
 
 AttentionInterface.register(PACKED, attend)

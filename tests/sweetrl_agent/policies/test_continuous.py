@@ -159,6 +159,21 @@ def test_a_kept_dialogue_holds_its_slot_until_it_is_forgotten(make_policy, in_ro
     _equal([_run(policy)["b"]], in_rounds([DIALOGUES[1]], [2]))
 
 
+LENGTHS = {0: 300, 1: 20, 2: 280, 3: 300, 4: 25, 5: 24, 6: 900}
+
+
+@pytest.mark.parametrize(
+    ("together", "batches"),
+    [(8192, [[6], [0, 2, 3], [1, 4, 5]]), (600, [[6], [0, 3], [2], [1, 4, 5]]), (10, [[6], [0], [3], [2], [4], [5], [1]])],
+)
+def test_prompts_of_similar_length_are_read_together(together, batches):
+    assert list(continuous._batches(LENGTHS, together)) == batches
+
+
+def test_short_prompts_are_read_together_whatever_their_padding():
+    assert list(continuous._batches({0: 9, 1: 1, 2: 100}, 8192)) == [[0, 1, 2]]
+
+
 def test_waiting_neighbours_change_nothing(make_policy, in_rounds):
     policy = make_policy(batch_size=8)
     for i in range(6):  # kept, and most of the slots before the one that speaks
