@@ -10,6 +10,7 @@ where a table is out of date.
     differences FILE SPLIT A-B... paired differences of the same file, in points
     returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
     games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
+    speeds FILE                   tokens a second and peak memory of `benchmarks/pretrained_speed.py`, beside the plain library's
     recipe FILE A-B...            agents of a recipe for a pretrained model on all splits together, and paired differences of A from B
 """
 
@@ -219,6 +220,27 @@ def recipe(file: str, *pairs: str) -> str:
     return agents + table(("points of tests passed", "tasks", "difference", "by seed"), more)
 
 
+SIDES = {
+    "sampling/plain": "sampling, `transformers.generate`",
+    "sampling/adapter": "sampling, the same with an unmerged adapter",
+    "sampling/ours": "sampling, ours",
+    "dpo/plain": "DPO, TRL",
+    "dpo/ours": "DPO, ours",
+    "dpo/upper_half": "DPO, ours with adapters in the upper half",
+}
+
+
+def speeds(file: str) -> str:
+    """Tokens a second, how many times the plain library's, and peak memory."""
+    recorded = _recorded(file)["sides"]
+    rows = []
+    for name, title in SIDES.items():
+        of = recorded[name]
+        ratio = of["tokens_per_s"]["median"] / recorded[f"{name.split('/')[0]}/plain"]["tokens_per_s"]["median"]
+        rows.append((title, f"{of['tokens_per_s']['median']:.1f}", f"{ratio:.2f}", f"{of['peak_mib']['median'] / 1024:.1f}"))
+    return table(("what", "tokens a second", "times the library's", "peak GiB"), rows)
+
+
 def _more_than(first: str, recorded: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Paired differences of the metric from an algorithm on test tasks, by the other one's name."""
     return {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
@@ -237,6 +259,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "differences": differences,
     "returns": returns,
     "games": games,
+    "speeds": speeds,
     "recipe": recipe,
 }
 
