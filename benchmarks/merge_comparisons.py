@@ -45,7 +45,7 @@ def merged(folders: dict[Path, list[str]]) -> dict[str, Any]:
         for folder, names in folders.items()
     }
     for run in runs.values():
-        run["settings"] = {name: _without_folder(value) for name, value in run["settings"].items()}
+        run["settings"] = {name: without_folder(value) for name, value in run["settings"].items()}
     return {**compare_scores(evaluations, metric), "runs": runs}
 
 
@@ -56,7 +56,7 @@ def _rows(folder: Path, metric: str) -> dict[int, list[Row]]:
     }
 
 
-def _without_folder(value: Any) -> Any:
+def without_folder(value: Any) -> Any:
     """A setting; of a path on this machine, such as a file of demonstrations, its last part."""
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 

@@ -20,6 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from merge_comparisons import without_folder
+
 from colbench_gym.evaluation.summary import differences, summarize
 from colbench_gym.simulators.code_facts import facts_from_reference
 from colbench_gym.tasks import Task
@@ -54,7 +56,7 @@ def main() -> int:
         "differences": differences_of(rows),
         "runs": {run.folder.name: of_run(run) for run in runs},
         "settings": {
-            name: _portable(value) for name, value in runs[0].config.settings().items() if name not in ("seed", "model")
+            name: without_folder(value) for name, value in runs[0].config.settings().items() if name not in ("seed", "model")
         },
         "model": Path(runs[0].config.model.model).name,
         "note": given.note,
@@ -63,11 +65,6 @@ def main() -> int:
     if given.output:
         given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
-
-
-def _portable(value: Any) -> Any:
-    """A setting without the folders of this machine."""
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def opened(folder: Path) -> Run:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,7 @@ def results(file: str, *names: str) -> str:
         cells = []
         for split in ("test", "unseen"):
             of = recorded[name][split]
-            low, high = of["ci95"]["success"]
-            cells.append(f"{of['success']:.1%} ({low:.1%} to {high:.1%})")
+            cells.append(_share(of, "success"))
         rows.append((titles()[name] if name != "zero_shot" else "initial policy", *cells))
     first = recorded[names[0]]["test"]
     note = f"\n{first['n']} tasks a split, {first['seeds']} seeds; 95% intervals over seeds and tasks.\n"
@@ -133,12 +132,10 @@ def differences(file: str, split: str, *pairs: str) -> str:
         one = found.get((first, second))
         sign = 1.0 if one else -1.0
         one = one or found[second, first]
-        low, high = sorted(sign * bound for bound in one["ci95"])
+        bounds = sorted(sign * bound for bound in one["ci95"])
         ahead = one["seeds_ahead"] if sign > 0 else one["seeds"] - one["seeds_ahead"]
         name = f"{titles()[first]} minus {titles()[second]}".replace("Zero-shot", "initial policy")
-        rows.append(
-            (name, f"{100 * sign * one['difference']:+.1f} ({100 * low:.1f} to {100 * high:.1f})", f"{ahead} of {one['seeds']}")
-        )
+        rows.append((name, _points(sign * one["difference"], bounds), f"{ahead} of {one['seeds']}"))
     return table((f"points of success, {split}", "difference", "seeds ahead"), rows)
 
 
@@ -202,19 +199,16 @@ def recipe(file: str, *pairs: str) -> str:
     rows = []
     for one in recorded["agents"]:
         if one["split"] == "all":
-            tests, success = (
-                "{:.1%} ({:.1%} to {:.1%})".format(one[name], *one["ci95"][name]) for name in ("tests_passed", "success")
-            )
             asked = [f"{one['questions']:.1f}", f"{one['heard']:.0%}"] if "heard" in one else [""] * 2
             written = f"{one['written']:.0%}" if round(one.get("heard", 0.0), 2) else ""
-            rows.append((AGENTS[one["agent"]], str(one["n"]), tests, success, *asked, written))
+            scores = (_share(one, name) for name in ("tests_passed", "success"))
+            rows.append((AGENTS[one["agent"]], str(one["n"]), *scores, *asked, written))
     more = []
     for pair in pairs:
         to, start = pair.split("-")
         one = next(one for one in recorded["differences"] if (one["to"], one["from"], one["split"]) == (to, start, "all"))
         by_seed = ", ".join(f"{100 * value:+.1f}" for value in one["by_run"].values())
-        of = one["tests_passed"]
-        gain = "{:+.1f} ({:.1f} to {:.1f})".format(100 * of["difference"], *(100 * bound for bound in of["ci95"]))
+        gain = _points(one["tests_passed"]["difference"], one["tests_passed"]["ci95"])
         more.append((f"{AGENTS[to]}, less {AGENTS[start]}", str(one["tasks"]), gain, by_seed))
     agents = table(("agent", "episodes", "tests passed", "success", "questions", "wishes heard", "of these written down"), rows)
     return agents + table(("points of tests passed", "tasks", "difference", "by seed"), more)
@@ -232,11 +226,11 @@ SIDES = {
 
 def speeds(file: str) -> str:
     """Tokens a second, how many times the plain library's, and peak memory."""
-    recorded = _recorded(file)["sides"]
+    recorded = _recorded(file)
     rows = []
     for name, title in SIDES.items():
-        of = recorded[name]
-        ratio = of["tokens_per_s"]["median"] / recorded[f"{name.split('/')[0]}/plain"]["tokens_per_s"]["median"]
+        of = recorded["sides"][name]
+        ratio = recorded["ratios"].get(f"{name.replace('/', ': ')} / plain", 1.0)
         rows.append((title, f"{of['tokens_per_s']['median']:.1f}", f"{ratio:.2f}", f"{of['peak_mib']['median'] / 1024:.1f}"))
     return table(("what", "tokens a second", "times the library's", "peak GiB"), rows)
 
@@ -244,6 +238,16 @@ def speeds(file: str) -> str:
 def _more_than(first: str, recorded: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Paired differences of the metric from an algorithm on test tasks, by the other one's name."""
     return {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
+
+
+def _share(of: dict[str, Any], name: str) -> str:
+    """A score in percent, with its 95% interval."""
+    return "{:.1%} ({:.1%} to {:.1%})".format(of[name], *of["ci95"][name])
+
+
+def _points(difference: float, bounds: Sequence[float]) -> str:
+    """A difference in points, with its interval."""
+    return "{:+.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in (difference, *bounds)))
 
 
 def _recorded(file: str) -> dict[str, Any]:

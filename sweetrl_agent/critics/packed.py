@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface
 
+from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.slots import CACHE, body
 
 #: Name of `attend` among transformers' attention implementations.
@@ -63,12 +65,10 @@ class Layout:
     """
 
     def __init__(self, shared: int, lengths: Sequence[int], device: Any) -> None:
-        longest = max(lengths)
-        is_token = torch.arange(longest) < torch.tensor(lengths)[:, None]
-        places = torch.zeros(is_token.shape, dtype=torch.long)
-        places[is_token] = torch.arange(sum(lengths))
-        self.shared, self.places = shared, places.to(device)
-        self.candidate, self.offset = (index.to(device) for index in is_token.nonzero(as_tuple=True))
+        longest, ends = max(lengths), list(accumulate(lengths))
+        rows = [range(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+        self.shared, self.places = shared, right_padded(rows, device)
+        self.candidate, self.offset = is_token(rows, device).nonzero(as_tuple=True)
         self.visible = torch.ones(longest, shared + longest, dtype=torch.bool, device=device).tril(shared)
 
 

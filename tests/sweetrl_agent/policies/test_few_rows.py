@@ -63,9 +63,10 @@ def test_with_gradients_they_stay_as_they_are(exchanged):
     assert exchanged == [] and layer.weight.grad is not None
 
 
-@pytest.mark.parametrize(
-    "model", [_large(torch.bfloat16), SimpleNamespace(get_output_embeddings=lambda: None)], ids=["bfloat16", "no head"]
-)
+HEADLESS = SimpleNamespace(get_output_embeddings=lambda: None)
+
+
+@pytest.mark.parametrize("model", [_large(torch.bfloat16), HEADLESS, nn.Module()], ids=["bfloat16", "no head", "none known"])
 def test_other_models_pay_nothing(model, exchanged):
     layer = nn.Linear(WIDTH, BLOCK)
     with torch.inference_mode(), few_rows(model):
