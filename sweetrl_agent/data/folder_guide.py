@@ -18,8 +18,8 @@ _ALWAYS = (
 )
 _FILES = {
     "initial/": "the initial policy, in the format of pretrained models (`AutoModelForCausalLM.from_pretrained`)",
-    "policy/": "the trained policy, in the same format",
-    "critic/": "the critic, in the same format",
+    "policy/": "the trained policy, in the same format; with `--lora true` an adapter on the initial policy, which `peft` loads",
+    "critic/": "the critic, likewise",
     "trajectories.jsonl": "collected episodes: ColBench's fields, and tokens and log-probabilities as sampled",
     "outcome_pairs.jsonl": "pairs of episodes of a task, a better and a worse one",
     "pairs_summary.json": "how many pairs there are, and of how many tasks",

@@ -24,8 +24,8 @@ from sweetrl_agent.config.job import Config
 SCRIPTED = ("random", "oracle", "person")
 #: Length of a message of a chat model that we did not train, in tokens, as in the paper; and dialogues at once on a chat server.
 PRETRAINED_TOKENS, CHAT_CONCURRENCY = 1024, 16
-#: Names of the policies of a run folder besides the names of algorithms.
-INITIAL, TRAINED = "initial", "trained"
+#: Names of the policies of a run folder besides the names of algorithms; the first is the model as it came, with the prompt `eval_pretrained`.
+PRETRAINED, INITIAL, TRAINED = "pretrained", "initial", "trained"
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 Kind = str
 
@@ -136,6 +136,9 @@ def _of_folder(text: str, path: Path) -> PolicySpec:
 def _of_run(text: str, folder: Path, which: str) -> PolicySpec:
     settings = read_run(folder)
     name = folder.resolve().name if which == TRAINED else f"{folder.resolve().name}/{which}"
+    if which == PRETRAINED and settings.get("eval_pretrained") and settings.get("model", "tiny") != "tiny":
+        as_it_came = {**settings, "system_prompt": settings["eval_pretrained"]}
+        return PolicySpec(name, text, "model", str(settings["model"]), settings=as_it_came)
     return PolicySpec(name, text, "run", str(folder), which, settings)
 
 

@@ -31,15 +31,20 @@ def outcomes_section(run: RunFolder, colours: Mapping[str, str]) -> Html:
 
 
 def seconds_section(run: RunFolder) -> Html:
-    """Wall time of each stage."""
+    """Wall time of each stage, and the most memory that it had."""
     raw = run.results.get("seconds")
     stages = {str(k): s for k, v in (raw.items() if isinstance(raw, dict) else ()) if (s := number(v)) is not None and s >= 0}
     if not stages:
         reason = f'{RESULTS} has no "seconds" of any stage.' if run.results else run.trouble(RESULTS)
         return section("seconds", "Wall time", missing(reason))
     longest, total = max(stages.values()) or 1.0, sum(stages.values())
-    rows = [bar(name, s / longest, f"{duration(s)} ({100 * s / (total or 1.0):.0f}%)") for name, s in stages.items()]
-    return section("seconds", "Wall time", tag("div", *rows, class_="bars"), note(f"All stages together: {duration(total)}."))
+    peaks = {name: f", {peak / 1024:.1f} GiB" for name, value in run.peaks.items() if (peak := number(value)) is not None}
+    rows = [
+        bar(name, s / longest, f"{duration(s)} ({100 * s / (total or 1.0):.0f}%){peaks.get(name, '')}")
+        for name, s in stages.items()
+    ]
+    text = f"All stages together: {duration(total)}." + (" GiB: the most memory that a stage had." if peaks else "")
+    return section("seconds", "Wall time", tag("div", *rows, class_="bars"), note(text))
 
 
 def _split(name: str, agents: Mapping[str, Counter[str]], colours: Mapping[str, str]) -> Html:

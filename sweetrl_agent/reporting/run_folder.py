@@ -23,6 +23,7 @@ PAIRS = "pairs_summary.json"
 PICTURES = "pictures.json"
 FAILURES = "failures.jsonl"
 EXPLANATIONS = "explanations.jsonl"
+PEAKS = "peak_mib.json"
 
 MAX_CONFIG_CHARS = 60_000
 
@@ -44,6 +45,7 @@ class RunFolder:
         other_advantages: Advantages by other critics than SWEET-RL's, by critic.
         failures: Kinds of failure of the episodes; only for environments that tell them apart.
         explanations: Explanations of some episodes.
+        peaks: Most memory of each stage in MiB, by stage; {} where it was not recorded.
         troubles: Sentences on missing or unreadable files, by file name.
     """
 
@@ -59,6 +61,7 @@ class RunFolder:
     other_advantages: dict[str, list[Record]] = field(default_factory=dict)
     failures: list[Record] = field(default_factory=list)
     explanations: list[Record] = field(default_factory=list)
+    peaks: Record = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -88,6 +91,8 @@ class RunFolder:
         run.failures, run.explanations = (
             run._lines(folder / name) if (folder / name).exists() else [] for name in (FAILURES, EXPLANATIONS)
         )
+        if (folder / PEAKS).exists():
+            run.peaks = run.read_object(folder / PEAKS)
         return run
 
     @classmethod

@@ -171,11 +171,12 @@ def scores_section(run: RunFolder) -> Html:
 
 
 def _comparisons(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """Pairs of the baseline and every other agent, by split; the baseline is "initial", or the first agent if there is none."""
+    """Pairs of the baseline and every other agent, by split, the earlier one first; the baseline is "initial", or the first agent if there is none."""
     agents = list(dict.fromkeys(score.agent for score in scores))
     baseline = BASELINE if BASELINE in agents else agents[0]
-    before = {score.split: score for score in scores if score.agent == baseline}
-    return [(before[score.split], score) for score in scores if score.agent != baseline and score.split in before]
+    of_baseline = {score.split: score for score in scores if score.agent == baseline}
+    pairs = [(of_baseline[score.split], score) for score in scores if score.agent != baseline and score.split in of_baseline]
+    return [(a, b) if agents.index(a.agent) < agents.index(b.agent) else (b, a) for a, b in pairs]
 
 
 @dataclass(frozen=True)

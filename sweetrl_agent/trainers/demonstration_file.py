@@ -1,4 +1,4 @@
-"""The file of demonstrations: its first rows, which must be of the run's environment."""
+"""The file of demonstrations: its first rows, which must be of the run's environment, and dialogues where SFT reads them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
@@ -33,3 +34,41 @@ def demonstration_rows(run: Run) -> Iterator[tuple[int, Row]]:
             theirs = printable(str(row["env_kwargs"])[:200])
             _log.warning("%r, row %d: played with `env_kwargs` %s, and this run has %s.", file, number, theirs, arguments)
         yield number, row
+
+
+def file_dialogues(run: Run) -> list[list[Row]]:
+    """The dialogues of these rows.
+
+    Raises:
+        ColBenchError: If a row is not a dialogue or is one of another environment, or there are fewer than an optimizer step takes: the
+            learning rate rises from 0, so a single step teaches nothing.
+    """
+    file, batch = run.config.task.demonstrations, run.config.sft.sft_batch
+    found = [dialogue(row, repr(file), number) for number, row in demonstration_rows(run)]
+    if not found:
+        raise ColBenchError(f"`demonstrations` {file!r} contains no dialogue.")
+    if len(found) < batch and run.config.model.history < 0:
+        raise ColBenchError(
+            f"{file!r} has {len(found)} dialogues, and an optimizer step of SFT takes {batch} (`sft_batch`), so nothing would be learnt. "
+            "Give more, or a smaller `--sft_batch`; `--sft_dialogues 0` leaves SFT out."
+        )
+    return found
+
+
+def dialogue(row: Row, where: str, number: int) -> list[Row]:
+    """The messages of a row.
+
+    Raises:
+        ColBenchError: If they are not a dialogue, or the assistant says nothing in it.
+    """
+    messages: Any = row.get("messages", row.get("dialogue_history"))
+    is_one = isinstance(messages, list) and all(
+        isinstance(said, dict) and said.get("role") in ("system", "user", "assistant") and isinstance(said.get("content"), str)
+        for said in messages
+    )
+    if not is_one or not any(said["role"] == "assistant" for said in messages):
+        raise ColBenchError(
+            f'{where}, row {number}: expected {{"messages": [{{"role": "user" or "assistant", "content": text}}, ...]}} with a message of the '
+            f"assistant, got {str(row)[:80]}."
+        )
+    return list(messages)

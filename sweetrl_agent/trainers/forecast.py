@@ -23,12 +23,14 @@ RATES: Mapping[str, Mapping[str, float]] = {
     "ColBench-Backend-v0": {"sft": 0.16, "collect": 0.016, "critic": 0.01, "candidates": 0.0011, "rank": 0.0017, "actor": 0.0135, "evaluate": 0.023, "on_policy": 0.035},
     "ColBench-Frontend-v0": {"sft": 0.43, "collect": 0.39, "critic": 0.13, "candidates": 0.0063, "rank": 0.0032, "actor": 0.03, "evaluate": 0.44},
 }  # fmt: skip
-#: The same of a pretrained model: a run of qwen_1.5b_cpu on two shared cores with bfloat16 instructions. A step of SFT has 8 dialogues.
+#: The same of a pretrained model: a run of qwen_1.5b_cpu on two cores with bfloat16 instructions (Sapphire Rapids, AMX). A step of SFT has 8 dialogues.
 PRETRAINED_RATES: Mapping[str, float] = {
-    "sft": 21.9, "collect": 4.5, "critic": 19.8, "candidates": 0.59, "rank": 0.84, "actor": 10.0, "evaluate": 6.7,
+    "sft": 31.1, "collect": 1.87, "critic": 2.34, "candidates": 0.262, "rank": 0.349, "actor": 7.2, "evaluate": 4.73,
 }  # fmt: skip
 #: Parameters of that model, and Gflop/s of bfloat16 products on that machine (`models.loading.matrix_speed`).
-_MEASURED_WITH = (1.54e9, 420.0)
+_MEASURED_WITH = (1.54e9, 2119.0)
+#: Times fall with this power of the speed of products: the rest of a stage is bound by memory.
+_SPEED_COUNTS = 0.5
 #: Seconds of a stage that no setting changes: loading and opening.
 FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "rank": 2, "actor": 2, "evaluate": 2, "report": 1}
 #: Below this, the time of a finished stage says nothing about the speed of the machine.
@@ -87,7 +89,7 @@ def _pretrained_rates(run: Run, speed: float | None) -> dict[str, float]:
     parameters = num_parameters(run)
     if not speed or not parameters:
         return {}
-    scale = parameters / _MEASURED_WITH[0] * _MEASURED_WITH[1] / speed
+    scale = parameters / _MEASURED_WITH[0] * (_MEASURED_WITH[1] / speed) ** _SPEED_COUNTS
     rates = {stage: seconds * scale for stage, seconds in PRETRAINED_RATES.items()}
     return {**rates, "sft": rates["sft"] * run.config.sft.sft_batch / 8}
 

@@ -147,9 +147,9 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
         if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
             yield partial(check_model, setting, path, config.model)
     if config.task.demonstrations and not config.demonstrates_source and config.has_sft and "sft" in left:
-        from sweetrl_agent.trainers.demonstration_file import demonstration_rows
+        from sweetrl_agent.trainers.demonstration_file import file_dialogues
 
-        yield lambda: next(demonstration_rows(run), None)
+        yield partial(file_dialogues, run)
     if _any(left, "samples"):
         for url in config.model.server_urls:
             yield partial(check_server, url, "OPENAI_API_KEY")

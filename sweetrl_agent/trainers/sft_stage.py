@@ -16,15 +16,13 @@ from transformers import TrainingArguments, set_seed
 from trl import SFTConfig, SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
-from sweetrl_agent.trainers.demonstration_file import demonstration_rows
+from sweetrl_agent.trainers.demonstration_file import dialogue, file_dialogues
 from sweetrl_agent.trainers.running import arriving, train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
 
@@ -36,7 +34,7 @@ def demonstrations(run: Run) -> Demonstrations:
     """Demonstrations for SFT: the first dialogues of the given file, or the environment's own of the given source or of the training tasks.
 
     Raises:
-        ColBenchError: If a row of the file is not a dialogue, or is one of another environment.
+        ColBenchError: If a row is not a dialogue, or the file is one that `file_dialogues` refuses.
     """
     count, file = run.config.sft.sft_dialogues, run.config.task.demonstrations
     if not file or run.config.demonstrates_source:
@@ -44,25 +42,8 @@ def demonstrations(run: Run) -> Demonstrations:
         tasks = run.record.load_tasks(file, run.config.task) if file else run.train
         own: Any = demonstrate(tasks, count, run.seed)
         where = f"The demonstrations of {run.config.task.env}"
-        return [_dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
-    found = [_dialogue(row, file, number) for number, row in demonstration_rows(run)]
-    if not found:
-        raise ColBenchError(f"`demonstrations` {file!r} contains no dialogue.")
-    return found
-
-
-def _dialogue(row: Row, file: str, number: int) -> list[dict[str, str]]:
-    messages: Any = row.get("messages", row.get("dialogue_history"))
-    is_one = isinstance(messages, list) and all(
-        isinstance(said, dict) and said.get("role") in ("system", "user", "assistant") and isinstance(said.get("content"), str)
-        for said in messages
-    )
-    if not is_one or not any(said["role"] == "assistant" for said in messages):
-        raise ColBenchError(
-            f'{file}, row {number}: expected {{"messages": [{{"role": "user" or "assistant", "content": text}}, ...]}} with a message of the '
-            f"assistant, got {str(row)[:80]}."
-        )
-    return list(messages)
+        return [dialogue(one if isinstance(one, dict) else {"messages": one}, where, i) for i, one in enumerate(own, 1)]
+    return file_dialogues(run)
 
 
 def train_initial(run: Run) -> None:

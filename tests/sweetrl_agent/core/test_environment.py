@@ -234,15 +234,20 @@ def test_demonstrations_come_from_a_file_or_the_record_and_are_checked(tmp_path)
     talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "bye"}]
     file = tmp_path / "talks.jsonl"
     write_rows(file, [{"messages": talk}, {"dialogue_history": talk}])
-    run = Run(config(model="tiny", demonstrations=str(file), output=str(tmp_path / "run")))
+    run = Run(config(model="tiny", demonstrations=str(file), output=str(tmp_path / "run"), sft_batch=2))
     assert demonstrations(run) == [talk, talk]
     for row in ({"messages": "x"}, {"messages": talk[:1]}, {"messages": [{"role": "nobody", "content": "x"}]}, {}):
         write_rows(file, [{"messages": talk}, row])
-        with pytest.raises(ColBenchError, match=r"talks\.jsonl, row 2: expected "):
+        with pytest.raises(ColBenchError, match=r"talks\.jsonl', row 2: expected "):
             demonstrations(run)
     write_rows(file, [])
     with pytest.raises(ColBenchError, match="contains no dialogue"):
         demonstrations(run)
+    write_rows(file, [{"messages": talk}])
+    with pytest.raises(ColBenchError, match=r"has 1 dialogues, and an optimizer step of SFT takes 2 \(`sft_batch`\)"):
+        demonstrations(run)
+    turns = Run(config(model="tiny", demonstrations=str(file), output=str(tmp_path / "turns"), sft_batch=2, history=0))
+    assert demonstrations(turns) == [talk], "turns are counted there, not dialogues"
     own = Run(config(model="tiny", env_record=f"{__name__}:RECORD", output=str(tmp_path / "own"), sft_dialogues=2))
     assert [talk[0]["content"] for talk in demonstrations(own)] == ["0", "1"]
 

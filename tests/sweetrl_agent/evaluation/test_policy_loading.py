@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+import yaml
 from peft import LoraConfig
 
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.evaluation.policies import PolicySpec
-from sweetrl_agent.evaluation.policy_loading import _base_of, load
+from sweetrl_agent.evaluation.policies import PolicySpec, find_policies
+from sweetrl_agent.evaluation.policy_loading import _base_of, check, load
 
 
 def _spec(folder, **settings):
@@ -33,3 +34,17 @@ def test_a_tiny_policy_is_sampled_in_the_dtype_of_its_run(tiny_model_folder, mon
     config = Config().with_settings({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
     dtypes = [load(_spec(tiny_model_folder, **of), config, {}).model.dtype for of in ({"model": "tiny"}, {"model": "x"}, {})]
     assert dtypes == [torch.float32, torch.bfloat16, torch.bfloat16]
+
+
+def test_the_model_as_it_came_has_the_prompt_that_it_was_evaluated_with(tiny_model_folder, tmp_path):
+    settings = {"env": "ColBench-Backend-v0", "model": str(tiny_model_folder), "system_prompt": "brief", "temperature": 0.7}
+    config = Config().with_settings({"tasks": "embedded:test[:2]", "model": str(tiny_model_folder)})
+    found = {}
+    for prompt in ("example", ""):
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump({**settings, "eval_pretrained": prompt}))
+        (found[prompt],) = find_policies([f"{tmp_path}:pretrained"])
+    assert (found["example"].kind, found["example"].place) == ("model", str(tiny_model_folder))
+    assert found["example"].name == f"{tmp_path.name}/pretrained"
+    assert found["example"].settings == {**settings, "system_prompt": "example", "eval_pretrained": "example"}
+    with pytest.raises(ValueError, match="must be one of"):
+        check(found[""], config, {})

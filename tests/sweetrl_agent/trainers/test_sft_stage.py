@@ -99,9 +99,9 @@ def test_it_is_left_out_without_dialogues_or_demonstrations(make_run, tiny_model
         assert not run.config.has_sft and run.initial_model == str(tiny_model_folder)
         train_initial(run)
         assert not run.path("initial").exists() and not run.path("metrics.jsonl").exists()
-    write_rows(tmp_path / "talks.jsonl", [{"messages": TALK}] * 3)
+    write_rows(tmp_path / "talks.jsonl", [{"messages": TALK}] * 4)
     run = make_run(**given | _of_rows(rows, demonstrations=str(tmp_path / "talks.jsonl")))
-    assert run.config.has_sft and demonstrations(run) == [TALK] * 3
+    assert run.config.has_sft and demonstrations(run) == [TALK] * 4
     source = make_run(**given | _of_rows(rows, demonstrations="embedded:train[:5]"))
     assert source.config.has_sft and len(demonstrations(source)) == SETTINGS["sft_dialogues"]
     assert not make_run(**given | {"demonstrations": str(tmp_path / "talks.jsonl"), "sft_dialogues": 0}).config.has_sft

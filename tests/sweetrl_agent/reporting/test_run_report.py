@@ -1,0 +1,39 @@
+"""The report of a run: what stands in which order, and what a stage took."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sweetrl_agent.reporting.run_report import write_report
+from sweetrl_agent.reporting.scores import ARROW
+
+from .made_up import write_run_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_run_folder(tmp_path / "run")
+
+
+def _text(folder: Path) -> str:
+    return re.sub(r"<[^>]+>", " ", write_report(folder).read_text(encoding="utf-8"))
+
+
+def test_of_two_agents_the_earlier_stands_first(folder):
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps({"pretrained": results["initial"], **results}))
+    text = _text(folder)
+    assert f"pretrained {ARROW} initial on test" in text and f"initial {ARROW} trained on test" in text
+    assert f"initial {ARROW} pretrained" not in text
+
+
+def test_a_stage_has_its_peak_where_it_is_known(folder):
+    assert "GiB" not in _text(folder)
+    (folder / "peak_mib.json").write_text(json.dumps({"sft": 6656, "collect": "none"}))
+    text = _text(folder)
+    assert re.search(r"30(\.0)? s \(86%\), 6\.5 GiB", text), "of SFT"
+    assert re.search(r"5(\.0)? s \(14%\)\s", text), "of collection, without a peak"
