@@ -30,23 +30,25 @@ class _Window:
     positions: Tensor
     read: slice | Tensor
     width: int = 0
+    slots: int = 0  # that have been used so far, of at most:
+    most_slots: int
 
 
 class _SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer, each (slots, heads, capacity, dimension)."""
+    """Keys and values of one layer, each (slots used so far, heads, capacity, dimension)."""
 
     keys: Tensor  # type: ignore[assignment]  # None only before the first update
     values: Tensor  # type: ignore[assignment]
     is_compileable = False
     is_sliding = False
 
-    def __init__(self, window: _Window, num_slots: int) -> None:
+    def __init__(self, window: _Window) -> None:
         super().__init__()
-        self.window, self.num_slots = window, num_slots
+        self.window = window
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys, self.values = (
-            states.new_zeros(self.num_slots, states.shape[1], self.window.width, states.shape[3])
+            states.new_zeros(self.window.slots, states.shape[1], self.window.width, states.shape[3])
             for states in (key_states, value_states)
         )
         self.is_initialized = True
@@ -54,13 +56,17 @@ class _SlotLayer(CacheLayerMixin):
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        self.grow()
         window = self.window
-        if window.width > self.keys.shape[2]:
-            self.keys, self.values = _grown(self.keys, window.width), _grown(self.values, window.width)
         rows = window.rows[:, None]
         self.keys[rows, :, window.positions] = key_states.transpose(1, 2)
         self.values[rows, :, window.positions] = value_states.transpose(1, 2)
         return self.keys[window.read, :, : window.width], self.values[window.read, :, : window.width]
+
+    def grow(self) -> None:
+        """Make room for the window."""
+        if self.window.slots > self.keys.shape[0] or self.window.width > self.keys.shape[2]:
+            self.keys, self.values = _grown(self.keys, self.window), _grown(self.values, self.window)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.window.width, 0
@@ -76,10 +82,10 @@ class SlotCache(Cache):  # type: ignore[misc]
     """Caches of `num_slots` rows, read and written by position."""
 
     def __init__(self, num_layers: int, num_slots: int) -> None:
-        """Create an empty cache; memory is allocated in the first forward pass."""
+        """Create an empty cache; memory is allocated for the slots that are used."""
         self.window = _Window()
-        self.num_slots = num_slots
-        super().__init__(layers=[_SlotLayer(self.window, num_slots) for _ in range(num_layers)])
+        self.window.most_slots = num_slots
+        super().__init__(layers=[_SlotLayer(self.window) for _ in range(num_layers)])
 
     def part(self, first: int, count: int) -> SlotCache:
         """A view of `count` layers from the layer `first` on, for one of several models that read the same tokens."""
@@ -89,8 +95,10 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def copy(self, source: int, targets: list[int], length: int) -> None:
         """Copy the first `length` positions of a slot to other slots."""
+        self.window.slots = max(self.window.slots, max(targets) + 1)
         layer: Any
         for layer in self.layers:
+            layer.grow()
             # Clone: torch refuses to write to a tensor from a view of it, which a source with the whole capacity is.
             layer.keys[targets, :, :length] = layer.keys[source, :, :length].clone()
             layer.values[targets, :, :length] = layer.values[source, :, :length].clone()
@@ -146,6 +154,7 @@ def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> 
     window = cache.window
     window.rows, window.positions = rows, positions
     window.width = (int(start.max()) + length + BLOCK - 1) // BLOCK * BLOCK
+    window.slots = max(window.slots, int(rows[-1]) + 1)
     is_first_slots = int(rows[-1]) == count - 1
     window.read = slice(0, count) if is_first_slots else rows  # a slice is a view, indexing copies
     mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
@@ -160,8 +169,11 @@ def can_use_slots(model: Any) -> bool:
     return is_full and config._attn_implementation == "sdpa" and not getattr(model, "_is_stateful", False)
 
 
-def _grown(states: Tensor, width: int) -> Tensor:
-    capacity = max(width, states.shape[2] * 3 // 2)
-    larger = states.new_zeros(*states.shape[:2], capacity, states.shape[3])
-    larger[:, :, : states.shape[2]] = states
+def _grown(states: Tensor, window: _Window) -> Tensor:
+    """The states with room for the window, and with half of what there was more in the dimension that did not suffice."""
+    used, heads, capacity, dimension = states.shape
+    slots = used if window.slots <= used else min(max(window.slots, used * 3 // 2), window.most_slots)
+    width = capacity if window.width <= capacity else max(window.width, capacity * 3 // 2)
+    larger = states.new_zeros(slots, heads, width, dimension)
+    larger[:used, :, :capacity] = states
     return larger

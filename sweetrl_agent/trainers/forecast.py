@@ -25,12 +25,12 @@ RATES: Mapping[str, Mapping[str, float]] = {
 }  # fmt: skip
 #: The same of a pretrained model: a run of qwen_1.5b_cpu on two cores with bfloat16 instructions (Sapphire Rapids, AMX). A step of SFT has 8 dialogues.
 PRETRAINED_RATES: Mapping[str, float] = {
-    "sft": 31.1, "collect": 1.87, "critic": 2.34, "candidates": 0.262, "rank": 0.349, "actor": 7.2, "evaluate": 4.73,
+    "sft": 19.9, "collect": 1.74, "critic": 2.13, "candidates": 0.208, "rank": 0.236, "actor": 5.04, "evaluate": 3.4,
 }  # fmt: skip
 #: Parameters of that model, and Gflop/s of bfloat16 products on that machine (`models.loading.matrix_speed`).
-_MEASURED_WITH = (1.54e9, 2119.0)
-#: Times fall with this power of the speed of products: the rest of a stage is bound by memory.
-_SPEED_COUNTS = 0.5
+MEASURED_WITH = (1.54e9, 2119.0)
+#: Times fall with this power of the speed of products, the rest of a stage being bound by memory: between this machine and one with AVX2 alone.
+SPEED_COUNTS = 0.6
 #: Seconds of a stage that no setting changes: loading and opening.
 FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "rank": 2, "actor": 2, "evaluate": 2, "report": 1}
 #: Below this, the time of a finished stage says nothing about the speed of the machine.
@@ -89,7 +89,7 @@ def _pretrained_rates(run: Run, speed: float | None) -> dict[str, float]:
     parameters = num_parameters(run)
     if not speed or not parameters:
         return {}
-    scale = parameters / _MEASURED_WITH[0] * (_MEASURED_WITH[1] / speed) ** _SPEED_COUNTS
+    scale = parameters / MEASURED_WITH[0] * (MEASURED_WITH[1] / speed) ** SPEED_COUNTS
     rates = {stage: seconds * scale for stage, seconds in PRETRAINED_RATES.items()}
     return {**rates, "sft": rates["sft"] * run.config.sft.sft_batch / 8}
 

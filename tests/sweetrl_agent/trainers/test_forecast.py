@@ -9,8 +9,10 @@ from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.trainers.forecast import (
     FIXED_S,
+    MEASURED_WITH,
     PRETRAINED_RATES,
     RATES,
+    SPEED_COUNTS,
     as_lines,
     disk_bytes,
     forecast,
@@ -74,13 +76,14 @@ def test_a_pretrained_model_is_timed_by_its_parameters_and_the_processors_speed(
     run = make_run(**SIZES, model=str(tiny_model_folder), dtype="float32")
     parameters = model_bytes(run) / 4
     assert num_parameters(run) == parameters
-    works, faster = (forecast(run, run.stages, {}, speed) for speed in (2119.0, 4 * 2119.0))
-    scale = parameters / 1.54e9
+    works, faster = (forecast(run, run.stages, {}, speed) for speed in (2000.0, 8000.0))
+    scale = parameters / 1.54e9 * (MEASURED_WITH[1] / 2000) ** SPEED_COUNTS
     assert works["sft"].seconds == pytest.approx(10 * PRETRAINED_RATES["sft"] * scale)
     assert works["rank"].seconds == pytest.approx(FIXED_S["rank"] + 80 * PRETRAINED_RATES["rank"] * scale)
-    assert faster["sft"].seconds == pytest.approx(works["sft"].seconds / 2), "products that are 4 times as fast halve the time"
+    assert faster["sft"].seconds == pytest.approx(works["sft"].seconds / 4**SPEED_COUNTS)
+    assert works["sft"].seconds / 4 < faster["sft"].seconds < works["sft"].seconds, "memory is as slow as before"
     halved = make_run(**SIZES | {"sft_batch": 4}, model=str(tiny_model_folder), dtype="float32")
-    assert forecast(halved, halved.stages, {}, 2119.0)["sft"].seconds == pytest.approx(works["sft"].seconds)
+    assert forecast(halved, halved.stages, {}, 2000.0)["sft"].seconds == pytest.approx(works["sft"].seconds)
 
 
 def test_sft_of_another_model_and_its_evaluation_as_it_came_are_counted(make_run, tiny_model_folder):
