@@ -29,7 +29,7 @@ PRETRAINED_RATES: Mapping[str, float] = {
 }  # fmt: skip
 #: Parameters of that model, and Gflop/s of bfloat16 products on that machine (`models.loading.matrix_speed`).
 MEASURED_WITH = (1.54e9, 2119.0)
-#: Times fall with this power of the speed of products, the rest of a stage being bound by memory: between this machine and one with AVX2 alone.
+#: Times fall with about this power of the speed of products, the rest of a stage being bound by memory: six times as long with AVX2 alone.
 SPEED_COUNTS = 0.6
 #: Seconds of a stage that no setting changes: loading and opening.
 FIXED_S: Mapping[str, float] = {"pairs": 0.5, "critic": 1, "candidates": 1, "rank": 2, "actor": 2, "evaluate": 2, "report": 1}
