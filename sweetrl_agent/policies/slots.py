@@ -154,8 +154,9 @@ def _place(cache: SlotCache, token_ids: Tensor, rows: Tensor, start: Tensor) -> 
     window = cache.window
     window.rows, window.positions = rows, positions
     window.width = (int(start.max()) + length + BLOCK - 1) // BLOCK * BLOCK
-    window.slots = max(window.slots, int(rows[-1]) + 1)
-    is_first_slots = int(rows[-1]) == count - 1
+    last = int(rows[-1])  # once: on a GPU it waits for the device
+    window.slots = max(window.slots, last + 1)
+    is_first_slots = last == count - 1
     window.read = slice(0, count) if is_first_slots else rows  # a slice is a view, indexing copies
     mask = torch.arange(window.width, device=start.device) <= positions[:, None, :, None]
     return {"attention_mask": mask, "position_ids": positions, CACHE: cache, "use_cache": True}
