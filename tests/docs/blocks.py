@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODES = ("run", "dry_run", "skip")
+ROWS = 16  # of a `.jsonl` file, of which a page shows one: an optimizer step of SFT takes as many
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)(?P<rest>.*)$")
 _MARKER = re.compile(r"^ *<!-- test: (\w+) ?(.*?) -->$")
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -88,12 +89,12 @@ def all_blocks() -> list[Block]:
 
 
 def write_files(page: str, folder: Path) -> list[str]:
-    """Write the files that a page shows, blocks with a title, into a folder; returns their names."""
+    """Write the files that a page shows, blocks with a title, into a folder; returns their names. The row of a `.jsonl` file stands for many."""
     shown = [block for block in blocks_of(ROOT / page) if block.title]
     for block in shown:
         path = folder / block.title
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block.code, encoding="utf-8")
+        path.write_text(block.code * (ROWS if path.suffix == ".jsonl" else 1), encoding="utf-8")
     return [block.title for block in shown]
 
 
