@@ -1,4 +1,4 @@
-"""Child processes end with their parent, and idle OpenMP threads yield the CPU."""
+"""Child processes end with their parent, idle OpenMP threads yield the CPU, and freed memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -32,3 +32,12 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system. With another C library than glibc, nothing happens.
+
+    glibc keeps freed blocks of up to 32 MiB, and the weights of a pretrained model are such: of a model of 3 GiB that was freed, 2.4 GiB stayed.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

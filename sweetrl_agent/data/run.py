@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import ctypes
 import errno
 import gc
 import importlib.metadata
@@ -29,6 +28,7 @@ from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.core.processes import return_freed_memory
 from sweetrl_agent.data.distributed import is_first, wait_until
 from sweetrl_agent.data.files import METRICS, SECONDS, Row, read_object, read_rows, timeless, write_json, write_rows, write_text
 
@@ -276,8 +276,7 @@ def forget_peak_memory() -> None:
     On systems other than Linux, the peak remains that of the whole process.
     """
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # C libraries other than glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    return_freed_memory()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if torch.cuda.is_available():

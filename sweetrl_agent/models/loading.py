@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from colbench_gym.agents.prompts import PROMPTS
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
+from sweetrl_agent.core.processes import return_freed_memory
 from sweetrl_agent.data.distributed import local_rank
 
 #: Where the models of transformers have their layers.
@@ -106,7 +107,7 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
 def load_model(
     path: str, base: str, arguments: ModelArguments, kind: Any = AutoModelForCausalLM, is_trained: bool = True
 ) -> Any:
-    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`.
+    """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. First, what an earlier one left goes back to the system.
 
     Args:
         path: Folder or hub name of the model, or folder of an adapter.
@@ -115,6 +116,7 @@ def load_model(
         kind: Class of the model.
         is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
     """
+    return_freed_memory()
     adapter, dtype = Path(path) / "adapter_config.json", torch_dtype(arguments, is_trained)
     model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=dtype)
     if adapter.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -37,3 +38,30 @@ def test_the_entry_point_sets_it_before_torch_is_loaded():
     clean = {name: value for name, value in os.environ.items() if name not in NAMES}
     done = subprocess.run([sys.executable, "-c", LOOKS.format(NAMES)], env=clean, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "None", *PATIENCE.values()]
+
+
+_FREES = """
+from pathlib import Path
+from resource import getpagesize
+from sweetrl_agent.core.processes import return_freed_memory
+
+def resident_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize() / 2**20
+
+del (first := [bytearray(b"x") * 2**24])[:]  # from here on, blocks of this size come from the heap
+blocks = [(bytearray(b"x") * 2**22, bytearray(b"x") * 1000) for _ in range(100)]
+kept = [small for _, small in blocks]  # the heap does not shrink below these
+full = resident_mib()
+del blocks
+freed = resident_mib()
+return_freed_memory()
+print(full, freed, resident_mib())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc only")
+def test_freed_memory_goes_back_to_the_system():
+    done = subprocess.run([sys.executable, "-c", _FREES], capture_output=True, text=True, check=True)
+    full, freed, returned = map(float, done.stdout.split())
+    assert full - freed < 100  # of 400: else there is nothing to return, and this test shows nothing
+    assert full - returned > 300

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.models.loading import (
@@ -110,6 +110,18 @@ def test_a_loaded_adapter_says_the_same_once_merged(model, tmp_path):
     loaded = load_model(str(tmp_path / "adapter"), str(tmp_path / "base"), replace(LORA, dtype="float32"))
     expected = with_adapters.eval()(IDS).logits
     torch.testing.assert_close(merged(loaded.eval())(IDS).logits, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_is_loaded_once_the_memory_of_the_last_one_is_returned(model, tmp_path, monkeypatch):
+    model.save_pretrained(tmp_path)
+    done = []
+    monkeypatch.setattr("sweetrl_agent.models.loading.return_freed_memory", lambda: done.append("returned"))
+    load = AutoModelForCausalLM.from_pretrained
+    monkeypatch.setattr(
+        AutoModelForCausalLM, "from_pretrained", lambda *given, **named: [done.append("read"), load(*given, **named)][1]
+    )
+    load_model(str(tmp_path), "", LORA)
+    assert done == ["returned", "read"]
 
 
 def test_the_number_of_layers_is_that_of_the_model(model):
