@@ -48,7 +48,8 @@ from sweetrl_agent.core.processes import return_freed_memory
 def resident_mib():
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize() / 2**20
 
-del (first := [bytearray(b"x") * 2**24])[:]  # from here on, blocks of this size come from the heap
+first = bytearray(b"x") * 2**24
+del first  # from here on, blocks of up to its size come from the heap
 blocks = [(bytearray(b"x") * 2**22, bytearray(b"x") * 1000) for _ in range(100)]
 kept = [small for _, small in blocks]  # the heap does not shrink below these
 full = resident_mib()
