@@ -8,7 +8,8 @@ the host parses it as data. The sequence on the runner's standard input and outp
     host -> runner   REQUEST header, then body: source and calls                              one per program
     runner -> host   REPLY frames: CALL for every call, STDOUT and STDERR chunks, then DONE
 
-A blob is preceded by its length (`LENGTH`). A program's process sends RESULT frames to its runner over one pipe.
+A blob is preceded by its length (`LENGTH`). A program's process sends RESULT frames to its runner over a
+socket.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ _PROBES = {
     "read the environment of its runner": "read('/proc/%d/environ' % os.getppid())",
     "open a descriptor of another process": "open_one(others(), [f'fd/{number}' for number in range(64)])",
     "read the memory of another process": "open_one(others(), ('mem', 'maps', 'environ'))",
+    "open the channel of its results again": "open_one(['self'], ['fd/3'])",
     "use a descriptor that is not its own": "use_any(range(4, 256))",
     "read the project": f"read({__file__!r})",
     "open a socket": "socket.socket().close()",

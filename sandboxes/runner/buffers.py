@@ -1,22 +1,42 @@
-"""Buffers for programs, values and output in the runner, which can be wiped.
+"""Buffers for programs, values and output in the runner. No fork of the runner inherits what a program returned or printed.
 
-Data is only copied between memoryviews: an intermediate `bytes` object would leave its contents in freed memory.
+Results and output are kept in blocks that the kernel leaves out of every fork (`MADV_DONTFORK`), so a reply may wait in the runner
+while the next program starts. Only the text of a program is inherited: by the process of this program, which the text is for. Data
+is only copied between memoryviews, and all buffers are wiped: an intermediate `bytes` object, or an old text, would leave its
+contents in memory that later programs inherit.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 
 from sandboxes import frames
 
 _OUTBOX_BYTES = 1 << 16
+#: Blocks that no fork inherits. They are never freed: a fork has other things at their addresses, which freeing them would remove.
+_blocks: list[mmap.mmap] = []
+
+
+def _uninherited(size: int) -> mmap.mmap:
+    """A block of memory that is missing in all forks of this process."""
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block.madvise(mmap.MADV_DONTFORK)
+    _blocks.append(block)
+    return block
 
 
 class Buffer:
-    """A block of memory that is filled from the front."""
+    """A block of memory that is filled from the front.
 
-    def __init__(self, size: int) -> None:
-        self._memory = memoryview(bytearray(size))
+    Args:
+        size: Number of bytes at first.
+        is_inherited: Whether forks inherit its contents.
+    """
+
+    def __init__(self, size: int, is_inherited: bool = False) -> None:
+        self._allocate = bytearray if is_inherited else _uninherited
+        self._memory = memoryview(self._allocate(size))
         self.used = 0
 
     @property
@@ -25,9 +45,12 @@ class Buffer:
         return len(self._memory) - self.used
 
     def hold(self, size: int) -> None:
-        """Grow to at least `size` bytes. The buffer is small before that, because its size adds to the cost of every fork."""
+        """Grow to at least `size` bytes, and to twice the size at least: what `_blocks` keeps is then in total as large as the last block.
+
+        The buffer is small before that, because an inherited one adds to the cost of every fork.
+        """
         if len(self._memory) < size:
-            smaller, self._memory = self._memory, memoryview(bytearray(size))
+            smaller, self._memory = self._memory, memoryview(self._allocate(max(size, 2 * len(self._memory))))
             self._memory[: self.used] = smaller[: self.used]
             smaller[: self.used] = bytes(self.used)
 
@@ -42,10 +65,10 @@ class Buffer:
         self._memory[rest : self.used] = bytes(count)
         self.used = rest
 
-    def append(self, data: bytes | memoryview) -> None:
-        """Append bytes, which must fit."""
-        self._memory[self.used : self.used + len(data)] = data
-        self.used += len(data)
+    def claim(self, count: int) -> memoryview:
+        """A view of the next `count` free bytes, to write to. They must be free, and count as filled from now on."""
+        self.used += count
+        return self._memory[self.used - count : self.used]
 
     def read_from(self, fd: int, count: int) -> int:
         """Read up to `count` bytes from a file descriptor, once; 0 at its end."""
@@ -79,12 +102,11 @@ class Outbox:
 
     def put(self, kind: bytes, payload: bytes | memoryview = b"", outcome: int = 0, wall_s: float = 0.0) -> None:
         """Queue one frame; see `frames.REPLY`."""
-        header = frames.REPLY.pack(kind, len(payload), outcome, wall_s)
-        if len(header) + len(payload) > self._buffer.room:
+        if frames.REPLY.size + len(payload) > self._buffer.room:
             self.flush()
-        self._buffer.append(header)
+        frames.REPLY.pack_into(self._buffer.claim(frames.REPLY.size), 0, kind, len(payload), outcome, wall_s)
         if len(payload) <= self._buffer.room:
-            self._buffer.append(payload)
+            self._buffer.claim(len(payload))[:] = payload
         else:
             self.flush()
             write_all(self._fd, payload)

@@ -11,6 +11,7 @@ of a call, so calls that are only safe in one form are only allowed in that form
     fcntl        flags and copies; not F_SETOWN and F_SETSIG, which send a signal of choice to a process of choice
     ioctl        what `open` and `setblocking` ask   prlimit64      read one's own limits
     socketpair   streams between own threads (asyncio's wake-up); a datagram socket could address daemons of the host
+    sendto, recvfrom   without out-of-band data, a part of the kernel that attacks have used
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NOT_READ_ONLY = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # O_WRONLY, O_RDWR, O_
 _FCNTL = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC
 _IOCTL = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _PRCTL = (15, 16)  # PR_SET_NAME, PR_GET_NAME
-_AF_UNIX = _SOCK_STREAM = 1
+_AF_UNIX = _SOCK_STREAM = _MSG_OOB = 1
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 _ALLOWED: dict[str, tuple[int | None, int | None]] = {
@@ -46,8 +47,7 @@ _ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "fstatfs": (138, 44), "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24), "pipe": (22, None),
     "pipe2": (293, 59), "close_range": (436, 436), "poll": (7, None), "ppoll": (271, 73), "select": (23, None),
     "pselect6": (270, 72), "epoll_create": (213, None), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
-    "epoll_wait": (232, None), "epoll_pwait": (281, 22), "eventfd2": (290, 19), "sendto": (44, 206),
-    "recvfrom": (45, 207), "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205),
+    "epoll_wait": (232, None), "epoll_pwait": (281, 22), "eventfd2": (290, 19), "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205),
     "getsockopt": (55, 209), "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getpgrp": (111, None),
     "getpgid": (121, 155), "getsid": (124, 156), "getuid": (102, 174), "getgid": (104, 176), "geteuid": (107, 175),
     "getegid": (108, 177), "getresuid": (118, 148), "getresgid": (120, 150), "getgroups": (115, 158),
@@ -59,6 +59,7 @@ _ALLOWED: dict[str, tuple[int | None, int | None]] = {
 
 _CONDITIONAL: dict[str, tuple[int | None, int | None]] = {
     "openat": (257, 56), "open": (2, None), "fcntl": (72, 25), "ioctl": (16, 29), "socketpair": (53, 199),
+    "sendto": (44, 206), "recvfrom": (45, 207),
 }  # fmt: skip
 
 #: Calls that the runner needs and a program must not use. The first three have a form that a program may use.
@@ -121,6 +122,8 @@ def _conditions() -> dict[str, list[Instruction]]:
         "prctl": _one_of(0, _PRCTL),
         "prlimit64": _zero(0, 2),
         "socketpair": _unix_stream(),
+        "sendto": _any_bit(3, _MSG_OOB, then=_EPERM, otherwise=_ALLOW),
+        "recvfrom": _any_bit(3, _MSG_OOB, then=_EPERM, otherwise=_ALLOW),
     }
 
 

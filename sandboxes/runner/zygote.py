@@ -1,9 +1,13 @@
 """The runner: it forks a process for every program, enforces the deadlines, and forwards results to the host.
 
 A fork of this warm interpreter takes about a millisecond, a new interpreter twenty. The runner never inspects a program or a
-value: it moves bytes between fixed buffers (`runner/buffers.py`) and wipes them after each program. Its memory, which the next
-program inherits, therefore contains nothing of the previous program, although a reference and the answers pass through the same
-runner.
+value: it moves bytes between buffers (`runner/buffers.py`).
+
+Invariant: when a program starts, its address space holds no source, call, value, output or exception name of any earlier or later
+program, although a reference and the answers pass through the same runner. Three things ensure it. What a program returns and prints is
+in memory that no fork inherits. The text of a program is wiped before the next request is read. And the process of a program leaves
+the runner's frames, objects included, before it runs the program (`Zygote.serve`). Sizes and times of earlier replies are numbers, some
+of which may remain in freed memory.
 """
 
 from __future__ import annotations
@@ -64,35 +68,43 @@ class Zygote:
         self._outbox = Outbox(replies)
         self._incoming = select.poll()
         self._incoming.register(requests, select.POLLIN)
-        self._header, self._body = Buffer(frames.REQUEST.size), Buffer(_CHUNK_BYTES)
+        self._header, self._body = Buffer(frames.REQUEST.size), Buffer(_CHUNK_BYTES, is_inherited=True)
         self._result, self._output = Buffer(_CHUNK_BYTES), Buffer(_CHUNK_BYTES)
         self._room: dict[bytes, int] = {}
-        self._pid = os.getpid()
 
-    def serve(self) -> None:
-        """Serve until the host closes the pipe. Results of short programs are sent together while further programs are waiting."""
+    def serve(self) -> tuple[Request, int, memoryview] | None:
+        """Serve until the host closes the pipe. Results of short programs are sent together while further programs are waiting.
+
+        Returns:
+            In the runner, None. In each process that it forks: the request, the index of the first call to evaluate, and the texts. The
+            process returns here at once, so that none of the runner's objects is left in it.
+        """
         held = 0
         while self._header.fill_from(self._requests, frames.REQUEST.size):
             request = Request(self._header.view())
             self._header.wipe()
             self._body.hold(request.body_bytes)
             if not self._body.fill_from(self._requests, request.body_bytes):
-                return
-            self._run(request)
+                return None
+            first = self._run(request)
+            if first is not None:
+                return request, first, self._body.view()
             self._body.wipe()
             held += 1
             if held == _HELD or not self._incoming.poll(0):
                 self._outbox.flush()
                 held = 0
+        return None
 
-    def _run(self, request: Request) -> None:
+    def _run(self, request: Request) -> int | None:
+        """Run a program. Returns None; in the process of the program, the index of the first call to evaluate."""
         self._room = {frames.STDOUT: request.output_bytes, frames.STDERR: request.output_bytes}
         deadline = time.monotonic() + request.program_timeout_s
         call, cpu_s, peak_mib = 0, 0.0, 0.0
         while call < request.num_calls and time.monotonic() < deadline:
             child = Child(self._null, self._requests)
             if child.pid == 0:
-                self._become_program(request, call)
+                return call
             call = self._supervise(child, request, call, deadline)
             child_cpu_s, child_peak_mib = child.end()
             cpu_s, peak_mib = cpu_s + child_cpu_s, max(peak_mib, child_peak_mib)
@@ -105,18 +117,7 @@ class Zygote:
         for _ in range(call, request.num_calls):
             self._outbox.put(frames.CALL, outcome=frames.TIMEOUT)
         self._outbox.put(frames.DONE, frames.USAGE.pack(cpu_s, peak_mib))
-
-    def _become_program(self, request: Request, first: int) -> None:
-        """Run the program. Never returns: this process must not continue as a runner, whatever happens."""
-        try:
-            die_with_parent(self._pid)
-            self._walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
-            texts = frames.unpack_texts(self._body.view(), 1 + request.num_calls)
-            candidate.serve(texts, first, request.semantics, request.seed, request.value_bytes)
-        except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
-        finally:
-            os._exit(1)
+        return None
 
     def _supervise(self, child: Child, request: Request, call: int, deadline: float) -> int:
         """Forward the results from call `call` on. Returns the index of the first call without a result.
@@ -129,8 +130,8 @@ class Zygote:
         last_look_s = min(_LAST_LOOK_S, request.call_timeout_s / _LOOKS_PER_CALL)
         while True:
             late = min(seen + request.call_timeout_s, deadline) if is_ready else seen + _START_TIMEOUT_S
-            has_ended, printed = child.wait(min(late, time.monotonic() + look_s))
-            if not has_ended:  # a slow program: results of earlier programs must not wait for it
+            printed = child.wait(min(late, time.monotonic() + look_s))
+            if not child.has_ended:  # a slow program: results of earlier programs must not wait for it
                 self._outbox.flush()
             for fd in printed:
                 self._read_output(child, fd)
@@ -140,7 +141,7 @@ class Zygote:
                 if outcome == frames.READY and not is_ready:
                     is_ready = True
                     continue
-                if outcome >= len(frames.OUTCOMES):
+                if outcome >= len(frames.OUTCOMES) or not is_ready:
                     outcome, payload = frames.CRASH, payload[:0]
                 self._outbox.put(frames.CALL, payload, outcome, wall_s if 0.0 <= wall_s <= now - started else now - started)
                 call += 1
@@ -148,8 +149,8 @@ class Zygote:
                     return call
             if has_come:
                 seen = time.monotonic()  # again, because the host may have been slow to read the results
-            if has_ended or (now >= late and not has_come):
-                outcome = frames.TIMEOUT if is_ready and not has_ended else frames.CRASH
+            if child.has_ended or (now >= late and not has_come):
+                outcome = frames.TIMEOUT if is_ready and not child.has_ended else frames.CRASH
                 self._outbox.put(frames.CALL, outcome=outcome, wall_s=max(0.0, now - seen))
                 return call + 1
 
@@ -256,7 +257,23 @@ def main(settings: dict[str, Any]) -> None:
     python = ".".join(map(str, sys.version_info[:3]))
     ready = "\n".join((python, str(walls.landlock), *modules)).encode()
     write_all(replies, frames.LENGTH.pack(len(ready)) + ready)
+    runner = os.getpid()
     gc.collect()
     gc.freeze()
-    Zygote(requests, replies, null, walls).serve()
+    program = Zygote(requests, replies, null, walls).serve()
+    if program is not None:
+        _become_program(*program, walls, runner)
     os._exit(0)
+
+
+def _become_program(request: Request, first: int, body: memoryview, walls: Walls, runner: int) -> None:
+    """Run a program in this process. Never returns: it must not continue as a runner, whatever happens."""
+    try:
+        die_with_parent(runner)
+        walls.confine_program(request.memory_mib, int(request.program_timeout_s) + 2)
+        texts = frames.unpack_texts(body, 1 + request.num_calls)
+        candidate.serve(texts, first, request.semantics, request.seed, request.value_bytes)
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}"[:1000].encode("utf-8", "replace"))
+    finally:
+        os._exit(1)

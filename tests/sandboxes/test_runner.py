@@ -48,17 +48,17 @@ class SlowChild:
     """A program's process whose results come at given times of a clock that only waiting moves."""
 
     def __init__(self, results):
-        self.now, self._results = 0.0, results
+        self.now, self._results, self.has_ended = 0.0, results, False
 
     def wait(self, until):
         self.now = max(self.now, until)
-        return False, []
+        return []
 
     def read_results(self, buffer):
         come = [result for when, result in self._results if when <= self.now]
         self._results = self._results[len(come) :]
         for result in come:
-            buffer.append(result)
+            buffer.claim(len(result))[:] = result
         return bool(come)
 
     def expect_more(self, is_expected):
@@ -152,6 +152,8 @@ def test_the_filter_says_what_its_tables_say(machine):
     }
     assert verdict(conditional["socketpair"], 1, 0o2000001) == ALLOW
     assert {verdict(conditional["socketpair"], *arguments) for arguments in ((1, 2), (1, 5), (2, 1))} == {EPERM}
+    for name in ("sendto", "recvfrom"):
+        assert verdict(conditional[name], 3, 0, 1, 0x4000) == ALLOW and verdict(conditional[name], 3, 0, 1, 0x4001) == EPERM
     assert verdict(conditional["fcntl"], 3, 1030) == ALLOW and verdict(conditional["fcntl"], 3, 8) == EPERM
 
 

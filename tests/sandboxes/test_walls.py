@@ -1,6 +1,7 @@
 """Every wall of every backend left out, one at a time: the others hold, or the self-test refuses and says what a program could do.
 
-Then the walls between a program and the requests that wait for its runner, each of them alone.
+Without any of them a program holds nothing of its neighbours. Then the walls between a program and the requests that wait for its
+runner, each of them alone.
 """
 
 import os
@@ -14,6 +15,8 @@ from sandboxes.client import pack_request
 from sandboxes.interpreter import bubblewrap_command
 from sandboxes.local import _Launcher
 from sandboxes.runner.walls import WALLS  # in a test only: a host must not load it
+
+from .memory_spy import assert_isolated, spies
 
 ALONE, BUBBLEWRAP, DOCKER = "kernel walls alone", "bubblewrap", "docker"
 MARKS = {BUBBLEWRAP: [pytest.mark.bubblewrap], DOCKER: [pytest.mark.docker]}
@@ -134,8 +137,16 @@ def stolen(runner):
     return found
 
 
+def run_ahead(runner, programs):
+    """Run programs that are all sent before the first result is taken."""
+    for program in programs:
+        runner.send(program, pack_request(program))
+    return [runner.receive() for _ in programs]
+
+
 def assert_contained(runner, canary):
     assert stolen(runner) == []
+    assert_isolated(lambda programs: run_ahead(runner, programs), *spies(3))
     assert runner.run(Program(f"CANARY = {canary!r}\n{HOSTILE}", ("run()",), LIMITS)).calls[0].value == []
     harm = Program(
         "import ctypes\ndef spin():\n while True: pass", ("spin()", "ctypes.string_at(0)", "2"), Limits(call_timeout_s=0.1)
