@@ -87,7 +87,9 @@ def _check(parameter: str, version: Version) -> None:
     if match is None or (match["default"] and version < DEFAULTS):
         raise SyntaxError(f"no type parameter: {parameter}")
     for value in (match["bound"], match["default"]):
-        if value:
+        if value is not None:
+            if not value.strip():
+                raise SyntaxError(f"no type parameter: {parameter}")
             ast.parse(f"({value}\n)", mode="eval")
 
 

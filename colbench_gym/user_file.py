@@ -148,18 +148,21 @@ def _counted(path: Path, count: int) -> int:
     return count
 
 
-def _check_is_file(path: Path) -> None:
+def refuse_folder(path: Path) -> None:
+    """Refuse a folder.
+
+    Raises:
+        TaskError: If the path is one.
+    """
     if path.is_dir():
         is_dataset = any((path / name).is_file() for name in ("state.json", "dataset_dict.json", "dataset_info.json"))
         what = "a folder that `datasets` saved" if is_dataset else "a folder"
-        raise TaskError(
-            f"Expected a file of rows, got {what} at {str(path)!r}; "
-            + (
-                "write its rows with `datasets.load_from_disk(...).to_json('rows.jsonl')`."
-                if is_dataset
-                else "name a file in it."
-            )
-        )
+        advice = "write its rows with `datasets.load_from_disk(...).to_json('rows.jsonl')`" if is_dataset else "name a file in it"
+        raise TaskError(f"Expected a file of rows, got {what} at {str(path)!r}; {advice}.")
+
+
+def _check_is_file(path: Path) -> None:
+    refuse_folder(path)
     if not path.is_file():
         raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
 
