@@ -157,7 +157,9 @@ def refuse_folder(path: Path) -> None:
     if path.is_dir():
         is_dataset = any((path / name).is_file() for name in ("state.json", "dataset_dict.json", "dataset_info.json"))
         what = "a folder that `datasets` saved" if is_dataset else "a folder"
-        advice = "write its rows with `datasets.load_from_disk(...).to_json('rows.jsonl')`" if is_dataset else "name a file in it"
+        advice = (
+            "write its rows with `datasets.load_from_disk(...).to_json('rows.jsonl')`" if is_dataset else "name a file in it"
+        )
         raise TaskError(f"Expected a file of rows, got {what} at {str(path)!r}; {advice}.")
 
 

@@ -40,7 +40,7 @@ _SPEAKERS = {"user": "Person", "assistant": "Colleague"}
 class JudgeCritic:
     """Ranks candidates by a chat model's verdicts on pairs of them."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16, noun: str = "function") -> None:
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16, noun: str = "answer") -> None:
         """Wrap a judge.
 
         Args:
@@ -88,7 +88,7 @@ class JudgeCritic:
         return verdicts
 
 
-def question(messages: Messages, hidden: str, first: str, second: str, noun: str = "function") -> str:
+def question(messages: Messages, hidden: str, first: str, second: str, noun: str = "answer") -> str:
     """The judge's prompt on two candidates; these are quoted, so that they cannot end their quotes or start a line. `hidden` is "" for none."""
     return QUESTION.format(
         work=WORK.get(noun, f"looks for the {noun}"),
