@@ -82,18 +82,28 @@ def _bind_branches(node: ast.stmt, found: dict[str, Definition | None]) -> None:
 
 
 def _value(node: ast.expr | None, found: Definitions) -> Definition | None:
-    """The function behind an assigned value: another name for one, a `lambda`, a `partial`, or a call that wraps one."""
+    """The function behind an assigned value: another name for one, a `lambda`, a `partial`, a call that wraps one, or one that another returns."""
     if isinstance(node, ast.Name):
         return found.get(node.id)
     if isinstance(node, ast.Lambda):
         return ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], [])
-    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Name):
+    if not isinstance(node, ast.Call):
         return None
-    wrapped = found.get(node.args[0].id)
+    first = node.args[0] if node.args else None
+    wrapped = found.get(first.id) if isinstance(first, ast.Name) else None
     if not isinstance(wrapped, _FUNCTIONS):
-        return None
+        maker = found.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        return _returned(maker) if isinstance(maker, ast.FunctionDef) else None
     is_partial = ast.unparse(node.func).rpartition(".")[2] == "partial"
     return _without_given(wrapped, node) if is_partial else wrapped
+
+
+def _returned(maker: ast.FunctionDef) -> Definition | None:
+    """The function that a function defines and returns; None if it returns anything else."""
+    inner: dict[str, Definition | None] = {}
+    _bind(maker.body, inner)
+    last = maker.body[-1]
+    return _value(last.value, inner) if isinstance(last, ast.Return) else None
 
 
 def _without_given(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> Definition | None:

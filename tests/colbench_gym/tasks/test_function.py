@@ -49,6 +49,8 @@ def task(reference, *calls, request="Please add one."):
         (G + "f = g\n\ndef main():\n    pass\n", ["f(1, 2)"], "def f(x, y)"),
         ("f = lambda x, y=1: x + y\n\ndef main():\n    pass\n", ["f(1)"], "def f(x, y=1)"),
         ("from functools import lru_cache\n" + G + "f = lru_cache(None)(g)\n", ["f(1, 2)"], "def f(x, y)"),
+        ("def make(n):\n    def inner(x):\n        return x + n\n    return inner\n\nf = make(2)\n", ["f(1)"], "def f(x)"),
+        ("def make(n):\n    return lambda x, y: x + n\n\nf = make(2)\n", ["f(1, 2)"], "def f(x, y)"),
         ("import operator\nf = operator.itemgetter(1)\n", ["f([1, 2])"], "f = ..."),
         ("import functools\n@functools.cache\n" + F + "def h():\n    pass\n", ["f(1)"], "def f(x)"),
         ("async def f(x):\n    return x\n\ndef main():\n    pass\n", ["__import__('asyncio').run(f(1))"], "async def f(x)"),
