@@ -246,7 +246,7 @@ def trainer_for(kind: str, is_ours: bool, folder: str, model: Any, reference: An
     if kind == "critic":
         return SweetCriticTrainer(**models, args=SweetCriticConfig(**common), train_dataset=Dataset.from_list(rows))
     turns = [
-        {"prompt": [*hint_message(row["hidden"]), *row["chosen"][:-1]], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]}
+        {"prompt": [*hint_message(row["hidden"], noun="function"), *row["chosen"][:-1]], "chosen": row["chosen"][-1:], "rejected": row["rejected"][-1:]}
         for row in rows
     ]  # fmt: skip
     trainer = PrecomputingDPOTrainer if is_ours else DPOTrainer

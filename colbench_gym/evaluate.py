@@ -3,7 +3,7 @@
     python -m colbench_gym.evaluate random oracle --tasks "embedded:test[:100]" --output runs/eval
     python -m colbench_gym.evaluate openai:MODEL@http://127.0.0.1:8000/v1 --concurrency 16
 
-A policy is `random` (uninformed), `random_actions` (uniform over the menu of an embedded task), `oracle` (sees the hidden information),
+A policy is `random` (uninformed), `random_actions` (uniform over the menu of an embedded task), `oracle` (hands in the reference),
 `person` (at the terminal), `openai:MODEL@URL` (any OpenAI-compatible chat server), or `module:NAME`, a function of the messages or an agent
 of your own; NAME=POLICY gives it a name. All policies meet the same tasks with the same seeds.
 

@@ -290,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_meanings(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=Path, help="JSONL of ColBench trajectory rows or task rows")
+    parser.add_argument("file", type=Path, help="ColBench trajectory rows or task rows: .jsonl, .json, .jsonl.gz or .parquet")
     parser.add_argument("--out", type=Path, required=True, metavar="SCORES.jsonl", help="output file for the scores")
     parser.add_argument(
         "--sandbox",

@@ -30,10 +30,12 @@ class Agent(ABC):
 
     Attributes:
         uses_hidden: It sees the hidden information: an oracle, the upper bound of a score and no competitor.
+        uses_reference: It sees the environment's `reference`, the answer to the task, in place of the hidden information.
         is_sequential: One dialogue at a time, such as a person.
     """
 
     uses_hidden: bool = False
+    uses_reference: bool = False
     is_sequential: bool = False
 
     @abstractmethod
@@ -43,7 +45,7 @@ class Agent(ABC):
         Args:
             messages: The dialogue so far.
             seed: Seed of this message; the same dialogue and seed should give the same message.
-            hidden: The hidden information if the agent uses it, else "".
+            hidden: The hidden information or the reference if the agent uses it, else "".
 
         Raises:
             AgentError: If the agent cannot speak in this dialogue. The episode is then void.

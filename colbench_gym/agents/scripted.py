@@ -108,9 +108,9 @@ class GeneralQuestions(Agent):
 
 
 class OracleAgent(Agent):
-    """Hands in the hidden reference in its first turn: the upper bound of the score."""
+    """Hands in the reference in its first turn: the upper bound of the score."""
 
-    uses_hidden = True
+    uses_hidden = uses_reference = True
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""

@@ -51,7 +51,7 @@ class BackendEnv(ColBenchEnv):
 
     ## Arguments
     * `tasks`: "embedded:train" (or "test", "unseen", "novel"; with a dial: "embedded:train?preset=hard", see `colbench_gym.tasks.dial`),
-      a JSONL path, "hub:OWNER/DATASET", or "package.module:function", each with an optional slice; or a sequence of tasks.
+      a path to rows (.jsonl, .json, .jsonl.gz, .parquet), "hub:OWNER/DATASET", or "package.module:function", each with an optional slice; or a sequence of tasks.
     * `simulator`: "scripted", "openai", "person", "package.module:Class", or a mapping with such a "name" and arguments; or a `Simulator`.
     * `sandbox`: "auto", "embedded", "docker", "package.module:Class", or a mapping with such a "name" and arguments (see
       `sandboxes.make`); or a `Sandbox`, which the caller has to close.

@@ -251,6 +251,11 @@ class ColBenchEnv(gym.Env[str, str]):
         return str(self.task.hidden.row.get("hidden_information") or self.task.hidden.reference)
 
     @property
+    def reference(self) -> str:
+        """The task's program or page: what an oracle hands in."""
+        return self.task.hidden.reference
+
+    @property
     def state_key(self) -> tuple[str, int, tuple[int | str, ...]]:
         """A hashable key of the agent's knowledge: task, turn and what the human has said (capability *anchor*).
 

@@ -59,7 +59,7 @@ class FrontendEnv(ColBenchEnv):
     "crash", "too_large"), "answered" (0 if the turn limit ended the episode), "turns".
 
     ## Arguments
-    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a JSONL path, "hub:HuggingFaceM4/WebSight:train",
+    * `tasks`: "embedded:train", "embedded:test", "embedded:unseen", a path to rows (.jsonl, .json, .jsonl.gz, .parquet), "hub:HuggingFaceM4/WebSight:train",
       or "package.module:function", each with an optional slice; or a sequence of tasks.
     * `simulator`: "scripted", "person", "package.module:Class", or a mapping with such a "name" and arguments: {"name": "scripted",
       "level": "terse"} (or "normal", "chatty"), {"name": "openai", "model": ..., "base_url": ...}; or a `Simulator`.

@@ -93,7 +93,9 @@ class Player:
             said: list[Said] = []
             is_over = False
             while not is_over:
-                hidden = env.hidden_information if self.agent.uses_hidden else ""
+                hidden = ""
+                if self.agent.uses_hidden:
+                    hidden = env.reference if self.agent.uses_reference else env.hidden_information
                 try:
                     said.append(self.agent.say(env.messages, derive_seed(seed, "turn", len(said) + 1), hidden))
                 except AgentError as error:

@@ -169,10 +169,12 @@ def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
     rng = random.Random(derive_seed("lmrl behaviour", seed))
     act = game.expert_action if policy == "expert" else game.behaviour(rng)
     messages: list[dict[str, str]] = []
+    hidden: list[str] = []
     turns: list[dict[str, Any]] = []
     terminated = truncated = False
     while not (terminated or truncated):
         action = act() if game.faithful else act().strip()
+        hidden.append(str(getattr(game, "hidden_information", "")))
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": action}]
         observation, reward, terminated, truncated, info = env.step(action)
         turns.append({"text": action, "token_ids": [], "log_probs": [], "reward": float(reward)})
@@ -181,7 +183,7 @@ def _episode(env: gym.Env[str, str], seed: int, policy: str) -> Row:
         "task_id": str(seed),
         "episode": 0,
         "task": {},
-        "hidden_information": str(getattr(game, "hidden_information", "")),
+        "hidden_information": hidden[0] if len({*hidden}) == 1 else hidden,  # a text a turn, if it is redrawn
         "dialogue_history": messages,
         "answer": messages[-1]["content"],
         "reward": sum((turn["reward"] for turn in turns), 0.0),

@@ -188,7 +188,7 @@ class Maze(TextGame):
 class PartiallyObservedMaze(Maze):
     """`Maze` in which observations do not say the position, and perhaps not the goal.
 
-    `hidden_information` says where the episode started, where the goal is, and the map. It is the same in every turn, as critics expect: the moves
+    `hidden_information` says where the episode started, where the goal is, and the map. It is the same in every turn: the moves
     that the dialogue shows give the position.
     """
 

@@ -160,7 +160,7 @@ class TextNav(TextGame):
 class PartiallyObservedTextNav(TextNav):
     """`TextNav` in which observations say neither the room nor what is carried.
 
-    `hidden_information` says where the episode started, the map, and where things were at the start. It is the same in every turn, as critics expect:
+    `hidden_information` says where the episode started, the map, and where things were at the start. It is the same in every turn:
     the commands that the dialogue shows give the rest.
     """
 

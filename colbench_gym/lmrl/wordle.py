@@ -120,7 +120,7 @@ class Wordle(TextGame):
 
     @property
     def hidden_information(self) -> str:
-        """The secret. At the end of an episode, when it is stored with it, it agrees with all replies, as if it had been the secret all along."""
+        """The secret of the next guess, at the end of an episode that of the last. It agrees with all replies so far."""
         return f"secret: {self.rules.words[self._secret]}"
 
     @property

@@ -8,7 +8,6 @@ parameters, the result, and cases that the code does not handle specially.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,10 +19,10 @@ from colbench_gym.simulators.code_names import be, plain_name, the
 from colbench_gym.simulators.code_sentences import Piece, Slot, Subject, Writer
 from colbench_gym.simulators.code_topics import keywords
 from colbench_gym.simulators.code_words import Speaker, is_text
-from colbench_gym.tasks.task import Fact
+from colbench_gym.tasks.function import Definition, definitions
+from colbench_gym.tasks.task import Fact, name_in
 
 MAX_NESTING, MAX_CLAUSES = 20, 3
-_NAME = re.compile(r"def\s+(\w+)")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -33,7 +32,7 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
 
     Args:
         source: Python source. If it has several functions, that of the signature comes first, the others follow as helpers.
-        signature: ``def name(arguments)``.
+        signature: `Task.signature`.
 
     Returns:
         Facts in the order of the code, then about parameters and the result, then about cases without special handling; empty if
@@ -43,23 +42,30 @@ def facts_from_reference(source: str, signature: str) -> tuple[Fact, ...]:
         module = parse_source(source)
     except PARSE_ERRORS:
         return ()
-    match = _NAME.search(signature)
-    functions = [node for node in module.body if isinstance(node, _Function)]
-    main = next((f for f in functions if match and f.name == match.group(1)), functions[-1] if functions else None)
     speaker = Speaker()
     writer = Writer(speaker)
     try:
+        found = _definition(module, name_in(signature))
+        main = found if isinstance(found, _Function) else None
         reader = _Reader(writer, speaker, main)
-        reader.read(main.body if main else module.body, Context())
+        reader.read(main.body if main else [found] if found else module.body, Context())
         if main:
             tell_parameters(writer, main)
             tell_result(writer, main)
-            reader.read([node for node in module.body if node is not main], Context())
+        if found:
+            reader.read([node for node in module.body if not any(inner is found for inner in ast.walk(node))], Context())
+        if main:
             tell_absences(writer, main)
     except RecursionError:
         # The source is nested hundreds of levels deep. The facts collected so far are true.
         pass
     return tuple(writer.facts)
+
+
+def _definition(module: ast.Module, name: str) -> Definition | None:
+    """The definition of a name; of an unknown name the last function of the module. None if there is no definition to read."""
+    known = definitions(module)
+    return known[name] if name in known else next((d for d in [*known.values()][::-1] if isinstance(d, _Function)), None)
 
 
 class _Reader:

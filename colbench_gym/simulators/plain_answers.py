@@ -15,6 +15,7 @@ from colbench_gym.simulators.code_kinds import infer_kinds, kind_of
 from colbench_gym.simulators.code_names import joined
 from colbench_gym.simulators.code_sentences import Writer
 from colbench_gym.simulators.code_words import Speaker
+from colbench_gym.tasks.function import definitions
 from colbench_gym.tasks.task import Task
 
 MAX_VALUE_CHARS = 120
@@ -48,18 +49,18 @@ def plain_answer(task: Task, kind: str, text: str) -> str:
     if kind == "example" and task.example:
         return f"A call looks like this: {task.example}."
     if kind == "returned":
-        return _returned(task.hidden.plain, task.example)
+        return _returned(task.hidden.plain, task.example, task.function_name)
     if kind == "malformed":
-        return _malformed(task.hidden.plain)
-    described = _arguments(task.example, task.hidden.plain)
+        return _malformed(task.hidden.plain, task.function_name)
+    described = _arguments(task.example, task.hidden.plain, task.function_name)
     named = [sentence for name, sentence in described.items() if name.lower() in text.lower()]
     return " ".join((named or list(described.values()))[:2])
 
 
 @lru_cache(maxsize=512)
-def _arguments(example: str, plain: str) -> Mapping[str, str]:
+def _arguments(example: str, plain: str, name: str) -> Mapping[str, str]:
     """A sentence for each argument, by its name."""
-    function = _function(plain)
+    function = _function(plain, name)
     if function is None:
         return {}
     values = _example_values(example, function)
@@ -127,8 +128,8 @@ def _part_names(function: ast.FunctionDef, parameter: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=512)
-def _returned(plain: str, example: str) -> str:
-    function = _function(plain)
+def _returned(plain: str, example: str, name: str) -> str:
+    function = _function(plain, name)
     if function is None:
         return ""
     kinds = infer_kinds(function)
@@ -159,8 +160,8 @@ def _kind(node: ast.expr, kinds: Mapping[str, str]) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _malformed(plain: str) -> str:
-    function = _function(plain)
+def _malformed(plain: str, name: str) -> str:
+    function = _function(plain, name)
     if function is None:
         return ""
     writer = Writer(Speaker())
@@ -168,10 +169,9 @@ def _malformed(plain: str) -> str:
     return next((fact.sentence for fact in writer.facts if fact.topic == "error"), "")
 
 
-def _function(source: str) -> ast.FunctionDef | None:
+def _function(source: str, name: str) -> ast.FunctionDef | None:
     try:
-        module = parse_source(source)
+        found = definitions(parse_source(source)).get(name)
     except PARSE_ERRORS:
         return None
-    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-    return functions[-1] if functions else None
+    return found if isinstance(found, ast.FunctionDef) else None

@@ -1,7 +1,8 @@
-"""Read and write ColBench's JSONL rows without loss.
+"""Read and write ColBench's rows without loss.
 
 A task row has `problem_description`, `ground_truth`, `hidden_information` and `test_cases` ({"test1": call, ...}).
-A trajectory row has such a row under `task`, and `dialogue_history`, `answer` and `reward`.
+A trajectory row has such a row under `task`, and `dialogue_history`, `answer` and `reward`. A null, as `datasets` writes for what a row lacks, is
+read as absent. `colbench_gym.user_file` reads the files, `colbench_gym.tasks.function` says which function the tests call.
 
 Files are untrusted. A row is malformed if it has another format, is too long (`MAX_ROW_BYTES`), or holds a text that is too long
 (`MAX_TEXT_CHARS`, for pages `sandboxes.pages.page.MAX_CHARS`), too many calls (`MAX_CALLS`), too deeply nested Python (`MAX_DEPTH`) or
@@ -12,27 +13,28 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from colbench_gym.errors import TaskError
+from colbench_gym.newer_python import needed
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
-from colbench_gym.tasks.task import HiddenTask, Task
+from colbench_gym.tasks.function import definitions, head, used_names
+from colbench_gym.tasks.task import HiddenTask, Task, name_in
+from colbench_gym.user_file import Ordinal, parse_row, row_texts, stem
 from sandboxes.pages.page import MAX_CHARS as MAX_PAGE_CHARS
 
 OnError = Literal["raise", "skip"]
-MAX_ROW_BYTES = 16 * 2**20
 MAX_TEXT_CHARS, MAX_CALLS, MAX_DEPTH = 50_000, 1_000, 200
 #: Maximal bits of an integer in the Python source of a row. Python converts at most 4,300 digits to decimal.
 MAX_BITS = 14_284
 _SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN = 80
-#: Cache of checked sources: hash -> head of the function. A file may have many rows of a task, and is often read twice.
-_checked: dict[bytes, str] = {}
+#: Cache of checked sources: hash -> heads of the functions that the tests use. A file may have many rows of a task, and is often read twice.
+_checked: dict[bytes, dict[str, str]] = {}
 _MOST_CHECKED = 10_000
 
 
@@ -43,7 +45,7 @@ class RowError(TaskError):
         """Build the message from the expected and the actual value of `field`."""
         name = field if field.isprintable() else ascii(field)
         super().__init__(
-            f"{path}, line {line}, field '{_cut(name)}': expected {expected}, got {_cut(repr(got))}. "
+            f"{path}, {_unit(line)} {line}, field '{_cut(name)}': expected {expected}, got {_cut(repr(got))}. "
             "Correct the row, or pass on_error='skip' to leave such rows out."
         )
         self.line, self.field = line, field
@@ -56,43 +58,22 @@ class RowError(TaskError):
 def read_rows(
     path: str | Path, on_error: OnError = "raise", skipped: list[RowError] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, row) of a JSONL file.
+    """Yield (number from 1, row) of a file in a format of `colbench_gym.user_file`; the number is that of the line, if rows are lines.
 
     Raises:
-        TaskError: If the file does not exist.
-        RowError: If a line is not a JSON object and `on_error` is "raise".
+        TaskError: If the file does not exist, has another format, or is damaged.
+        RowError: If a row is not a JSON object and `on_error` is "raise".
     """
     path = Path(path)
-    if not path.is_file():
-        raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
-    with path.open("rb") as lines:
-        for number, line in enumerate(_lines(lines), start=1):
-            if not line.strip():
-                continue
-            if len(line) > MAX_ROW_BYTES:
-                expected = f"at most {MAX_ROW_BYTES} bytes"
-                _refuse(RowError(path, number, "(the line)", expected, line[:_MAX_SHOWN]), on_error, skipped)
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-                problem = "" if isinstance(row, dict) else "a JSON object"
-                may_be_deep = line.count(b"{") + line.count(b"[") >= MAX_DEPTH - 2
-                if may_be_deep and _is_deeper([row], MAX_DEPTH, _inner_values):
-                    row, problem = line[:_MAX_SHOWN], f"JSON nested at most {MAX_DEPTH} deep"
-            except (ValueError, RecursionError) as error:
-                row, problem = line.strip(), f"a JSON object ({error})"
-            if problem:
-                _refuse(RowError(path, number, "(the line)", problem, row), on_error, skipped)
-                continue
+    for number, text in row_texts(path):
+        row, problem = parse_row(text)
+        may_be_deep = text.count(b"{") + text.count(b"[") >= MAX_DEPTH - 2
+        if row is not None and may_be_deep and _is_deeper([row], MAX_DEPTH, _inner_values):
+            row, problem = None, f"JSON nested at most {MAX_DEPTH} deep"
+        if row is None:
+            _refuse(RowError(path, number, f"(the {_unit(number)})", problem, text[:_MAX_SHOWN]), on_error, skipped)
+        else:
             yield number, row
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines of a file. A longer line is cut to `MAX_ROW_BYTES` plus one byte."""
-    while line := file.readline(MAX_ROW_BYTES + 1):
-        yield line
-        while len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):
-            line = file.readline(MAX_ROW_BYTES + 1)
 
 
 def read_tasks(
@@ -104,7 +85,7 @@ def read_tasks(
     """Read all tasks of a file with task rows or trajectory rows. All rows are checked before any program runs.
 
     Args:
-        path: The JSONL file.
+        path: The file.
         on_error: "raise" stops at the first malformed row; "skip" skips it.
         skipped: List to which the error of each skipped row is appended.
         from_row: Builds a task from a row, its file and its line; None for `task_from_row`.
@@ -132,15 +113,19 @@ class _Fields:
 
     def __init__(self, row: Mapping[str, Any], path: Path, line: int) -> None:
         self.path, self.line, self.row, self.prefix = path, line, row, ""
-        if "task" in row:
+        if row.get("task") is not None:
             if not isinstance(row["task"], dict):
                 raise RowError(path, line, "task", "a task row", row["task"])
             self.row, self.prefix = row["task"], "task."
 
+    def error(self, field: str, expected: str, got: object) -> RowError:
+        """The error of a field."""
+        return RowError(self.path, self.line, self.prefix + field, expected, got)
+
     def take(self, field: str, kind: type, expected: str, is_valid: Callable[[Any], bool] = bool) -> Any:
         value = self.row.get(field)
         if not isinstance(value, kind) or not is_valid(value):
-            raise RowError(self.path, self.line, self.prefix + field, expected, value)
+            raise self.error(field, expected, value)
         return value
 
     def text(self, field: str, expected: str, is_valid: Callable[[str], bool], most: int = MAX_TEXT_CHARS) -> str:
@@ -151,9 +136,9 @@ class _Fields:
 
     def check_text(self, field: str, value: str, most: int = MAX_TEXT_CHARS) -> None:
         if len(value) > most:
-            raise RowError(self.path, self.line, self.prefix + field, f"at most {most} characters", value[:_MAX_SHOWN])
+            raise self.error(field, f"at most {most} characters", value[:_MAX_SHOWN])
         if not value.isascii() and _SURROGATE.search(value):
-            raise RowError(self.path, self.line, self.prefix + field, "text without half surrogate pairs", value)
+            raise self.error(field, "text without half surrogate pairs", value)
 
 
 def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
@@ -165,7 +150,7 @@ def page_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     fields = _Fields(row, path, line)
     description = fields.text("problem_description", "a non-empty text", _has_text)
     html = fields.text("ground_truth", "the source of a page", lambda text: "<" in text, MAX_PAGE_CHARS)
-    return Task(f"{path.stem}/{line - 1}", description, "", HiddenTask(html, (), row=dict(fields.row)))
+    return Task(f"{stem(path)}/{line - 1}", description, "", HiddenTask(html, (), row=dict(fields.row)))
 
 
 def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
@@ -178,20 +163,21 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     inner = fields.row
     description = fields.text("problem_description", "a non-empty text", _has_text)
     reference = fields.text("ground_truth", "the source of a function", _has_text)
-    if "hidden_information" in inner:
+    if inner.get("hidden_information") is not None:
         fields.text("hidden_information", "a text", lambda text: True)
-    tests = fields.take("test_cases", dict, "a table of test name to call")
+    tests = fields.take("test_cases", dict, "a table of test name to call", _has_values)
+    tests = {name: call for name, call in tests.items() if call is not None}
     if len(tests) > MAX_CALLS:
-        raise RowError(path, line, fields.prefix + "test_cases", f"at most {MAX_CALLS} calls", f"{len(tests)} calls")
+        raise fields.error("test_cases", f"at most {MAX_CALLS} calls", f"{len(tests)} calls")
     for name, call in tests.items():
         if not isinstance(call, str):
-            raise RowError(path, line, f"{fields.prefix}test_cases.{name}", "a call of the function", call)
+            raise fields.error(f"test_cases.{name}", "a call of the function", call)
         fields.check_text(f"test_cases.{name}", call)
-    head = _checked_head(reference, tests, fields)
+    signature = _signature(description, _checked_heads(reference, tests, fields), fields)
     return Task(
-        id=f"{path.stem}/{line - 1}",
+        id=f"{stem(path)}/{line - 1}",
         description=description,
-        signature=_signature(description, head),
+        signature=signature,
         hidden=HiddenTask(reference, tuple(tests.values()), row=dict(inner)),
     )
 
@@ -202,7 +188,10 @@ def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None
     Raises:
         RowError: If the answer is neither a text nor null.
     """
-    if "task" not in row and "answer" not in row:
+    is_null = (
+        "task" in row and row["task"] is None and row.get("answer") is None
+    )  # the columns of other rows, as `datasets` fills them
+    if is_null or ("task" not in row and "answer" not in row):
         return str(_Fields(row, path, line).take("ground_truth", str, "the source of a function", _has_text))
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, str):
@@ -226,41 +215,49 @@ def _has_text(value: str) -> bool:
     return bool(value.strip())
 
 
-def _checked_head(reference: str, tests: Mapping[str, str], fields: _Fields) -> str:
-    """Check the source of a reference and its tests, and return the head of its function. Cached, as many rows may share a task."""
+def _has_values(table: Mapping[str, Any]) -> bool:
+    """Whether a table has a value; `datasets` fills the keys that other rows have with null."""
+    return any(value is not None for value in table.values())
+
+
+def _checked_heads(reference: str, tests: Mapping[str, str], fields: _Fields) -> dict[str, str]:
+    """Check the source of a reference and its tests.
+
+    Returns:
+        The head of each name of the reference that the tests use, that of the task's function first. Cached, as many rows may share a task.
+    """
     key = hashlib.sha256(repr((reference, tuple(tests.items()))).encode()).digest()
-    head = _checked.get(key)
-    if head is None:
-        tree = _parse(reference, "exec", fields, "ground_truth")
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        if not functions:
-            raise RowError(
-                fields.path, fields.line, fields.prefix + "ground_truth", "source that defines a function", reference
-            )
-        for name, call in tests.items():
-            _parse(call.strip(), "eval", fields, f"test_cases.{name}")
+    heads = _checked.get(key)
+    if heads is None:
+        known = definitions(_parse(reference, "exec", fields, "ground_truth"))
+        if not known:
+            raise fields.error("ground_truth", "source that defines a function", reference)
+        used = used_names([_parse(call.strip(), "eval", fields, f"test_cases.{name}") for name, call in tests.items()], known)
+        if not used:
+            wanted = f"calls of what the reference defines ({_cut(', '.join(known))})"
+            raise fields.error("test_cases", wanted, next(iter(tests.values())))
         if len(_checked) >= _MOST_CHECKED:
             _checked.clear()
         try:
-            head = _checked[key] = f"def {functions[-1].name}({ast.unparse(functions[-1].args)})"
+            heads = _checked[key] = {name: head(name, known[name]) for name in used}
         except ValueError as error:  # an f-string that `ast.unparse` of Python 3.11 cannot write
             wanted = f"a function whose parameters can be written out ({error})"
-            raise RowError(fields.path, fields.line, fields.prefix + "ground_truth", wanted, reference) from None
-    return head
+            raise fields.error("ground_truth", wanted, reference) from None
+    return heads
 
 
 def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
-    name = fields.prefix + field
     try:
         tree = parse_source(source, mode)
     except PARSE_ERRORS as error:
-        raise RowError(fields.path, fields.line, name, f"Python source that compiles ({error})", source) from None
+        why = (isinstance(error, SyntaxError) and needed(source, mode)) or str(error)
+        raise fields.error(field, f"Python source that compiles ({why})", source) from None
     if len(source) >= MAX_DEPTH - 10 and _is_deeper(
         [tree], MAX_DEPTH, ast.iter_child_nodes
     ):  # each level takes at least one character
-        raise RowError(fields.path, fields.line, name, f"Python source nested at most {MAX_DEPTH} deep", source)
+        raise fields.error(field, f"Python source nested at most {MAX_DEPTH} deep", source)
     if len(source) >= MAX_BITS // 4 and any(isinstance(node, ast.Constant) and _is_huge(node.value) for node in ast.walk(tree)):
-        raise RowError(fields.path, fields.line, name, f"integers of at most {MAX_BITS} bits", source)
+        raise fields.error(field, f"integers of at most {MAX_BITS} bits", source)
     return tree
 
 
@@ -280,9 +277,23 @@ def _inner_values(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _signature(description: str, head: str) -> str:
-    match = _SIGNATURE.search(description)
-    return match.group(1).rstrip().rstrip(":") if match else head
+def _signature(description: str, heads: Mapping[str, str], fields: _Fields) -> str:
+    """The signature of the task's function: as the request states it for a name that the tests use, else from the reference.
+
+    Raises:
+        RowError: If the request states the signature of another function, and does not mention the one that the tests call.
+    """
+    name, match = next(iter(heads)), _SIGNATURE.search(description)
+    stated = match.group(1).rstrip().rstrip(":") if match else ""
+    if name_in(stated) in heads:
+        return stated
+    if stated and not re.search(rf"\b{re.escape(name)}\b", description):
+        raise fields.error("problem_description", f"the signature of the function that the tests call ({name})", stated)
+    return heads[name]
+
+
+def _unit(number: int) -> str:
+    return "row" if isinstance(number, Ordinal) else "line"
 
 
 def _cut(text: str) -> str:

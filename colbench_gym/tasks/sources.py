@@ -1,4 +1,4 @@
-"""Task sources by name: ``embedded:train``, a path to a JSONL file, ``hub:OWNER/DATASET``, or a function ``package.module:function``.
+"""Task sources by name: ``embedded:train``, a path to a file of rows, ``hub:OWNER/DATASET``, or a function ``package.module:function``.
 
 ``embedded:train/billing`` has only the tasks of one domain, ``embedded:train?preset=hard`` has tasks at another dial; see
 `colbench_gym.tasks.embedded`. Any name may end in a slice: ``embedded:train[:500]``, ``rows.jsonl[100:200]``.
@@ -21,6 +21,7 @@ from colbench_gym.tasks.hub import not_reached
 from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks, task_from_row
 from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
+from colbench_gym.user_file import SUFFIXES
 from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
@@ -76,7 +77,7 @@ def _load(name: str, on_error: OnError, kind: Kind) -> tuple[Task, ...]:
         return _EMBEDDED[kind](name.removeprefix("embedded:"))
     if name.startswith("hub:"):
         return _from_websight(name) if kind == "page" else _from_hub(name, on_error)
-    if name.endswith(".jsonl") or Path(name).is_file():
+    if name.lower().endswith(SUFFIXES) or Path(name).exists():
         return _from_file(Path(name), on_error, kind)
     if FUNCTION.match(name):
         return load_tasks(_from_function(name, kind))

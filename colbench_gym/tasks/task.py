@@ -16,7 +16,7 @@ from typing import Any
 NUM_CALLS = 10
 #: Sentence of a request that states the task's budget of turns.
 BUDGET = "You have {} messages, and the last one must be the function."
-_SIGNATURE = re.compile(r"def\s+(\w+)\s*\(")
+_NAME = re.compile(r"\b(?:def|class)\s+(\w+)|^(\w+) = ")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PublicTask:
     Attributes:
         id: Name of the task, unique in its source.
         description: The vague request, with the signature.
-        signature: ``def name(arguments)``.
+        signature: ``def name(arguments)``, as `colbench_gym.tasks.function.head` writes it. Its name is `Task.function_name`, for all.
         example: A call that shows the format of the arguments; empty if the source has none.
         turns: Budget of agent turns; 0 if the task has no budget of its own.
         points: Maximal number of points of a message that the simulated human answers.
@@ -107,5 +107,10 @@ class Task(PublicTask):
     @property
     def function_name(self) -> str:
         """Name of the function that the agent must write; empty if the signature has none."""
-        match = _SIGNATURE.search(self.signature)
-        return match.group(1) if match else ""
+        return name_in(self.signature)
+
+
+def name_in(signature: str) -> str:
+    """The name that a signature defines; empty if it defines none."""
+    match = _NAME.search(signature)
+    return (match[1] or match[2]) if match else ""

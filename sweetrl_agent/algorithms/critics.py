@@ -101,8 +101,8 @@ class CriticKind:
     uses_hidden: bool = True
     needs: frozenset[str] = frozenset({"hidden"})
 
-    def hidden_for(self, run: Run, hidden: str) -> str:
-        """The hidden information that it sees in front of a dialogue; "" if it sees none."""
+    def hidden_for(self, run: Run, hidden: Any) -> Any:
+        """The hidden information that it sees, in the form in which it is given; "" if it sees none."""
         return hidden if self.uses_hidden and run.config.algorithms.critic_hidden else ""
 
 
@@ -117,7 +117,7 @@ def train_advantage(run: Run, name: str, form: str = "", uses_hidden: bool = Tru
     )
     trainer = pair_trainer(
         run.initial_model, run.config.model, pairs, critic_folder(run, name), critic_arguments(run, name), form=form or config.form,
-        beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length,
+        beta=config.critic_beta, nll_coef=config.critic_nll, max_length=config.critic_max_length, noun=run.record.hidden_noun,
     )  # fmt: skip
     _train(run, name, trainer, trainer.processing_class)
 
@@ -137,7 +137,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
         )
     longest = config.critic_max_length
     dataset = on_disk(
-        encoded_rows(groups, tokenizer, instructions, longest),
+        encoded_rows(groups, tokenizer, instructions, longest, run.record.hidden_noun),
         critic_folder(run, name),
         none=f"All dialogues are longer than `critic_max_length`={longest} tokens; raise it.",
     )
@@ -194,7 +194,9 @@ def open_advantage(
     own = load_model(str(critic_folder(run, name)) if is_trained else start, start, model)
     reference = None if model.lora and is_trained else load_model(start, start, model)
     sees = run.config.algorithms.reference_hidden if reference_hidden is None else reference_hidden
-    yield AdvantageCritic(own, reference, load_tokenizer(start, model), is_normalised, sees, system_prompt(model))
+    yield AdvantageCritic(
+        own, reference, load_tokenizer(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
+    )
 
 
 @contextmanager
@@ -202,7 +204,7 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
     """Open a trained head with its body."""
     model, start, folder = run.config.model, run.initial_model, critic_folder(run, name)
     scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
-    yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model))
+    yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model), noun=run.record.hidden_noun)
 
 
 @contextmanager
@@ -223,7 +225,8 @@ def _views(run: Run, browser: Browser) -> Views:
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """Open the judge, by default on the initial policy's model (see `judge_model`)."""
     judge = run.config.algorithms.judge_model or run.initial_model
-    yield JudgeCritic(load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model))
+    model, tokenizer = load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model)
+    yield JudgeCritic(model, tokenizer, noun=run.record.hidden_noun)
 
 
 def open_oracle(run: Run, name: str) -> Opened:

@@ -200,7 +200,7 @@ def _ranker(run: Run, critic: str) -> Iterator[Callable[[list[Candidates]], list
             return [
                 {
                     **_address(t, turn),
-                    "advantages": critic_.rank(t.prefix(turn), CRITICS[critic].hidden_for(run, t.hidden), texts),
+                    "advantages": critic_.rank(t.prefix(turn), CRITICS[critic].hidden_for(run, t.hidden_at(turn)), texts),
                 }
                 for t, turn, texts in batch
             ]

@@ -24,12 +24,12 @@ class TaskArguments:
     )
     demonstrations: str = setting(
         "",
-        'JSONL of dialogues ({"messages": [...]}) for SFT, which for offline algorithms are episodes as in trajectories.jsonl, or a source of tasks '
+        'JSONL (or .json, .jsonl.gz, .parquet) of dialogues ({"messages": [...]}) for SFT, which for offline algorithms are episodes as in trajectories.jsonl, or a source of tasks '
         "that the environment has demonstrations of, such as 'embedded:train'; empty for those of `tasks`.",
     )
     tasks: str = setting(
         "embedded:train",
-        "Training tasks: 'embedded:train', a JSONL path, 'hub:OWNER/DATASET' or 'my_package:my_function', optionally sliced ('[:500]').",
+        "Training tasks: 'embedded:train', a path to rows (.jsonl, .json, .jsonl.gz, .parquet), 'hub:OWNER/DATASET' or 'my_package:my_function', optionally sliced ('[:500]').",
     )
     test_tasks: str = setting(
         "embedded:test[:300]", "Test tasks. Empty: the last fifth of `tasks`, which is then not used for training."

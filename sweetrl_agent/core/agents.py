@@ -23,7 +23,12 @@ class AgentPolicy:
 
 
 class Oracle(AgentPolicy):
-    """An agent that sees the hidden information, as an `InformedPolicy`."""
+    """An agent that sees the hidden information or the reference, as an `InformedPolicy`."""
+
+    @property
+    def uses_reference(self) -> bool:
+        """See `InformedPolicy`."""
+        return self.agent.uses_reference
 
     def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
         """See `InformedPolicy.generate_informed`."""

@@ -6,7 +6,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
-from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.episode import Hidden, Messages
+
+
+def all_advantages(critic: Critic, messages: Messages, hidden: Hidden) -> list[float]:
+    """Advantage of every agent turn of a dialogue, each with what was hidden when it was taken.
+
+    Args:
+        critic: The critic.
+        messages: The dialogue.
+        hidden: `Episode.hidden`.
+    """
+    if isinstance(hidden, str):
+        return critic.dialogue_advantages(messages, hidden)
+    ends = [i + 1 for i, message in enumerate(messages) if message["role"] == "assistant"]
+    return [critic.dialogue_advantages(messages[:end], own)[-1] for end, own in zip(ends, hidden, strict=True)]
 
 
 class Critic(Protocol):
@@ -30,7 +44,7 @@ class Critic(Protocol):
 
         Args:
             messages: The dialogue as the agent sees it; the last message is the user's.
-            hidden: Hidden information that the critic sees; "" for none.
+            hidden: Hidden information that the critic sees, as it is at this turn; "" for none.
             texts: The candidates.
         """
         ...

@@ -72,8 +72,17 @@ class TextDialogue:
         return dict(self._metrics)
 
     @property
+    def reference(self) -> str:
+        """The answer to the task, for an oracle.
+
+        Raises:
+            AttributeError: If the environment has none.
+        """
+        return str(self.env.unwrapped.reference)  # type: ignore[attr-defined]
+
+    @property
     def hidden_information(self) -> str:
-        """Privileged information: critics may see it in training, the actor never does; "" if the environment has none."""
+        """Privileged information now: critics may see it in training, the actor never does; "" if the environment has none."""
         return str(getattr(self.env.unwrapped, "hidden_information", ""))
 
     def prepare(self) -> None:

@@ -5,7 +5,7 @@ messages, the agent's actions are the assistant's, task i is `reset(seed=i)`, an
 subclass of `EnvironmentRecord` in its own module, named by `--env_record my_package:RECORD`.
 
 Capabilities of an environment are detected by its attributes. Hidden information has one source, the environment's
-`hidden_information`: it is read once per episode and stored with the episode.
+`hidden_information`: it is read before each turn and stored with the episode, once if it is the same for all turns.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ class EnvironmentRecord(Explains):
         answer_prefix: Prefix of a message that is an answer; "" if the text of a message never ends a dialogue.
         simulators: Short names of simulated humans -> argument of `make_simulator`, for evaluation with several simulators.
         human_names: Names of simulated humans that `make_simulator` knows.
+        hidden_noun: What the hidden information is, in one word, in the hint of a critic: "The {hidden_noun} that the person has in mind".
         pieces: Regular expression of the text that one token of the tiny model's tokenizer may span.
         max_token_length: Its longest token, in bytes.
     """
@@ -142,6 +143,7 @@ class EnvironmentRecord(Explains):
     answer_prefix: ClassVar[str] = ""
     simulators: ClassVar[Mapping[str, Any]] = {}
     human_names: ClassVar[Sequence[str]] = ()
+    hidden_noun: ClassVar[str] = "answer"
     pieces: ClassVar[str] = PIECES
     max_token_length: ClassVar[int] = 24
 

@@ -15,6 +15,8 @@ from sweetrl_agent.core.dialogues import VOID
 
 #: Chat messages: each has "role" ("user" or "assistant"; the first may be "system") and "content".
 Messages = Sequence[dict[str, str]]
+#: Hidden information: one text for all turns or, where the environment redraws it, a text for each turn.
+Hidden = str | list[str]
 SCHEMA = 3
 
 
@@ -57,7 +59,7 @@ class Episode:
         turns: The agent's turns as sampled, in order.
         metrics: "outcome", and unless the episode is void "success", "turns", "answered" and the environment's metric.
         reward: The return: the sum of the turns' rewards.
-        hidden: Hidden information of the episode; "" if the environment has none.
+        hidden: What was hidden when each turn was taken: a text if it was the same for all turns, else a list; "" if the environment has none.
         error: Why the episode is void, for error messages. It may quote hidden information and is not written to rows.
     """
 
@@ -67,7 +69,7 @@ class Episode:
     turns: list[Turn]
     metrics: dict[str, Any]
     reward: float
-    hidden: str = ""
+    hidden: Hidden = ""
     error: str = ""
 
     @property
@@ -83,6 +85,10 @@ class Episode:
     def prefix(self, turn: int) -> list[dict[str, str]]:
         """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
         return self.messages[: 2 * turn - 1]
+
+    def hidden_at(self, turn: int) -> str:
+        """What was hidden when the agent took its turn `turn`, counted from 1."""
+        return self.hidden if isinstance(self.hidden, str) else self.hidden[turn - 1]
 
     @property
     def usage(self) -> tuple[int, int] | None:
@@ -139,7 +145,7 @@ class Episode:
                 [_turn(one) for one in row["turns"]],
                 {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
                 _is(row["reward"], int, float),
-                hidden=_is(row["hidden_information"], str),
+                hidden=_hidden(row["hidden_information"], len(row["turns"])),
             )
         except (KeyError, TypeError) as error:
             raise ColBenchError(
@@ -159,6 +165,19 @@ def _turn(row: dict[str, Any]) -> Turn:
         _is(row["reward"], int, float),
         None if usage is None else tuple(_all(usage, int)),
     )
+
+
+def shared_hidden(by_turn: Sequence[str]) -> Hidden:
+    """Hidden information of turns as an episode has it: one text if all are equal, else all."""
+    return by_turn[0] if len({*by_turn}) == 1 else list(by_turn)
+
+
+def _hidden(value: Any, num_turns: int) -> Hidden:
+    if not isinstance(value, list):
+        return str(_is(value, str))
+    if len(_all(value, str)) != num_turns:
+        raise TypeError(f"{len(value)} texts of hidden information for {num_turns} turns")
+    return value
 
 
 def _is(value: Any, *types: type) -> Any:

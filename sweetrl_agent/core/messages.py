@@ -15,14 +15,15 @@ def system_message(*parts: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": content}] if content else []
 
 
-def hint_message(hidden: str, instructions: str = "") -> list[dict[str, str]]:
-    """The leading message of a critic: the agent's instructions, then the hidden information; either may be empty."""
-    is_page, is_function = (
-        hidden.lstrip().startswith("<"),
-        "def " in hidden,
-    )  # every page begins with a tag, and no function does
-    what = "page" if is_page else "function" if is_function else "answer"
-    hint = HINT.format(what=what, hidden=hidden) if hidden else ""
+def hint_message(hidden: str, instructions: str = "", noun: str = "answer") -> list[dict[str, str]]:
+    """The leading message of a critic: the agent's instructions, then the hidden information; either may be empty.
+
+    Args:
+        hidden: The hidden information.
+        instructions: The agent's system prompt.
+        noun: What it is, `EnvironmentRecord.hidden_noun`.
+    """
+    hint = HINT.format(what=noun, hidden=hidden) if hidden else ""
     return system_message(instructions, hint)
 
 

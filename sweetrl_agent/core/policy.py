@@ -43,14 +43,17 @@ class Policy(Protocol):
 
 @runtime_checkable
 class InformedPolicy(Protocol):
-    """An oracle: it sees the hidden information. Its score is an upper bound; it takes no part in training or comparison."""
+    """An oracle: it sees the hidden information. Its score is an upper bound; it takes no part in training or comparison.
+
+    With an attribute `uses_reference` that is true it sees the environment's `reference` in its place: the answer to the task.
+    """
 
     def generate_informed(self, dialogues: Sequence[Messages], hidden: Sequence[str], seeds: Sequence[int]) -> list[Utterance]:
         """The next utterance of every dialogue, as `Policy.generate`.
 
         Args:
             dialogues: Chat messages; the last is the user's.
-            hidden: Hidden information of each episode; "" if the environment has none.
+            hidden: What is hidden in each episode at this turn; "" if the environment has none.
             seeds: One per dialogue.
         """
         ...

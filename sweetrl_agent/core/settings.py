@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from colbench_gym.errors import TaskError
+from colbench_gym.user_file import refuse_folder
 from sandboxes.named import unknown
 
 #: Patterns of secrets: an address with a user or password, an address with a key in its query, and a JSON argument with such a name.
@@ -118,6 +120,10 @@ def require_folder(name: str, path: str) -> None:
 def require_file(name: str, source: str) -> None:
     """Refuse a source of tasks that is neither a file (with or without a slice), nor on the hub, nor "package.module:function"."""
     path = source.partition("[")[0]
+    try:
+        refuse_folder(Path(path))
+    except TaskError as error:
+        raise ValueError(f"`{name}`: {error}") from None
     if not source.startswith("hub:") and not _FUNCTION.fullmatch(path) and not is_file(path):
         raise ValueError(f"`{name}` names no file and no known source: {source!r}.")
 

@@ -33,6 +33,7 @@ class AdvantageCritic:
         is_normalised: bool = True,
         reference_sees_hidden: bool = True,
         instructions: str = "",
+        noun: str = "answer",
     ) -> None:
         """Wrap a trained critic.
 
@@ -43,11 +44,13 @@ class AdvantageCritic:
             is_normalised: Mean over a turn's tokens; False for their sum, the ablation without 1/L.
             reference_sees_hidden: True as in the paper; False as in the released ranking script.
             instructions: System prompt of the agent; the critic and its reference see it too.
+            noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
         """
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only if `model` has a LoRA adapter to disable.")
         self.model, self.reference, self.tokenizer = model.eval(), reference, tokenizer
         self.is_normalised, self.reference_sees_hidden, self.instructions = is_normalised, reference_sees_hidden, instructions
+        self.noun = noun
 
     @torch.inference_mode()
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
@@ -59,7 +62,7 @@ class AdvantageCritic:
             texts: The candidates.
         """
         unique = list(dict.fromkeys(texts))
-        hint = hint_message(hidden, self.instructions)
+        hint = hint_message(hidden, self.instructions, self.noun)
         prompt = encode_prompt([*hint, *messages], self.tokenizer)
         plain = prompt if self.reference_sees_hidden else encode_prompt(self._as_agent(messages), self.tokenizer)
         candidates = encode_turns([*hint, *messages], prompt, unique, self.tokenizer)
@@ -74,7 +77,7 @@ class AdvantageCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Advantage of every agent turn of a dialogue, in order."""
-        encoded = encode_dialogue([*hint_message(hidden, self.instructions), *messages], self.tokenizer)
+        encoded = encode_dialogue([*hint_message(hidden, self.instructions, self.noun), *messages], self.tokenizer)
         critic = _token_log_probs(self.model, encoded.token_ids)
         actions = [i for i, turn in enumerate(encoded.turn_ids) if turn]
         with self._reference() as reference:

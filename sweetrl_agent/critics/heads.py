@@ -76,7 +76,9 @@ class TurnHead(ModelWithHead):
 class HeadCritic:
     """Scores candidate turns with a trained head."""
 
-    def __init__(self, scorer: TurnHead, tokenizer: Any, instructions: str = "", batch_size: int = 32) -> None:
+    def __init__(
+        self, scorer: TurnHead, tokenizer: Any, instructions: str = "", batch_size: int = 32, noun: str = "answer"
+    ) -> None:
         """Wrap a trained head.
 
         Args:
@@ -84,13 +86,15 @@ class HeadCritic:
             tokenizer: Their tokenizer.
             instructions: System prompt of the agent.
             batch_size: Candidates per forward pass.
+            noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
         """
         self.scorer, self.tokenizer, self.instructions, self.batch_size = scorer.eval(), tokenizer, instructions, batch_size
+        self.noun = noun
 
     @torch.inference_mode()
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """Scores of candidates for the next agent turn; see `Critic`."""
-        led = [*hint_message(hidden, self.instructions), *messages]
+        led = [*hint_message(hidden, self.instructions, self.noun), *messages]
         unique = list(dict.fromkeys(texts))
         prompt = len(encode_prompt(led, self.tokenizer))
         rows = [encode_dialogue([*led, {"role": "assistant", "content": text}], self.tokenizer).token_ids for text in unique]
@@ -104,7 +108,7 @@ class HeadCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Score of every agent turn of a dialogue, in order."""
-        encoded = encode_dialogue([*hint_message(hidden, self.instructions), *messages], self.tokenizer)
+        encoded = encode_dialogue([*hint_message(hidden, self.instructions, self.noun), *messages], self.tokenizer)
         return [float(x) for x in self._scores([encoded.token_ids], [encoded.turn_ids])[0].tolist()]
 
     def _scores(self, rows: Sequence[list[int]], turn_ids: Sequence[list[int]]) -> Tensor:

@@ -18,7 +18,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
 from sweetrl_agent.data.padding import is_token, right_padded
 
-QUESTION = """A colleague writes a Python function for a person and may ask them questions first. {hidden}
+QUESTION = """A colleague {work} for a person and may ask them questions first. {hidden}
 
 What was said so far:
 {transcript}
@@ -28,25 +28,28 @@ The colleague's next message could be one of these two, each in quotes.
 A: {first}
 B: {second}
 
-Which of the two brings the colleague nearer to handing in exactly the function that the person has in mind? A question helps if it
-brings to light something that the colleague does not know yet and that the function depends on. An answer helps only if it is right.
+Which of the two brings the colleague nearer to handing in exactly the {noun} that the person has in mind? A question helps if it
+brings to light something that the colleague does not know yet and that the {noun} depends on. An answer helps only if it is right.
 Reply with the letter A or the letter B and nothing else."""
-HIDDEN = "The person has this function in mind, and the colleague cannot see it:\n{hidden}"
+HIDDEN = "The person has this {noun} in mind, and the colleague cannot see it:\n{hidden}"
+#: What the colleague does, by the noun of the hidden information.
+WORK = {"function": "writes a Python function", "page": "writes a web page"}
 _SPEAKERS = {"user": "Person", "assistant": "Colleague"}
 
 
 class JudgeCritic:
     """Ranks candidates by a chat model's verdicts on pairs of them."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16) -> None:
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16, noun: str = "answer") -> None:
         """Wrap a judge.
 
         Args:
             model: A causal language model.
             tokenizer: Its tokenizer, with a chat template.
             batch_size: Questions per forward pass.
+            noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
         """
-        self.model, self.tokenizer, self.batch_size = model.eval(), tokenizer, batch_size
+        self.model, self.tokenizer, self.batch_size, self.noun = model.eval(), tokenizer, batch_size, noun
         letters = [
             encode_dialogue([{"role": "user", "content": "?"}, {"role": "assistant", "content": x}], tokenizer) for x in "AB"
         ]
@@ -58,7 +61,7 @@ class JudgeCritic:
         """Wins minus losses of each candidate against its two neighbours, in [-2, 2]; see `Critic`."""
         unique = list(dict.fromkeys(texts))
         pairs = [(i, (i + 1) % len(unique)) for i in range(len(unique) if len(unique) > 2 else len(unique) - 1)]
-        asked = [question(messages, hidden, unique[a], unique[b]) for i, j in pairs for a, b in ((i, j), (j, i))]
+        asked = [question(messages, hidden, unique[a], unique[b], self.noun) for i, j in pairs for a, b in ((i, j), (j, i))]
         prefers_first = self._prefers_first(asked)
         credit = [0.0] * len(unique)
         for (i, j), forward, backward in zip(pairs, prefers_first[::2], prefers_first[1::2], strict=True):
@@ -85,10 +88,12 @@ class JudgeCritic:
         return verdicts
 
 
-def question(messages: Messages, hidden: str, first: str, second: str) -> str:
+def question(messages: Messages, hidden: str, first: str, second: str, noun: str = "answer") -> str:
     """The judge's prompt on two candidates; these are quoted, so that they cannot end their quotes or start a line. `hidden` is "" for none."""
     return QUESTION.format(
-        hidden=HIDDEN.format(hidden=hidden) if hidden else "",
+        work=WORK.get(noun, f"looks for the {noun}"),
+        noun=noun,
+        hidden=HIDDEN.format(noun=noun, hidden=hidden) if hidden else "",
         transcript="\n".join(f"{_SPEAKERS[m['role']]}: {quoted(m['content'])}" for m in messages),
         first=quoted(first),
         second=quoted(second),

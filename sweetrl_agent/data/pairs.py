@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ def outcome_pairs(
         metric: Name of the metric, higher is better.
 
     Returns:
-        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information) and the metric of both.
+        Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information: of both, or {"chosen": ..., "rejected": ...}
+        if it differs) and the metric of both.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -43,7 +44,9 @@ def outcome_pairs(
                 rows.append(
                     {
                         "task_id": task_id,
-                        "hidden": best.hidden,
+                        "hidden": best.hidden
+                        if best.hidden == worse.hidden
+                        else {"chosen": best.hidden, "rejected": worse.hidden},
                         "chosen": best.messages,
                         "rejected": worse.messages,
                         "chosen_score": best_score,
@@ -51,6 +54,17 @@ def outcome_pairs(
                     }
                 )
     return rows
+
+
+def hidden_by_turn(row: Mapping[str, Any], side: str) -> list[str]:
+    """Hidden information of the dialogue "chosen" or "rejected" of a row of `outcome_pairs`: a text for all turns, or for each turn."""
+    hidden = row["hidden"][side] if isinstance(row["hidden"], Mapping) else row["hidden"]
+    return [hidden] if isinstance(hidden, str) else list(hidden)
+
+
+def with_hidden_by_turn(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its hidden information as `hidden_by_turn` of both sides: the same type in every row, as data sets need."""
+    return {**row, "hidden": {side: hidden_by_turn(row, side) for side in ("chosen", "rejected")}}
 
 
 def turn_pairs(

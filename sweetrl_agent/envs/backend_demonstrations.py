@@ -83,7 +83,7 @@ class Demonstrator:
             dialogue = dialogue.add("user", simulator.reply(task, dialogue, 0))
         known = {topic.name for topic in topics}
         dialogue = dialogue.add("assistant", self._answer(reference_knowing(task, known)))
-        return [*hint_message(task.hidden.reference if is_hinted else ""), *dialogue.to_dicts()]
+        return [*hint_message(task.hidden.reference if is_hinted else "", noun="function"), *dialogue.to_dicts()]
 
     def _topics(self, task: Task, is_hinted: bool, rng: np.random.Generator) -> list[Topic]:
         """Topics that a dialogue asks about, in order. A guided dialogue includes all that matter; the number is the same as in any dialogue."""

@@ -25,6 +25,7 @@ class BackendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = BackendEnv
     metric: ClassVar[str] = BackendEnv.metric
+    hidden_noun: ClassVar[str] = "function"
     human_names: ClassVar[Sequence[str]] = tuple(SIMULATORS)
     failure_kinds: ClassVar[tuple[FailureKind, ...]] = backend_explanation.KINDS
     success_means: ClassVar[str] = BackendEnv.success_means

@@ -26,6 +26,7 @@ class FrontendRecord(ColBenchRecord):
 
     env: ClassVar[type[ColBenchEnv]] = FrontendEnv
     metric: ClassVar[str] = FrontendEnv.metric
+    hidden_noun: ClassVar[str] = "page"
     human_names: ClassVar[Sequence[str]] = tuple(DESIGNERS)
     failure_kinds: ClassVar[tuple[FailureKind, ...]] = frontend_explanation.KINDS
     success_means: ClassVar[str] = FrontendEnv.success_means

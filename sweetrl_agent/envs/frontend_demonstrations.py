@@ -90,7 +90,10 @@ def _begin(task: Task, demonstrator: Demonstrator, seed: int) -> _Dialogue:
     wanted = design_of(task)
     is_hinted = rng.random() < demonstrator.hinted_fraction
     own = wanted if is_hinted else _first_draft(wanted, demonstrator, rng)
-    messages = [*hint_message(task.hidden.reference if is_hinted else ""), {"role": "user", "content": task.description}]
+    messages = [
+        *hint_message(task.hidden.reference if is_hinted else "", noun="page"),
+        {"role": "user", "content": task.description},
+    ]
     rounds = int(rng.choice(len(demonstrator.rounds), p=demonstrator.rounds))
     dialogue = _Dialogue(task, wanted, own, rng, rounds, [*messages, {"role": "assistant", "content": own.html()}])
     if rounds == 0:

@@ -53,7 +53,7 @@ def sample_states(run: Run, num_tasks: int) -> None:
                 "task_id": t.task_id,
                 "turn": turn,
                 "messages": t.prefix(turn),
-                "reference": t.hidden,
+                "reference": t.hidden_at(turn),
                 "texts": [utterance.text for utterance in own],
             }
             for (t, turn), own in zip(states, said, strict=True)
@@ -88,7 +88,7 @@ def hint_reading(run: Run, num_states: int = 80) -> Row:
     right, turns = [], []
     with open_critic(run, "exact") as exact, open_critic(run, "untrained") as untrained:
         for episode, turn, texts in islice(candidates_of(run), num_states):
-            messages, hidden = episode.prefix(turn), episode.hidden
+            messages, hidden = episode.prefix(turn), episode.hidden_at(turn)
             questions = sorted({text for text in texts if run.record.answer(text) is None})
             if len(questions) < 2:
                 continue

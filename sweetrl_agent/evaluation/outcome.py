@@ -9,6 +9,7 @@ from colbench_gym.evaluation.summary import differences
 from colbench_gym.evaluation.table import difference_lines
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.core.critic import all_advantages
 from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, write_json
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.credit_accuracy import hint_reading
@@ -122,4 +123,4 @@ def score_dialogues(run: Run, critic: str = SWEET) -> None:
             if row["split"] == "test" and row["episode"] == 0 and row["task_id"] in shown and row["turns"]:
                 hidden = CRITICS[critic].hidden_for(run, row["hidden_information"])
                 address: Row = {name: row[name] for name in ("agent", "split", "task_id", "episode")}
-                append_rows(path, [{**address, "advantages": opened.dialogue_advantages(row["dialogue_history"], hidden)}])
+                append_rows(path, [{**address, "advantages": all_advantages(opened, row["dialogue_history"], hidden)}])

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
 from sweetrl_agent.core.dialogues import VOID, DialogueEnvs
-from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn
+from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn, shared_hidden
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Utterance
 from sweetrl_agent.core.seeds import derive_seed
 
@@ -90,7 +90,7 @@ class Alone:
 
 
 class Informed:
-    """An oracle's utterances; only a policy that declares itself to be one gets the hidden information."""
+    """An oracle's utterances; only a policy that declares itself to be one gets the hidden information, or the reference."""
 
     def __init__(self, policy: InformedPolicy) -> None:
         self.policy = policy
@@ -98,7 +98,17 @@ class Informed:
 
     def ask(self, number: int, env: Any, seed: int) -> None:
         """See `_Speaker`."""
-        self._asked.append((number, env.messages, env.hidden_information, seed))
+        self._asked.append((number, env.messages, self._hidden(env), seed))
+
+    def _hidden(self, env: Any) -> str:
+        if not getattr(self.policy, "uses_reference", False):
+            return str(env.hidden_information)
+        try:
+            return str(env.reference)
+        except AttributeError:
+            raise ValueError(
+                "This oracle hands in the environment's `reference`, and the environment has no such attribute."
+            ) from None
 
     def step(self) -> list[tuple[int, Utterance]]:
         """See `_Speaker`."""
@@ -163,6 +173,7 @@ class _Live:
     place: int
     seed: int
     turns: list[Turn] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
 
 
 class Shard:
@@ -223,6 +234,7 @@ class Shard:
 
     def _ask(self, live: _Live) -> None:
         self.speaking[live.number] = live
+        live.hidden.append(self.env.envs[live.place].hidden_information)
         self.speaker.ask(live.number, self.env.envs[live.place], derive_seed(live.seed, "turn", len(live.turns) + 1))
 
     def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
@@ -259,7 +271,7 @@ class Shard:
             turns=live.turns,
             metrics=metrics,
             reward=sum((turn.reward for turn in live.turns), 0.0),
-            hidden=env.hidden_information,
+            hidden=shared_hidden(live.hidden[: len(live.turns) or 1]),
             error=str(error) if metrics["outcome"] == VOID else "",
         )
         self.speaker.end(live.number)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate.utils import is_peft_model
@@ -28,10 +29,10 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import use_adapter
 
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.trainers.trl.on_disk import on_disk
 from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
@@ -39,7 +40,9 @@ from sweetrl_agent.trainers.trl.precomputed import PrecomputingDPOTrainer
 SIDES = ("chosen", "rejected")
 #: Columns of encoded pairs, with the smallest sufficient types: they are memory-mapped and read completely in every epoch.
 ENCODED = Features({"prompt_ids": List(Value("int32"))} | {
-    f"{side}_{column}": List(Value(kind)) for side in SIDES for column, kind in (("ids", "int32"), ("turn_ids", "int16"))
+    f"{side}_{column}": List(Value(kind))
+    for side in SIDES
+    for column, kind in (("ids", "int32"), ("turn_ids", "int16"), ("lengths", "int32"))
 })  # fmt: skip
 
 
@@ -59,6 +62,7 @@ class SweetCriticConfig(DPOConfig):
         },
     )
     instructions: str = field(default="", metadata={"help": "System prompt of the agent; the critic sees it too."})
+    noun: str = field(default="answer", metadata={"help": "What the hidden information is, `EnvironmentRecord.hidden_noun`."})
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
     def __post_init__(self) -> None:
@@ -86,33 +90,66 @@ def turn_advantages(log_ratios: Tensor, turn_ids: Tensor, num_turns: int) -> Ten
     return (sums / counts.clamp(min=1))[:, 1:]  # column 0 collects the tokens that are not actions
 
 
-def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str) -> Tensor:
-    """Trajectory scores of the loss, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum."""
+def trajectory_scores(log_ratios: Tensor, turn_ids: Tensor, form: str, parts: Tensor | None = None) -> Tensor:
+    """Trajectory scores of the loss, shape (B,): the sum of the turns' means ("paper"), one mean over all action tokens, or their sum.
+
+    Args:
+        log_ratios: As in `turn_advantages`.
+        turn_ids: As in `turn_advantages`.
+        form: The form.
+        parts: Trajectory that each row is a part of, 0..B-1; None if each row is a trajectory.
+    """
     if form == "paper":
-        return turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1)
+        return _summed(turn_advantages(log_ratios, turn_ids, int(turn_ids.max())).sum(dim=1), parts)
     is_action = turn_ids > 0
-    sums = (log_ratios * is_action).sum(dim=1)
-    return sums if form == SUM else sums / is_action.sum(dim=1)
+    sums = _summed((log_ratios * is_action).sum(dim=1), parts)
+    return sums if form == SUM else sums / _summed(is_action.sum(dim=1), parts)
+
+
+def _summed(values: Tensor, parts: Tensor | None) -> Tensor:
+    """Sums over the parts of each trajectory."""
+    return values if parts is None else values.new_zeros(int(parts.max()) + 1).index_add(0, parts, values)
 
 
 @dataclass
 class DataCollatorForTurnPreference(DataCollatorForPreference):
     """Adds `turn_ids` (2B, L): the agent turn of the token or 0; and `reference_log_probs` (2B, L - 1) if the rows have them.
 
-    Each side is a whole dialogue, so prompts are empty. The rows' reference log-probabilities are those of the action tokens only.
+    Each side is a whole dialogue, so prompts are empty. The rows' reference log-probabilities are those of the action tokens only. If a side is
+    a dialogue for each turn, each is a row, and `parts` says of which of the 2B dialogues; a side with fewer is filled up with rows that score nothing.
     """
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Collate; the chosen dialogues are the first half of the batch."""
+        pairs, examples = examples, [part for example in examples for part in _parts(example)]
         batch: dict[str, Any] = super().torch_call(examples)
+        if len(examples) > len(pairs):
+            own = torch.tensor([i for i, pair in enumerate(pairs) for _ in _parts(pair)])
+            batch["parts"] = torch.cat([own, own + len(pairs)])
         turn_ids = pad_sequence(_both_sides(examples, "turn_ids"), batch_first=True)
         batch["turn_ids"] = F.pad(turn_ids, (0, batch["input_ids"].shape[1] - turn_ids.shape[1]))
         batch["completion_mask"] = (batch["turn_ids"] > 0).long()  # user turns are context and are not scored
-        if f"{SIDES[0]}_reference" in examples[0]:
+        if f"{SIDES[0]}_reference" in pairs[0]:
             is_action = batch["turn_ids"][:, 1:] > 0
-            references = torch.cat(_both_sides(examples, "reference"))
+            references = torch.cat(_both_sides(pairs, "reference"))
             batch["reference_log_probs"] = torch.zeros(is_action.shape).masked_scatter(is_action, references)
         return batch
+
+
+def _parts(example: Row) -> list[Row]:
+    """A pair for each turn, if a side is encoded turn by turn; else the pair."""
+    count = max(len(example.get(f"{side}_lengths", "1")) for side in SIDES)
+    if count == 1:
+        return [example]
+    parts: list[Row] = [{"prompt_ids": []} for _ in range(count)]
+    for side in SIDES:
+        ids, turn_ids, end = example[f"{side}_ids"], example[f"{side}_turn_ids"], 0
+        for i, part in enumerate(parts):
+            lengths = example[f"{side}_lengths"]
+            is_own = i < len(lengths)
+            start, end = (end, end + lengths[i]) if is_own else (0, lengths[0])
+            part[f"{side}_ids"], part[f"{side}_turn_ids"] = ids[start:end], turn_ids[start:end] if is_own else [0] * lengths[0]
+    return parts
 
 
 def _both_sides(examples: list[dict[str, Any]], column: str) -> list[Tensor]:
@@ -121,7 +158,10 @@ def _both_sides(examples: list[dict[str, Any]], column: str) -> list[Tensor]:
 
 
 class SweetCriticTrainer(PrecomputingDPOTrainer):
-    """Trains the critic on rows of `pairs.outcome_pairs`. The critic sees a row's "hidden"; "" for a critic without hidden information."""
+    """Trains the critic on rows of `pairs.outcome_pairs`. The critic sees a row's "hidden"; "" for a critic without hidden information.
+
+    Where the hidden information differs between turns, each turn is scored behind its own.
+    """
 
     def __init__(self, *, args: SweetCriticConfig, processing_class: Any, **kwargs: Any) -> None:
         """As `DPOTrainer`; the collator is ours."""
@@ -135,12 +175,15 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         def encode(row: Row) -> Row:
             encoded: Row = {"prompt_ids": []}
             for side in SIDES:
-                dialogue = encode_dialogue([*hint_message(row["hidden"], args.instructions), *row[side]], processing_class)
-                encoded[f"{side}_ids"], encoded[f"{side}_turn_ids"] = dialogue.token_ids, dialogue.turn_ids
+                hidden = hidden_by_turn(row, side)
+                parts = encode_hinted(row[side], hidden, args.instructions, args.noun, processing_class)
+                encoded[f"{side}_ids"] = [token for part in parts for token in part.token_ids]
+                encoded[f"{side}_turn_ids"] = [turn for part in parts for turn in part.turn_ids]
+                encoded[f"{side}_lengths"] = [len(part.token_ids) for part in parts]
             return encoded
 
         def fits(encoded: Row) -> bool:
-            return all(len(encoded[f"{side}_ids"]) <= (args.max_length or math.inf) for side in SIDES)
+            return all(max(encoded[f"{side}_lengths"]) <= (args.max_length or math.inf) for side in SIDES)
 
         def encode_what_fits(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
             rows = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
@@ -162,7 +205,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        own = [f"{side}_{column}" for side in SIDES for column in ("turn_ids", "reference")]
+        own = [f"{side}_{column}" for side in SIDES for column in ("turn_ids", "lengths", "reference")]
         self._signature_columns = list(dict.fromkeys([*self._signature_columns, *own]))
 
     def _log_probs(self, model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
@@ -192,6 +235,11 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         log_probs = self._reference_log_probs(model, inputs)
         is_action = inputs["turn_ids"][:, 1:] > 0
         rows = [row[own].cpu().numpy() for row, own in zip(log_probs, is_action, strict=True)]  # float32 in the file, too
+        if "parts" in inputs:
+            whole: list[list[Any]] = [[] for _ in range(int(inputs["parts"].max()) + 1)]
+            for i, row in zip(inputs["parts"].tolist(), rows, strict=True):
+                whole[i].append(row)
+            rows = [np.concatenate(parts) for parts in whole]
         pairs = zip(rows[: len(rows) // 2], rows[len(rows) // 2 :], strict=True)
         return [{f"{side}_reference": row for side, row in zip(SIDES, pair, strict=True)} for pair in pairs]
 
@@ -202,7 +250,7 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
             reference = self._reference_log_probs(self.ref_model or self.model, inputs)
         log_ratios = log_probs - reference
         turn_ids = inputs["turn_ids"][:, 1:]
-        chosen, rejected = trajectory_scores(log_ratios, turn_ids, self.args.form).chunk(2)
+        chosen, rejected = trajectory_scores(log_ratios, turn_ids, self.args.form, inputs.get("parts")).chunk(2)
         margin = self.beta * (chosen - rejected)
         is_chosen_action = (turn_ids > 0)[: len(turn_ids) // 2]
         nll = -log_probs[: len(turn_ids) // 2][is_chosen_action].mean()
@@ -231,15 +279,15 @@ def pair_trainer(
     Args:
         start: Folder or hub name of the initial model, which is also the reference.
         model: Settings of the agent's model.
-        pairs: Rows of "hidden" (hidden information in front of both dialogues; "" for none), "chosen" and "rejected".
+        pairs: Rows of "hidden" (as in `pairs.outcome_pairs`; "" for none), "chosen" and "rejected".
         folder: Folder of the finished model.
         arguments: Result of `running.trainer_arguments`.
-        **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length.
+        **loss: Fields of `SweetCriticConfig` and `DPOConfig`: form, beta, nll_coef, max_length, noun.
     """
     return SweetCriticTrainer(
         **initial_model(start, model),
         args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model), precompute_ref_log_probs=True),
-        train_dataset=on_disk(pairs, folder),
+        train_dataset=on_disk(map(with_hidden_by_turn, pairs), folder),
         processing_class=load_tokenizer(start, model),
     )
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
+from colbench_gym.user_file import parse_row, row_texts
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.files import Row, iter_rows
+from sweetrl_agent.data.files import Row
 
 _log = logging.getLogger(__name__)
 
@@ -19,21 +20,33 @@ _log = logging.getLogger(__name__)
 def demonstration_rows(run: Run) -> Iterator[tuple[int, Row]]:
     """The first `sft_dialogues` rows of the file `demonstrations`, numbered from 1. A row need not name its environment.
 
+    The formats of the file are those of `colbench_gym.user_file`. A null, as `datasets` writes for what a row lacks, is read as absent.
+
     The first row whose environment had other arguments (`env_kwargs`) is logged as a warning: other arguments may mean other texts.
 
     Raises:
-        ColBenchError: If a row names another environment (`env`) than the run's.
+        ColBenchError: If the file has another format, or a row is no JSON object or names another environment (`env`) than the run's.
     """
     task, warned = run.config.task, False
     file, env, arguments = task.demonstrations, task.env.rpartition(":")[2], task.keyword_arguments()
-    for number, row in enumerate(islice(iter_rows(Path(file)), run.config.sft.sft_dialogues), 1):
+    for number, (_, text) in enumerate(islice(row_texts(Path(file)), run.config.sft.sft_dialogues), 1):
+        parsed, problem = parse_row(text)
+        if parsed is None:
+            raise ColBenchError(f"{file!r}, row {number}: expected {problem}, got {text[:60]!r}; correct or remove the row.")
+        row: Row = {name: value for name, value in parsed.items() if value is not None}
         if row.get("env", env) != env:
             raise ColBenchError(f"{file!r}, row {number}: expected an episode of {env}, got one of {str(row['env'])[:80]}.")
-        if not warned and row.get("env_kwargs", arguments) != arguments:
+        if not warned and _given(row.get("env_kwargs", arguments)) != _given(arguments):
             warned = True
             theirs = printable(str(row["env_kwargs"])[:200])
             _log.warning("%r, row %d: played with `env_kwargs` %s, and this run has %s.", file, number, theirs, arguments)
         yield number, row
+
+
+def _given(arguments: Any) -> Any:
+    """The arguments that are not null."""
+    is_table = isinstance(arguments, dict)
+    return {name: value for name, value in arguments.items() if value is not None} if is_table else arguments
 
 
 def file_dialogues(run: Run) -> list[list[Row]]:

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import Trainer
 
-from sweetrl_agent.core.messages import hint_message
-from sweetrl_agent.data.chat import encode_dialogue
 from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.hinted import encode_hinted
 from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.data.pairs import hidden_by_turn
 
 Loss = Literal["regression", "value"]
 
@@ -49,6 +49,9 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """`head_loss` of a batch."""
         scores = model(inputs["input_ids"], inputs["attention_mask"], inputs["turn_ids"])
+        count = int(inputs["parts"].max()) + 1
+        if count < len(scores):  # dialogues in several parts: their turns' scores in one row
+            scores = scores.new_zeros(count, scores.shape[1]).index_add(0, inputs["parts"], scores)
         return head_loss(scores, inputs["turn_ids"].amax(dim=1), self.loss, self.beta, inputs["success"])
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -75,32 +78,39 @@ def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Both dialogues ("messages", "hidden", "success") of every row of `pairs.outcome_pairs`, the chosen one first."""
     for row in rows:
         yield [
-            {"messages": row[side], "hidden": row["hidden"], "success": float(side == "chosen")}
+            {"messages": row[side], "hidden": hidden_by_turn(row, side), "success": float(side == "chosen")}
             for side in ("chosen", "rejected")
         ]
 
 
-def encoded_rows(groups: Iterable[list[Row]], tokenizer: Any, instructions: str, max_length: int) -> Iterator[Row]:
+def encoded_rows(
+    groups: Iterable[list[Row]], tokenizer: Any, instructions: str, max_length: int, noun: str = "answer"
+) -> Iterator[Row]:
     """Tokenized dialogues ("messages", "hidden", "success"); dialogues that are compared are in one row.
 
-    Rows with a dialogue longer than `max_length` tokens are skipped.
+    Where the hidden information differs between turns, a dialogue has a part for each turn (`data.hinted`): its "side" says which dialogue of the
+    row it is of. A dialogue that is not compared has a row for each. Rows with a part longer than `max_length` tokens are skipped.
     """
     for group in groups:
-        sides = []
-        for row in group:
-            dialogue = encode_dialogue([*hint_message(row["hidden"], instructions), *row["messages"]], tokenizer)
-            sides.append({"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])})
-        if all(len(side["input_ids"]) <= max_length for side in sides):
-            yield {"sides": sides}
+        parts = []
+        for i, row in enumerate(group):
+            hidden = [row["hidden"]] if isinstance(row["hidden"], str) else row["hidden"]
+            for dialogue in encode_hinted(row["messages"], hidden, instructions, noun, tokenizer):
+                encoded = {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])}
+                parts.append({**encoded, "side": i})
+        if all(len(part["input_ids"]) <= max_length for part in parts):
+            yield from ({"sides": own} for own in ([parts] if len(group) > 1 else [[part] for part in parts]))
 
 
 def _collate(rows: list[Row]) -> dict[str, Tensor]:
-    """Pad and stack; the first dialogues of all rows come first."""
-    sides = [row["sides"][i] for i in range(len(rows[0]["sides"])) for row in rows]
+    """Pad and stack; the first dialogues of all rows come first. "parts" is the dialogue that each part is of."""
+    order = sorted((part.get("side", i), n, i) for n, row in enumerate(rows) for i, part in enumerate(row["sides"]))
+    sides = [rows[n]["sides"][i] for _, n, i in order]
     ids = [side["input_ids"] for side in sides]
     return {
         "input_ids": right_padded(ids),
         "turn_ids": right_padded([side["turn_ids"] for side in sides]),
         "attention_mask": is_token(ids),
         "success": torch.tensor([side["success"] for side in sides]),
+        "parts": torch.tensor([side * len(rows) + n for side, n, _ in order]),
     }

@@ -49,7 +49,7 @@ def _episode(row: Row, where: str, number: int) -> Episode:
             "bare messages are enough for `bc` only."
         )
     try:
-        episode = Episode.from_row(row)
+        episode = Episode.from_row({"hidden_information": "", **row})
     except ColBenchError as error:
         raise ColBenchError(f"{where}, row {number}: {error}") from None
     _check_turns(episode, where, number)

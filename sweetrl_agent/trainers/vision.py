@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sweetrl_agent.critics.vision import Views, turns_of
 from sweetrl_agent.data.files import Row
+from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
 from sweetrl_agent.trainers.heads import HeadTrainer, head_loss
 
 
@@ -31,13 +32,20 @@ class VisionTrainer(HeadTrainer):
 
 def vision_rows(rows: list[Row]) -> Dataset:
     """The columns of `pairs.outcome_pairs` that training needs, as a data set."""
-    return Dataset.from_list([{name: row[name] for name in ("chosen", "rejected", "hidden")} for row in rows])
+    return Dataset.from_list(
+        [with_hidden_by_turn({name: row[name] for name in ("chosen", "rejected", "hidden")}) for row in rows]
+    )
+
+
+def _each(hidden: list[str], count: int) -> list[str]:
+    """Hidden information of each of `count` turns."""
+    return hidden * count if len(hidden) == 1 else hidden
 
 
 def _collate(rows: list[Row], views: Views) -> dict[str, Any]:
     """Views of all turns, those of the chosen dialogues first."""
-    dialogues = [(turns_of(row[side]), row["hidden"]) for side in ("chosen", "rejected") for row in rows]
-    encoded = views.encode([(turn, hidden) for turns, hidden in dialogues for turn in turns])
+    dialogues = [(turns_of(row[side]), hidden_by_turn(row, side)) for side in ("chosen", "rejected") for row in rows]
+    encoded = views.encode([view for turns, hidden in dialogues for view in zip(turns, _each(hidden, len(turns)), strict=True)])
     return {
         "views": encoded,
         "input_ids": encoded["input_ids"],  # the trainer counts these

@@ -192,8 +192,10 @@ def test_rows(row):
 def test_files_of_rows(tmp_path, lines):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"\n".join(lines))
-    skipped = []
-    assert all(isinstance(row, dict) for _, row in read_rows(path, "skip", skipped))
+    try:
+        assert all(isinstance(row, dict) for _, row in read_rows(path, "skip", []))
+    except TaskError as error:  # a file of another format
+        assert not isinstance(error, RowError) and "\n" not in str(error)
     try:
         assert read_tasks(path)
     except TaskError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from colbench_gym.agents.agent import Agent, FunctionAgent, Said
 from colbench_gym.agents.person import PersonAgent
 from colbench_gym.agents.scripted import BACKEND, FRONTEND, MenuAgent, OracleAgent, own_agent, random_agent, uniform
 from colbench_gym.errors import AgentDownError
+from colbench_gym.evaluation.episodes import Key, Player
 from colbench_gym.scoring.answer import parse_message
 
 SOURCE = "embedded:test[:4]"
@@ -100,3 +103,19 @@ def test_a_person_is_shown_what_is_printable_and_reads_until_the_end():
     assert person.say([*messages, *messages], 0).text == "last"
     with pytest.raises(AgentDownError, match="the end of the input; the same command resumes"):
         person.say(messages, 0)
+
+
+@pytest.mark.parametrize("prose", ["The person wants the successor of a number.", None, ""])
+def test_the_oracle_hands_in_the_reference_where_critics_have_a_text_of_their_own(prose, tmp_path, sandbox):
+    row = {
+        "problem_description": "Add one.\nThe signature of the function is: def f(x)",
+        "ground_truth": "def f(x):\n    return x + 1",
+        "hidden_information": prose,
+        "test_cases": {"test1": "f(1)", "test2": "f(2)"},
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    env = gym.make(BACKEND, tasks=str(tmp_path / "rows.jsonl"), sandbox=sandbox).unwrapped
+    (played,) = Player(OracleAgent(), [env], "test", "tests_passed").play([Key(env.tasks[0], 0, 0)])
+    assert played.row["success"] == 1 and played.row["answer"] == row["ground_truth"]
+    assert played.row["hidden_information"] == prose or not prose
+    env.close()

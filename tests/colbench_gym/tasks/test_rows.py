@@ -163,3 +163,28 @@ def test_a_row_error_survives_pickling(tmp_path):
 def test_an_asynchronous_reference_is_a_function(tmp_path):
     row = {**ROW, "ground_truth": "async def total(prices):\n    return 1"}
     assert task_from_row(row, tmp_path / "x.jsonl", 1).function_name == "total"
+
+
+def test_nulls_as_datasets_writes_them_are_absent(tmp_path):
+    filled = {
+        **ROW,
+        "hidden_information": None,
+        "test_cases": {**ROW["test_cases"], "test11": None, "test12": None},
+        "task": None,
+        "answer": None,
+    }
+    nested = {
+        "task": {**ROW, "hidden_information": None, "test_cases": {"test0": None, "test1": "total([1])"}},
+        "problem_description": None,
+        "answer": "x",
+    }
+    tasks = read_tasks(_write(tmp_path / "rows.jsonl", filled, nested))
+    assert [task.hidden.calls for task in tasks] == [tuple(ROW["test_cases"].values()), ("total([1])",)]
+    assert row_from_task(tasks[0]) == filled and row_from_task(tasks[1]) == nested["task"]
+    assert answer_from_row(filled, "f", 1) == ROW["ground_truth"] and answer_from_row(nested, "f", 1) == "x"
+    assert (
+        answer_from_row({**nested, "answer": None}, "f", 1) is None and answer_from_row({**ROW, "answer": None}, "f", 1) is None
+    )
+    for tests in (None, {"test1": None}):
+        with pytest.raises(RowError, match="field 'test_cases': expected a table of test name to call, got "):
+            read_tasks(_write(tmp_path / "rows.jsonl", {**ROW, "test_cases": tests}))

@@ -93,7 +93,12 @@ def test_an_untrained_critic_is_indifferent_against_the_papers_reference_only(ma
 def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(sees, make_tiny_model, tiny_tokenizer):
     instructions = "Ask one short question at a time."
     critic = AdvantageCritic(
-        make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, reference_sees_hidden=sees, instructions=instructions
+        make_tiny_model(1),
+        make_tiny_model(2),
+        tiny_tokenizer,
+        reference_sees_hidden=sees,
+        instructions=instructions,
+        noun="function",
     )
     plain = encode_prompt([{"role": "system", "content": instructions}, *PROMPT], tiny_tokenizer)
     told = encode_prompt(

@@ -61,8 +61,9 @@ def test_a_system_message_is_never_scored(tiny_tokenizer):
 
 def test_hint_and_system_message():
     assert hint_message("") == [] == system_message("")
-    for what, hidden in (("function", "def f(x): ..."), ("page", "<h1>x</h1>"), ("answer", "the word")):
-        assert hint_message(hidden) == [{"role": "system", "content": HINT.format(what=what, hidden=hidden)}]
+    for hidden in ("def f(x): ...", "<h1>x</h1>", "the word", "...def initely not Oslo", "<b>start</b> of maze"):
+        assert hint_message(hidden) == [{"role": "system", "content": HINT.format(what="answer", hidden=hidden)}]
+        assert hint_message(hidden, noun="city") == [{"role": "system", "content": HINT.format(what="city", hidden=hidden)}]
 
 
 @pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])

@@ -46,7 +46,7 @@ def make_trainer(tiny_tokenizer, make_tiny_model, tmp_path):
     """Function: rows, settings -> a trainer whose model and reference have different random weights."""
 
     def make(rows=ROWS, peft_config=None, **settings):
-        arguments = {"beta": BETA, "max_length": 2048, **settings}
+        arguments = {"beta": BETA, "max_length": 2048, "noun": "function", **settings}
         trainer = SweetCriticTrainer(
             model=make_tiny_model(1),
             ref_model=None if peft_config else make_tiny_model(2),
