@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
-from colbench_gym.scoring.markdown import CodeBlock, code_blocks, lengthened, unindented_fences
-from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message
+from colbench_gym.scoring.markdown import CodeBlock, code_blocks, lengthened, unindented_fences, without_comments
+from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message, without_marker
 from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
 from colbench_gym.scoring.python_names import Definition, definition, module_statements
 from colbench_gym.scoring.unseen import readings
@@ -48,8 +48,8 @@ _MOST_ENDS = 6
 _MOST_NESTED = 2
 #: Maximal number of lines above an indented block in which the statement is looked for that it may be the body of.
 _MOST_LINES_ABOVE = 200
-_MARKUP = re.compile(r"`{3}|~{3}|<pre\b|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
-_FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?", re.IGNORECASE)
+_MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
+_FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
 _CODE_START = re.compile(
     r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
     r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
@@ -74,7 +74,7 @@ def extract_program(answer: str, function_name: str = "") -> str:
     reader = _Reader(function_name)
     best: tuple[Definition, str] | None = None
     for text in readings(answer):
-        found = reader.program(text)
+        found = reader.program(without_marker(text))
         if found[0] is Definition.FUNCTION:
             return found[1]
         best = found if best is None or found[0] > best[0] else best
@@ -138,7 +138,7 @@ class _Reader:
         yield self._code(text)
         if (moved := unindented_fences(text)) != text:
             yield self._code(moved)
-        plain = _FENCE.sub("", text)
+        plain = _FENCE.sub("", without_comments(text))
         answer = parse_message(plain).answer
         for other in dict.fromkeys([*([] if answer is None else [answer]), plain, _QUOTE.sub("", plain)]):
             if other != text:
@@ -165,6 +165,8 @@ class _Reader:
 
     def _block(self, text: str, block: CodeBlock, depth: int) -> list[_Lines]:
         """The pieces in a code block."""
+        if block.kind == "comment":
+            return [_Lines(block.start, block.end, "", None)]
         code = _LANGUAGE_LINE.sub("", block.text, count=1).strip("\n")
         is_program = block.language not in _NO_PROGRAM
         has_markup = depth < _MOST_NESTED and _MARKUP.search(code) is not None
@@ -178,8 +180,8 @@ class _Reader:
             inner = self._code(code, depth + 1) if has_markup else self._runs(code.split("\n"))
             pieces = [one.piece for one in inner if one.piece]
             if pieces:
-                return [_Lines(block.start, block.end, piece.text, piece) for piece in pieces]
-        return [_Lines(block.start, block.end, own.text if own else code, own)]
+                return [_Lines(block.start, block.end, piece.text if _defines(piece) else code, piece) for piece in pieces]
+        return [_Lines(block.start, block.end, code, own)]
 
     def _runs(self, lines: list[str], start: int = 0, stop: int | None = None) -> list[_Lines]:
         """The runs of lines that are Python, among those from `start` to before `stop`. A run starts with a line that looks like code, and ends at the end or before an unindented line.
@@ -217,17 +219,18 @@ class _Reader:
         if tree is None:
             return None
         piece = Piece(code, tree, is_program)
-        return without_prose(piece) if is_prose else piece
+        return without_prose(piece) if is_prose and self.name else piece
 
 
 def _closest(found: list[_Lines]) -> str:
     """Code of an answer that does not define the function: the last piece that defines something, else the first."""
-    defining = [
-        own.text
-        for own in found
-        if own.piece and any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in module_statements(own.piece.tree))
-    ]
-    return defining[-1] if defining else found[0].text if found else ""
+    defining = [own.text for own in found if own.piece and _defines(own.piece)]
+    return defining[-1] if defining else next((own.text for own in found if own.text), "")
+
+
+def _defines(piece: Piece) -> bool:
+    """Whether a piece defines some function or class."""
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in module_statements(piece.tree))
 
 
 def _continues_code(lines: list[str], start: int) -> bool:

@@ -30,7 +30,7 @@ _DEEP_FENCE = re.compile(r"((?: {0,3}> ?)*)((?: {4}|\t| {1,3}\t)[ \t]*)(`{3,}|~{
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """A block of code.
+    """A block of code, or a comment of HTML, which hides what it holds.
 
     Attributes:
         text: Its content, without the indentation of the block; of ``<pre>``, without tags and entities.
@@ -42,7 +42,7 @@ class CodeBlock:
 
     text: str
     info: str
-    kind: Literal["fence", "indented", "pre"]
+    kind: Literal["fence", "indented", "pre", "comment"]
     start: int
     end: int
 
@@ -53,7 +53,7 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    r"""The code blocks of a text whose lines end in ``\n``, in order."""
+    r"""The code blocks and the comments of a text whose lines end in ``\n``, in order."""
     blocks: list[CodeBlock] = []
     for token in _parser().parse(text[:MAX_MARKDOWN_CHARS]):
         start, end = token.map or (0, 0)
@@ -61,6 +61,8 @@ def code_blocks(text: str) -> list[CodeBlock]:
             blocks.append(CodeBlock(token.content, token.info, "fence", start, end))
         elif token.type == "code_block":
             blocks.append(CodeBlock(token.content, "", "indented", start, end))
+        elif token.type == "comment":
+            blocks.append(CodeBlock("", "", "comment", start, end))
         elif token.type == "pre":
             inner = (_DRESS_OF_CODE.sub("", match.group(1)) for match in _PRE.finditer(token.content))
             blocks += (CodeBlock(html.unescape(code), "", "pre", start, end) for code in inner)
@@ -87,6 +89,15 @@ def lengthened(text: str, block: CodeBlock, most: int) -> Iterator[CodeBlock]:
         plain, lines[end] = lines[end], lines[end].replace(mark * 3, longer, 1)
         yield from (one for one in code_blocks("\n".join(lines)) if one.start == block.start and one.kind == "fence")
         lines[end] = plain
+
+
+def without_comments(text: str) -> str:
+    """The text with blank lines for its comments of HTML."""
+    comments = [block for block in code_blocks(text) if block.kind == "comment"] if "<!--" in text else []
+    lines = text.split("\n")
+    for block in comments:
+        lines[block.start : block.end] = [""] * (block.end - block.start)
+    return "\n".join(lines)
 
 
 def unindented_fences(text: str) -> str:

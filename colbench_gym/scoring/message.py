@@ -74,6 +74,15 @@ def parse_message(text: str) -> AgentMessage:
     return AgentMessage(thought, utterance, None if marker is None else _unindented(utterance[marker[1] :]))
 
 
+def without_marker(text: str) -> str:
+    """A text without an answer marker that it begins with."""
+    start = len(text) - len(text.lstrip())
+    marker = next(_markers(text[start : start + 4 * _MOST_DRESS]), None)
+    if marker is None or _DRESS.match(text[start : start + marker[0]]) is None:
+        return text
+    return _unindented(text[start + marker[1] :])
+
+
 def _unindented(answer: str) -> str:
     """The answer without blank space around it, except for the indentation of its first line where that starts below the marker."""
     first, _, rest = answer.partition("\n")

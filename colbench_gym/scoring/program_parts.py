@@ -187,7 +187,7 @@ def without_prose(piece: Piece) -> Piece:
     left_out = set(map(id, prose))
     kept = ast.Module([node for node in piece.tree.body if id(node) not in left_out], [])
     lines_left = {line for node in kept.body for line in (node.lineno, node.end_lineno)}
-    if not prose or lines_left & {line for node in prose for line in (node.lineno, node.end_lineno)}:
+    if not prose or not kept.body or lines_left & {line for node in prose for line in (node.lineno, node.end_lineno)}:
         return piece
     return Piece("\n".join(lines), kept, piece.is_program)
 
