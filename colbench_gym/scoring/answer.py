@@ -39,11 +39,19 @@ from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
 from colbench_gym.scoring.python_names import Definition, definition, module_statements
 from colbench_gym.scoring.unseen import readings
 
-__all__ = ["ANSWER_MARKER", "THOUGHT_MARKER", "AgentMessage", "extract_program", "extract_program_released", "parse_message"]
+__all__ = [
+    "ANSWER_MARKER",
+    "THOUGHT_MARKER",
+    "AgentMessage",
+    "defines_function",
+    "extract_program",
+    "extract_program_released",
+    "parse_message",
+]
 
 MAX_PART_CHARS, MAX_PARTS, MAX_PARSED_CHARS = 20_000, 50, 40_000
-#: Maximal number of later ends that are tried for a fence that does not parse.
-_MOST_ENDS = 6
+#: Maximal number of later ends that are tried for the fences of an answer that do not parse.
+_MOST_ENDS = 12
 #: Maximal depth of Markdown within code blocks of Markdown.
 _MOST_NESTED = 2
 #: Maximal number of lines above an indented block in which the statement is looked for that it may be the body of.
@@ -54,9 +62,11 @@ _CODE_START = re.compile(
     r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
     r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
 )
-_OPENS_BLOCK = re.compile(r"\s*(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$")
+_OPENS_BLOCK = re.compile(
+    r"\s*(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$"
+)
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
-_QUOTE = re.compile(r"^(?: {0,3}> ?)+", re.MULTILINE)
+_QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
 _LANGUAGE_LINE = re.compile(r"\s*(?:python3?|py)[ \t]*\n", re.IGNORECASE)
 _NO_PROGRAM = frozenset(
@@ -81,6 +91,12 @@ def extract_program(answer: str, function_name: str = "") -> str:
     return best[1] if best else answer
 
 
+def defines_function(answer: str, function_name: str) -> bool:
+    """Whether the program in an answer defines the function, by the rules of the module."""
+    tree = _Parser().parse(extract_program(answer, function_name))
+    return tree is not None and definition(tree, function_name) is not Definition.NONE
+
+
 def extract_program_released(answer: str) -> str:
     """The program as ColBench's released grader extracts it (arXiv:2503.15478, the code of 5 May 2025)."""
     for fence in ("```python", "```"):
@@ -91,12 +107,13 @@ def extract_program_released(answer: str) -> str:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Code at some lines of a text, from `start` to before `end`; `piece` is None if it does not parse."""
+    """Code at some lines of a text, from `start` to before `end`, of a block or of prose; `piece` is None if it does not parse."""
 
     start: int
     end: int
     text: str
     piece: Piece | None
+    is_block: bool = True
 
 
 class _Reader:
@@ -105,6 +122,7 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parser = _Parser()
+        self.ends = _MOST_ENDS
 
     def program(self, text: str) -> tuple[Definition, str]:
         """How firmly an answer defines the function, and its program; without a definition, the code that comes closest."""
@@ -118,7 +136,7 @@ class _Reader:
                 best = level, program
             if level is Definition.FUNCTION or (found and not self.name):
                 break
-            closest = closest or _closest(found)
+            closest = closest or _closest(found, self.name)
         if best[0] is Definition.NONE and not self.name and found:
             return best[0], found[0].text
         return best if best[1] else (Definition.NONE, whole.text if whole else closest or text.strip("\n"))
@@ -159,7 +177,11 @@ class _Reader:
             line = max(line, own.end)
         covered = {line for own in [*found, *runs] for line in range(own.start, own.end)}
         for block in blocks:
-            if block.kind == "indented" and covered.isdisjoint(range(block.start, block.end)) and not _continues_code(lines, block.start):
+            if (
+                block.kind == "indented"
+                and covered.isdisjoint(range(block.start, block.end))
+                and not _continues_code(lines, block.start)
+            ):
                 runs += self._block(text, block, depth)
         return sorted(found + runs, key=lambda own: own.start)
 
@@ -171,17 +193,25 @@ class _Reader:
         is_program = block.language not in _NO_PROGRAM
         has_markup = depth < _MOST_NESTED and _MARKUP.search(code) is not None
         own = None if has_markup and block.language in ("markdown", "md") else self._piece(code, is_program)
-        if own is None and block.kind == "fence" and len(text) <= MAX_PARSED_CHARS:
-            for longer in lengthened(text, block, _MOST_ENDS):
-                longer_piece = self._piece(longer.text.strip("\n"), is_program)
-                if longer_piece and self._level(longer_piece):
-                    return [_Lines(longer.start, longer.end, longer_piece.text, longer_piece)]
-        if own is None:
+        if own is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
+            return [longer]
+        if own is None and not self.parser.has_finished:
             inner = self._code(code, depth + 1) if has_markup else self._runs(code.split("\n"))
             pieces = [one.piece for one in inner if one.piece]
             if pieces:
                 return [_Lines(block.start, block.end, piece.text if _defines(piece) else code, piece) for piece in pieces]
         return [_Lines(block.start, block.end, code, own)]
+
+    def _longer(self, text: str, block: CodeBlock, is_program: bool) -> _Lines | None:
+        """A fence with a later end, of those that make it define the function."""
+        if len(text) > MAX_PARSED_CHARS or self.parser.has_finished or self.ends <= 0:
+            return None
+        for longer in lengthened(text, block, self.ends):
+            self.ends -= 1
+            piece = self._piece(longer.text.strip("\n"), is_program)
+            if piece and self._level(piece):
+                return _Lines(longer.start, longer.end, piece.text, piece)
+        return None
 
     def _runs(self, lines: list[str], start: int = 0, stop: int | None = None) -> list[_Lines]:
         """The runs of lines that are Python, among those from `start` to before `stop`. A run starts with a line that looks like code, and ends at the end or before an unindented line.
@@ -199,7 +229,7 @@ class _Reader:
             end = stop
             while end > first and not self.parser.has_finished:
                 if piece := self._piece("\n".join(lines[first:end]), is_prose=True):
-                    found.append(_Lines(first, end, piece.text, piece))
+                    found.append(_Lines(first, end, piece.text, piece, False))
                     start = end
                     break
                 end = margins[bisect_right(margins, min(end - 1, first + self.parser.good_lines)) - 1]
@@ -222,15 +252,20 @@ class _Reader:
         return without_prose(piece) if is_prose and self.name else piece
 
 
-def _closest(found: list[_Lines]) -> str:
-    """Code of an answer that does not define the function: the last piece that defines something, else the first."""
+def _closest(found: list[_Lines], name: str) -> str:
+    """Code of an answer that does not define the function: a block that tries to, else the last piece that defines something, else the first block."""
+    tried = re.compile(rf"^\s*(?:async\s+)?def\s+{re.escape(name)}\b", re.MULTILINE)
+    trying = [own.text for own in found if name and own.piece is None and tried.search(own.text)]
     defining = [own.text for own in found if own.piece and _defines(own.piece)]
-    return defining[-1] if defining else next((own.text for own in found if own.text), "")
+    blocks = [own.text for own in found if own.is_block and own.text]
+    return (trying or defining[-1:] or blocks or [""])[0]
 
 
 def _defines(piece: Piece) -> bool:
     """Whether a piece defines some function or class."""
-    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in module_statements(piece.tree))
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in module_statements(piece.tree)
+    )
 
 
 def _continues_code(lines: list[str], start: int) -> bool:

@@ -109,10 +109,12 @@ def iter_details(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | None
         reference = ExecutionResult(())
         for task, answer, program, is_new in plan:
             reference = next(results) if is_new else reference
-            tests = _tests(unit_tests, task, reference, next(results)) if program else ()
-            source = program.source if program else ""
-            found = fault(task, answer, source, [test.outcome for test in tests])
-            yield AnswerDetails(encodable(source), tests, encodable(found))
+            if program is None:
+                yield AnswerDetails("", ())
+                continue
+            tests = _tests(unit_tests, task, reference, next(results))
+            found = fault(task, answer, program.source, [test.outcome for test in tests])
+            yield AnswerDetails(encodable(program.source), tests, encodable(found))
     except SandboxFailure as error:
         raise SandboxError(f"The sandbox failed while explaining answers: {error}") from error
 

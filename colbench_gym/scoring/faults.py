@@ -26,9 +26,19 @@ _LANGUAGES = {
     "SQL": r"^\s*(?:SELECT|CREATE|INSERT)\b",
     "R": r"<-\s*function",
 }
-_CODE = re.compile(r"^\s*(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w+\s*=[^=]|@\w|[\w.]+\(.*\)\s*$)", re.MULTILINE)
+_CODE = re.compile(
+    r"^\s*(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w+\s*=[^=]|@\w|[\w.]+\(.*\)\s*$)",
+    re.MULTILINE,
+)
 _MARKED = re.compile(r"^\s*(?:\d+[:.|]?|\+)\s*def\s", re.MULTILINE)
-_STARTS_OF_CUTS = ("'", "unterminated", "unexpected EOF", "expected", "invalid syntax", "incomplete input")
+_CUT = (
+    "was never closed",
+    "unterminated",
+    "unexpected EOF",
+    "expected an indented block",
+    "expected 'except'",
+    "incomplete input",
+)
 _MOST_SHOWN = 60
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _PLAIN = re.compile(r"def\s+\w+\s*\((.*?)\)", re.DOTALL)
@@ -54,15 +64,12 @@ def fault(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> 
         tree = parse_source(source)
     except PARSE_ERRORS as error:
         return _of_text(name, source, error)
-    try:
-        level = definition(tree, name)
-        if level is Definition.NONE:
-            return _of_names(name, tree)
-        if level is Definition.STUB:
-            return f"`{name}` has no body: only a docstring, `pass` or `...`."
-        return _of_function(task, name, tree, failed)
-    except RecursionError:
-        return ""
+    level = definition(tree, name)
+    if level is Definition.NONE:
+        return _of_names(name, tree)
+    if level is Definition.STUB:
+        return f"`{name}` has no body: only a docstring, `pass` or `...`."
+    return _of_function(task, name, tree, failed)
 
 
 def fault_or_outcome(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> str:
@@ -96,8 +103,8 @@ def _of_text(name: str, source: str, error: BaseException) -> str:
     lines = source.rstrip().split("\n")
     if re.match(rf"\s*(?:async\s+)?def\s+{re.escape(name)}\b[^\n]*\Z", source.strip()):
         return f"The answer is the signature of `{name}` without a body."
-    is_at_end = line >= len(lines) or "was never closed" in message or "unterminated" in message
-    cut = " It ends in the middle: a limit of tokens may have cut it." if is_at_end and message.startswith(_STARTS_OF_CUTS) else ""
+    is_cut = any(part in message for part in _CUT) and (line >= len(lines) or "expected" not in message)
+    cut = " It ends in the middle: a limit of tokens may have cut it." if is_cut else ""
     return f"The program does not parse: {_clip(message)}, line {line}.{cut}"
 
 
@@ -109,7 +116,13 @@ def _of_names(name: str, tree: ast.Module) -> str:
             where = "under a main guard" if isinstance(around, ast.If) else f"{kind} `{_clip(around.name)}`"
             return f"`{name}` is {'defined ' if isinstance(around, ast.If) else ''}{where}; it has to be a function at the top level."
     own = [node.name for node in module_statements(tree) if isinstance(node, _Function | ast.ClassDef)]
-    own += [target.id for node in module_statements(tree) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) for target in node.targets if isinstance(target, ast.Name)]
+    own += [
+        target.id
+        for node in module_statements(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if name in stored:
@@ -147,10 +160,14 @@ def _of_function(task: Task, name: str, tree: ast.Module, failed: Counter[str]) 
         return f"`{name}` is a generator; return the whole value instead of using `yield`."
     wanted = _PLAIN.search(task.signature)
     if failed["exception:TypeError"] and wanted and not _accepts(function.args, wanted.group(1)):
-        return f"`{name}` takes ({_clip(ast.unparse(function.args))}); the signature that was asked for is `{_clip(task.signature)}`."
+        return (
+            f"`{name}` takes ({_clip(_written(function.args))}); the signature that was asked for is `{_clip(task.signature)}`."
+        )
     returned = [node.value for node in inner if isinstance(node, ast.Return) and node.value is not None]
     if failed["wrong"] and not returned:
-        prints = any(isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" for node in inner)
+        prints = any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" for node in inner
+        )
         return f"`{name}` {'prints its result and ' if prints else ''}returns nothing; return the value."
     if failed["wrong"] and returned and all(isinstance(one, ast.Constant) for one in returned) and len(returned) == 1:
         return f"`{name}` returns the same value whatever it is given."
@@ -165,6 +182,17 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(node)
+
+
+def _written(arguments: ast.arguments) -> str:
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *filter(None, [arguments.vararg]),
+        *arguments.kwonlyargs,
+        *filter(None, [arguments.kwarg]),
+    ]
+    return ", ".join(one.arg for one in every)
 
 
 def _accepts(own: ast.arguments, wanted: str) -> bool:

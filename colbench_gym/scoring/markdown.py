@@ -1,7 +1,7 @@
 """The code blocks of a Markdown text, as a reader of CommonMark sees them: fences, code by indentation, ``<pre>``, in lists and in quotes.
 
-The block structure is read by markdown-it-py, with two differences to CommonMark. HTML other than ``<pre>`` and comments is text, so that a
-fence below ``<details>`` is a fence. What an HTML comment hides is no block.
+The block structure is read by markdown-it-py, with three differences to CommonMark. HTML other than ``<pre>`` and comments is text, so that a
+fence below ``<details>`` is a fence. What an HTML comment hides is no block. A line without the mark of a quote ends the quote.
 
 The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and a text beyond
 `MAX_MARKDOWN_CHARS` is read up to there.
@@ -25,7 +25,7 @@ _HTML = re.compile(r"(?:</?(?!pre\b)[a-z][^<>]{0,200}>[ \t]{0,8}){0,8}<pre\b|<!-
 _PRE = re.compile(r"<pre\b[^>]*>(.*?)(?:</pre\b|\Z)", re.DOTALL | re.IGNORECASE)
 _DRESS_OF_CODE = re.compile(r"</?(?:code|span|font)\b[^>]*>", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"[\s>]*(`{3,}|~{3,})[ \t]*$")
-_DEEP_FENCE = re.compile(r"((?: {0,3}> ?)*)((?: {4}|\t| {1,3}\t)[ \t]*)(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+_DEEP_FENCE = re.compile(r"^((?: {0,3}>)*)( ?(?: {4}|\t| {1,3}\t)[ \t]*)(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,13 @@ def _parser() -> MarkdownIt:
     parser.core.ruler.enableOnly(["block"])
     parser.block.ruler.enableOnly(_RULES)
     parser.block.ruler.before("paragraph", "html", _html, {"alt": ["paragraph", "blockquote"]})
+    parser.block.ruler.before("paragraph", "end of quote", _ends_quote, {"alt": ["blockquote"]})
     return parser
+
+
+def _ends_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule of markdown-it-py: a line without the mark of a quote ends it. That it might be prose of the quote would take quadratic time."""
+    return silent
 
 
 def _html(state: StateBlock, start: int, end: int, silent: bool) -> bool:

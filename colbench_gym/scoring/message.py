@@ -25,15 +25,13 @@ ANSWER_MARKER = "I WANT TO ANSWER:"
 THOUGHT_MARKER = "OUTPUT:"
 _GAP = f"[{INVISIBLE}]*"
 _BETWEEN = r"(?:[^\w\n]|_){1,8}"
-_WORDS = re.compile(
-    _BETWEEN.join(_GAP.join(word) for word in ("I", "WANT", "TO", "ANSWER")) + r"(?![^\W_])", re.IGNORECASE
-)
+_WORDS = re.compile(_BETWEEN.join(_GAP.join(word) for word in ("I", "WANT", "TO", "ANSWER")) + r"(?![^\W_])", re.IGNORECASE)
 #: What may dress the start of a line or a sentence: signs, tags, the number of a list item.
 _DRESS = re.compile(r"(?:[^\w\n]|_|</?[a-z]\w{0,9}>|\d{1,2}[.)])*\Z", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?:;,…)\]][^\w\n]*\Z")
 _CLOSING = r"[ \t*_~`\"'”’»)\]\\" + INVISIBLE + "]"
 _COLON = re.compile(rf"({_CLOSING}*)[:：]")
-_LINE_END = re.compile(r"(?:[^\w\n<?]|_)*(?:</?[a-z]\w{0,9}>(?:[^\w\n<?]|_)*){0,3}$", re.MULTILINE | re.IGNORECASE)
+_LINE_END = re.compile(r"(?:[^\w\n<?]|_)*(?:</[a-z]\w{0,9}>(?:[^\w\n<?]|_)*){0,3}$", re.MULTILINE | re.IGNORECASE)
 _DASH = re.compile(r"[ \t]*(?:[-–—]+(?=[ \t])|[.!](?=\s))")
 _CLOSING_TAGS = re.compile(r"(?:</\w{1,10}>)*", re.IGNORECASE)
 _CODE_FOLLOWS = re.compile(r"[ \t]*(?=`{3}|~{3})")
@@ -101,7 +99,11 @@ def _markers(text: str) -> Iterator[tuple[int, int]]:
         if colon and (is_at_start or (is_upper and not _is_quoted(text, words.start(), end))):
             yield words.start(), _after(text, end, before)
         elif is_at_start or (colon and _SENTENCE.search(before)):
-            if following := _LINE_END.match(text, end) or _CODE_FOLLOWS.match(text, end) or (is_upper and _DASH.match(text, end)):
+            if (
+                following := _CODE_FOLLOWS.match(text, end)
+                or _LINE_END.match(text, end)
+                or (is_upper and _DASH.match(text, end))
+            ):
                 yield words.start(), following.end()
 
 
@@ -113,6 +115,9 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
 def _after(text: str, end: int, before: str) -> int:
     """End of a marker with what closes its dress, given what stands before it on its line."""
+    rest = _LINE_END.match(text, end)
+    if rest and "```" not in rest.group() and "~~~" not in rest.group():
+        return rest.end()
     signs = set(before) & set("*_~`\"'") | {pair[1] for pair in ("“”", "‘’", "«»", "()", "[]") if pair[0] in before}
     while end < len(text) and text[end] in signs:
         end += 1
@@ -144,12 +149,21 @@ def _outside_code(text: str) -> Iterator[re.Match[str]]:
         between = text[position : mark.start()]
         breaks = len(_BREAK.findall(between))
         if breaks:
-            line, ticks, line_start = line + breaks, 0, max(text.rfind("\n", 0, mark.start()), text.rfind("\r", 0, mark.start())) + 1
+            line, ticks, line_start = (
+                line + breaks,
+                0,
+                max(text.rfind("\n", 0, mark.start()), text.rfind("\r", 0, mark.start())) + 1,
+            )
         ticks += text.count("`", max(line_start, position), mark.start())
         quotes = [count + between.count(sign) for count, sign in zip(quotes, ('"""', "'''"), strict=True)]
         position = mark.start()
         dress = text[line_start : mark.start()] if mark.start() - line_start < _MOST_DRESS else "x"
         is_at_start = _THOUGHT_DRESS.match(dress) is not None and not (dress[:1].isspace() and first_code < position)
-        is_open = any(count % 2 for count in quotes)
-        if line not in in_blocks and not (ticks % 2 and not is_at_start) and not is_open and (is_at_start or position < first_code):
+        is_open = any(count % 2 for count in quotes) or _is_quoted(text, position, mark.end())
+        if (
+            line not in in_blocks
+            and not (ticks % 2 and not is_at_start)
+            and not is_open
+            and (is_at_start or position < first_code)
+        ):
             yield mark

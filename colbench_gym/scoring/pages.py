@@ -41,10 +41,12 @@ _DOCUMENT = re.compile(r"<(?:!doctype|html|body)\b", re.IGNORECASE)
 _FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
 _HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
 _STYLE = re.compile(r"<style\b", re.IGNORECASE)
-_OTHER_LANGUAGES = frozenset("css scss less js javascript jsx ts typescript python py bash sh shell json diff markdown md text txt".split())
+_OTHER_LANGUAGES = frozenset(
+    "css scss less js javascript jsx ts typescript python py bash sh shell json diff markdown md text txt".split()
+)
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)
-_QUOTE = re.compile(r"^(?: {0,3}>(?!>) ?)+", re.MULTILINE)
+_QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _UNSEEN_ENDS = re.compile(rf"\A[\s{INVISIBLE}]+|[\s{INVISIBLE}]+\Z")
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH\n", "\n=======\n", ">>>>>>> REPLACE"
 
@@ -113,7 +115,9 @@ def _has_ended(page: str, element: str) -> bool:
 
 def _styled(page: str, blocks: Sequence[CodeBlock]) -> str:
     """A page with the CSS that stands in fences of its own, unless it has a style."""
-    sheets = [block.text for block in blocks if block.kind == "fence" and block.language == "css" and not _TAG.search(block.text)]
+    sheets = [
+        block.text for block in blocks if block.kind == "fence" and block.language == "css" and not _TAG.search(block.text)
+    ]
     if not page or not sheets or _STYLE.search(page):
         return page
     head = _HEAD_END.search(page)

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from colbench_gym.scoring.python_names import BUILTINS, Definition, Names, definition, is_main_guard, module_statements, names_of
+from colbench_gym.scoring.python_names import (
+    BUILTINS,
+    Definition,
+    Names,
+    definition,
+    is_main_guard,
+    module_statements,
+    names_of,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,10 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
         name: Name of the function.
     """
     functions = frozenset(
-        node.name for piece in pieces for node in module_statements(piece.tree) if isinstance(node, ast.FunctionDef) and node.name != name
+        node.name
+        for piece in pieces
+        for node in module_statements(piece.tree)
+        if isinstance(node, ast.FunctionDef) and node.name != name
     )
     found = [definition(piece.tree, name, functions) for piece in pieces]
     best = max(found, default=Definition.NONE)
@@ -64,10 +75,7 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
     chosen = len(found) - 1 - found[::-1].index(best)
     if len(pieces) == 1:
         return best, pieces[0].text
-    try:
-        return best, _with_parts(pieces, chosen, name)
-    except RecursionError:
-        return best, pieces[chosen].text
+    return best, _with_parts(pieces, chosen, name)
 
 
 def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
@@ -97,7 +105,9 @@ def _needs(tree: ast.Module) -> tuple[set[str], set[str]]:
     bound: set[str] = set()
     for node in tree.body:
         names = names_of(node)
-        needed |= names.now - bound - (names.binds if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) else set())
+        needed |= (
+            names.now - bound - (names.binds if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) else set())
+        )
         used |= names.uses
         bound |= names.binds
     return (needed | (used - bound)) - BUILTINS, bound
@@ -196,6 +206,8 @@ def _is_word(node: ast.stmt) -> bool:
     """Whether a statement consists of names alone and calls nothing."""
     if isinstance(node, ast.AnnAssign):
         return node.value is None
-    return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant) and not any(
-        isinstance(one, ast.Call | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for one in ast.walk(node)
+    return (
+        isinstance(node, ast.Expr)
+        and not isinstance(node.value, ast.Constant)
+        and not any(isinstance(one, ast.Call | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr) for one in ast.walk(node))
     )

@@ -13,7 +13,9 @@ from enum import IntEnum
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__builtins__"}
 #: Functions whose call returns a function.
-_FACTORIES = frozenset({"partial", "cache", "lru_cache", "vectorize", "itemgetter", "attrgetter", "methodcaller", "singledispatch", "wraps"})
+_FACTORIES = frozenset(
+    {"partial", "cache", "lru_cache", "vectorize", "itemgetter", "attrgetter", "methodcaller", "singledispatch", "wraps"}
+)
 #: Builtins whose call changes an argument.
 _SETTERS = frozenset({"setattr", "delattr", "next", "exec"})
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,63 +50,66 @@ class Names:
     later: set[str] = field(default_factory=set)
 
 
-def names_of(node: ast.AST) -> Names:
-    """The names of a statement or a module.
+@dataclass(frozen=True)
+class _Place:
+    """Where a node stands: the names of the functions around it, and whether there is such a function."""
 
-    Raises:
-        RecursionError: If it is nested too deeply.
-    """
+    local: frozenset[str] = frozenset()
+    is_inside: bool = False
+
+
+def names_of(node: ast.AST) -> Names:
+    """The names of a statement or a module."""
     found = Names()
-    _scan(node, frozenset(), found, False)
+    waiting = [(node, _Place())]
+    while waiting:
+        one, place = waiting.pop()
+        if isinstance(one, _Function | ast.Lambda | _Comprehension | ast.ClassDef):
+            waiting += _in_scope(one, place, found)
+            continue
+        if isinstance(one, ast.Name):
+            _note(one.id, isinstance(one.ctx, ast.Load), place, found)
+        for name in _bound(one):
+            _note(name, False, place, found)
+        for name in _changed(one):
+            if name not in place.local:
+                (found.later if place.is_inside else found.changes).add(name)
+        waiting += ((child, place) for child in ast.iter_child_nodes(one))
     return found
 
 
-def _scan(node: ast.AST, local: frozenset[str], found: Names, is_inside: bool) -> None:
-    """Add the names of a node; `local` are those of the functions around it, `is_inside` says whether there is one."""
-    if isinstance(node, _Function | ast.Lambda | _Comprehension | ast.ClassDef):
-        _scan_scope(node, local, found, is_inside)
-        return
-    if isinstance(node, ast.Name):
-        _note(node.id, isinstance(node.ctx, ast.Load), local, found, is_inside)
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        for alias in node.names:
-            _note(alias.asname or alias.name.partition(".")[0], False, local, found, is_inside)
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Names that a node binds by itself: by an import, an exception or a pattern."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-        _note(node.name, False, local, found, is_inside)
-    for name in _changed(node):
-        if name not in local:
-            (found.later if is_inside else found.changes).add(name)
-    for child in ast.iter_child_nodes(node):
-        _scan(child, local, found, is_inside)
+        yield node.name
 
 
-def _note(name: str, is_use: bool, local: frozenset[str], found: Names, is_inside: bool) -> None:
-    if name in local:
+def _note(name: str, is_use: bool, place: _Place, found: Names) -> None:
+    if name in place.local:
         return
     if is_use:
         found.uses.add(name)
-        if not is_inside:
+        if not place.is_inside:
             found.now.add(name)
-    elif is_inside:
+    elif place.is_inside:
         found.later.add(name)  # declared global
     else:
         found.binds.add(name)
 
 
-def _scan_scope(node: ast.AST, local: frozenset[str], found: Names, is_inside: bool) -> None:
-    """Add the names of a function, a lambda, a comprehension or a class, whose own names are not the module's."""
+def _in_scope(node: ast.AST, place: _Place, found: Names) -> Iterator[tuple[ast.AST, _Place]]:
+    """What a function, a lambda, a comprehension or a class holds, whose own names are not the module's."""
     body: list[ast.AST] = list(ast.iter_child_nodes(node))
     if isinstance(node, _Function | ast.ClassDef):
-        _note(node.name, False, local, found, is_inside)
+        _note(node.name, False, place, found)
         body = list(node.body)
         outside: list[ast.AST] = list(node.decorator_list)
         outside += [node.args, *filter(None, [node.returns])] if isinstance(node, _Function) else [*node.bases, *node.keywords]
-        for child in outside:
-            _scan(child, local, found, is_inside)
-    own = _own_names(node, body)
-    runs_later = isinstance(node, _Function | ast.Lambda)
-    for child in body:
-        _scan(child, local | own, found, is_inside or runs_later)
+        yield from ((child, place) for child in outside)
+    inner = _Place(place.local | _own_names(node, body), place.is_inside or isinstance(node, _Function | ast.Lambda))
+    yield from ((child, inner) for child in body)
 
 
 def _own_names(node: ast.AST, body: Iterable[ast.AST]) -> frozenset[str]:
@@ -123,10 +128,7 @@ def _own_names(node: ast.AST, body: Iterable[ast.AST]) -> frozenset[str]:
             continue
         elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
             own.add(child.id)
-        elif isinstance(child, ast.Import | ast.ImportFrom):
-            own |= {alias.asname or alias.name.partition(".")[0] for alias in child.names}
-        elif isinstance(child, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and child.name:
-            own.add(child.name)
+        own.update(_bound(child))
         if not isinstance(child, ast.Lambda | _Comprehension):
             waiting += ast.iter_child_nodes(child)
     return frozenset(own - declared)
@@ -224,7 +226,9 @@ def _value(value: ast.expr, name: str, functions: frozenset[str]) -> Definition:
         )
         is_function = made_by in _FACTORIES | functions or takes_function
         return Definition.FUNCTION if is_function else Definition.VALUE
-    is_plain = isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.Compare)
+    is_plain = isinstance(
+        value, ast.Constant | ast.JoinedStr | ast.BinOp | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.Compare
+    )
     return Definition.NONE if is_plain else Definition.VALUE
 
 

@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterator
 
 #: Format characters (zero-width, joiners, soft hyphen, marks of direction, byte order mark, tags) and variation selectors, for a class of a pattern.
-INVISIBLE = (
-    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
-)
+INVISIBLE = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
 _BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _ENDS = "\x0b\x0c\x1c-\x1e\u0085\u2028\u2029"
 _UNSEEN = re.compile(f"[{INVISIBLE}{_BLANKS}{_ENDS}]")

@@ -146,7 +146,13 @@ _WRAPPED = {"bare": "{}", "fence": "Here:\n\n```python\n{}\n```\n\nBye.", "list"
 for _end, _sign in _ENDS.items():
     for _wrap, _text in _WRAPPED.items():
         FORMS[f"{_wrap}, line ends {_end}"] = _in(lambda s, t=_text, e=_sign: t.format(s).replace("\n", e))
-for _name, _sign in {"U+2028": "\u2028", "U+2029": "\u2029", "U+0085": "\u0085", "vertical tab": "\x0b", "form feed": "\x0c"}.items():
+for _name, _sign in {
+    "U+2028": "\u2028",
+    "U+2029": "\u2029",
+    "U+0085": "\u0085",
+    "vertical tab": "\x0b",
+    "form feed": "\x0c",
+}.items():
     FORMS[f"lines end in {_name}"] = _in(lambda s, e=_sign: f"```python\n{s}\n```".replace("\n", e))
     FORMS[f"{_name} before the fence"] = _in(lambda s, e=_sign: f"Here:{e}```python\n{s}\n```")
 _SIGNS = {
@@ -157,9 +163,17 @@ for _name, _sign in _SIGNS.items():
     FORMS[f"{_name} first, bare"] = _in(lambda s, c=_sign: c + s)
     FORMS[f"{_name} first, fence"] = _in(lambda s, c=_sign: f"{c}```python\n{s}\n```")
     FORMS[f"{_name} in the code"] = _in(lambda s, c=_sign: f"```python\n{c}{s.replace('return ', 'return ' + c, 1)}{c}\n```")
-_BLANKS = {"no-break space": "\u00a0", "narrow no-break space": "\u202f", "ideographic space": "\u3000", "em space": "\u2003", "figure space": "\u2007"}
+_BLANKS = {
+    "no-break space": "\u00a0",
+    "narrow no-break space": "\u202f",
+    "ideographic space": "\u3000",
+    "em space": "\u2003",
+    "figure space": "\u2007",
+}
 for _name, _sign in _BLANKS.items():
-    FORMS[f"{_name}s as indentation"] = _in(lambda s, c=_sign: f"```python\n{re.sub('^ +', lambda m: c * len(m.group()), s, flags=re.M)}\n```")
+    FORMS[f"{_name}s as indentation"] = _in(
+        lambda s, c=_sign: f"```python\n{re.sub('^ +', lambda m: c * len(m.group()), s, flags=re.M)}\n```"
+    )
     FORMS[f"{_name}s everywhere, bare"] = _in(lambda s, c=_sign: re.sub("(?<=return) ", c, s))
 FORMS |= {
     "no-break spaces before the fence": _in(lambda s: f"Here:\n\u00a0\u00a0```python\n{s}\n\u00a0\u00a0```"),
