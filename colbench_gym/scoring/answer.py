@@ -57,20 +57,45 @@ _MOST_NESTED = 2
 #: Maximal number of lines above an indented block in which the statement is looked for that it may be the body of.
 _MOST_LINES_ABOVE = 200
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
+_NESTED = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
 _CODE_START = re.compile(
     r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
     r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
 )
+_INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
 _OPENS_BLOCK = re.compile(
     r"\s*(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$"
 )
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
-_LANGUAGE_LINE = re.compile(r"\s*(?:python3?|py)[ \t]*\n", re.IGNORECASE)
+_LANGUAGE_LINE = re.compile(r"\A\s*(?:python3?|py)[ \t]*\n", re.IGNORECASE)
 _NO_PROGRAM = frozenset(
-    "bash sh shell zsh fish console terminal cmd powershell ps1 output text txt plaintext stdout result json yaml toml html css diff".split()
+    [
+        "bash",
+        "sh",
+        "shell",
+        "zsh",
+        "fish",
+        "console",
+        "terminal",
+        "cmd",
+        "powershell",
+        "ps1",
+        "output",
+        "text",
+        "txt",
+        "plaintext",
+        "stdout",
+        "result",
+        "json",
+        "yaml",
+        "toml",
+        "html",
+        "css",
+        "diff",
+    ]
 )
 
 
@@ -126,6 +151,8 @@ class _Reader:
 
     def program(self, text: str) -> tuple[Definition, str]:
         """How firmly an answer defines the function, and its program; without a definition, the code that comes closest."""
+        if _INDENTED_START.match(text) and textwrap.dedent(text) == text:  # the first line lost the indentation of the others
+            text = text.lstrip()
         whole = self._whole(text)
         if whole and (level := self._level(whole)) >= (Definition.VALUE if _MARKUP.search(text) else Definition.NONE):
             return level, whole.text
@@ -136,7 +163,7 @@ class _Reader:
                 best = level, program
             if level is Definition.FUNCTION or (found and not self.name):
                 break
-            closest = closest or _closest(found, self.name)
+            closest = closest or _closest(found, text, self.name)
         if best[0] is Definition.NONE and not self.name and found:
             return best[0], found[0].text
         return best if best[1] else (Definition.NONE, whole.text if whole else closest or text.strip("\n"))
@@ -159,8 +186,9 @@ class _Reader:
         plain = _FENCE.sub("", without_comments(text))
         answer = parse_message(plain).answer
         for other in dict.fromkeys([*([] if answer is None else [answer]), plain, _QUOTE.sub("", plain)]):
-            if other != text:
-                yield self._runs(other.split("\n"))
+            lines = other.split("\n")
+            runs = self._runs(lines) if other != text else []
+            yield [] if plain != text and _leaves_code(lines, runs) else runs
         yield self._session(text)
         yield [_Lines(0, 0, one, self._piece(one)) for _, one in _SPAN.findall(text) if self.name in one]
 
@@ -191,16 +219,17 @@ class _Reader:
             return [_Lines(block.start, block.end, "", None)]
         code = _LANGUAGE_LINE.sub("", block.text, count=1).strip("\n")
         is_program = block.language not in _NO_PROGRAM
-        has_markup = depth < _MOST_NESTED and _MARKUP.search(code) is not None
+        has_markup = depth < _MOST_NESTED and _NESTED.search(code) is not None
         own = None if has_markup and block.language in ("markdown", "md") else self._piece(code, is_program)
         if own is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
             return [longer]
         if own is None and not self.parser.has_finished:
-            inner = self._code(code, depth + 1) if has_markup else self._runs(code.split("\n"))
+            lines = code.split("\n")
+            inner = self._code(code, depth + 1) if has_markup else self._runs(lines)
             pieces = [one.piece for one in inner if one.piece]
-            if pieces:
+            if pieces and (has_markup or not _leaves_code(lines, inner)):
                 return [_Lines(block.start, block.end, piece.text if _defines(piece) else code, piece) for piece in pieces]
-        return [_Lines(block.start, block.end, code, own)]
+        return [_Lines(block.start, block.end, code, own, block.kind != "indented")]
 
     def _longer(self, text: str, block: CodeBlock, is_program: bool) -> _Lines | None:
         """A fence with a later end, of those that make it define the function."""
@@ -229,7 +258,7 @@ class _Reader:
             end = stop
             while end > first and not self.parser.has_finished:
                 if piece := self._piece("\n".join(lines[first:end]), is_prose=True):
-                    found.append(_Lines(first, end, piece.text, piece, False))
+                    found.append(_Lines(first, end, piece.text.strip("\n"), piece, False))
                     start = end
                     break
                 end = margins[bisect_right(margins, min(end - 1, first + self.parser.good_lines)) - 1]
@@ -244,7 +273,7 @@ class _Reader:
         """Code as a piece; moved to the margin if it does not parse where it is; None if it is no Python."""
         tree = self.parser.parse(code)
         if tree is None and code[:1].isspace():
-            code = textwrap.dedent(code).strip()
+            code = textwrap.dedent(code).strip("\n")
             tree = self.parser.parse(code)
         if tree is None:
             return None
@@ -252,13 +281,23 @@ class _Reader:
         return without_prose(piece) if is_prose and self.name else piece
 
 
-def _closest(found: list[_Lines], name: str) -> str:
-    """Code of an answer that does not define the function: a block that tries to, else the last piece that defines something, else the first block."""
-    tried = re.compile(rf"^\s*(?:async\s+)?def\s+{re.escape(name)}\b", re.MULTILINE)
-    trying = [own.text for own in found if name and own.piece is None and tried.search(own.text)]
-    defining = [own.text for own in found if own.piece and _defines(own.piece)]
+def _leaves_code(lines: list[str], runs: list[_Lines]) -> bool:
+    """Whether lines outside of the runs look like code: then the whole is a broken program, and not a program with prose."""
+    covered = {i for run in runs for i in range(run.start, run.end)}
+    return any(
+        i not in covered and line.strip() and (line[0].isspace() or _CODE_START.match(line) is not None)
+        for i, line in enumerate(lines)
+    )
+
+
+def _closest(found: list[_Lines], text: str, name: str) -> str:
+    """Code of an answer that does not define the function: what tries to, else the last piece that defines something, else the first block."""
+    tried = re.compile(rf"^(?:async\s+)?def\s+{re.escape(name)}\b", re.MULTILINE)
     blocks = [own.text for own in found if own.is_block and own.text]
-    return (trying or defining[-1:] or blocks or [""])[0]
+    if name and tried.search(text):
+        return next((block for block in blocks if tried.search(block)), text.strip("\n"))
+    defining = [own.text for own in found if own.piece and _defines(own.piece)]
+    return (defining[-1:] or blocks or [""])[0]
 
 
 def _defines(piece: Piece) -> bool:

@@ -75,7 +75,10 @@ def parse_message(text: str) -> AgentMessage:
 def without_marker(text: str) -> str:
     """A text without an answer marker that it begins with."""
     start = len(text) - len(text.lstrip())
-    marker = next(_markers(text[start : start + 4 * _MOST_DRESS]), None)
+    head = text[start : start + 4 * _MOST_DRESS]
+    if head.isascii() and "answer" not in head.lower():
+        return text
+    marker = next(_markers(head), None)
     if marker is None or _DRESS.match(text[start : start + marker[0]]) is None:
         return text
     return _unindented(text[start + marker[1] :])
@@ -98,18 +101,15 @@ def _markers(text: str) -> Iterator[tuple[int, int]]:
         end = colon.end() if colon else words.end()
         if colon and (is_at_start or (is_upper and not _is_quoted(text, words.start(), end))):
             yield words.start(), _after(text, end, before)
-        elif is_at_start or (colon and _SENTENCE.search(before)):
-            if (
-                following := _CODE_FOLLOWS.match(text, end)
-                or _LINE_END.match(text, end)
-                or (is_upper and _DASH.match(text, end))
-            ):
-                yield words.start(), following.end()
+        elif (is_at_start or (colon and _SENTENCE.search(before))) and (
+            following := _CODE_FOLLOWS.match(text, end) or _LINE_END.match(text, end) or (is_upper and _DASH.match(text, end))
+        ):
+            yield words.start(), following.end()
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
     """Whether a marker within a sentence is quoted, and the sentence goes on."""
-    is_between = 0 < start and end < len(text) and text[start - 1] in _QUOTES and text[end] in _QUOTES
+    is_between = start > 0 and end < len(text) and text[start - 1] in _QUOTES and text[end] in _QUOTES
     return is_between and text[end + 1 : end + 100].partition("\n")[0].strip() != ""
 
 

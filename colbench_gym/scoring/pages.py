@@ -42,7 +42,27 @@ _FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
 _HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
 _STYLE = re.compile(r"<style\b", re.IGNORECASE)
 _OTHER_LANGUAGES = frozenset(
-    "css scss less js javascript jsx ts typescript python py bash sh shell json diff markdown md text txt".split()
+    [
+        "css",
+        "scss",
+        "less",
+        "js",
+        "javascript",
+        "jsx",
+        "ts",
+        "typescript",
+        "python",
+        "py",
+        "bash",
+        "sh",
+        "shell",
+        "json",
+        "diff",
+        "markdown",
+        "md",
+        "text",
+        "txt",
+    ]
 )
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)

@@ -14,6 +14,7 @@ INVISIBLE = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u2
 _BLANKS = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _ENDS = "\x0b\x0c\x1c-\x1e\u0085\u2028\u2029"
 _UNSEEN = re.compile(f"[{INVISIBLE}{_BLANKS}{_ENDS}]")
+_ASCII_ENDS = re.compile("[\x0b\x0c\x1c-\x1e]")
 _INVISIBLE, _BLANK, _END = (re.compile(f"[{part}]") for part in (INVISIBLE, _BLANKS, _ENDS))
 #: String literals of Python, to their end or else to that of the line or the text, so that no part is looked at twice.
 _LITERAL = re.compile(
@@ -24,9 +25,9 @@ _LITERAL = re.compile(
 
 def readings(text: str) -> Iterator[str]:
     r"""Different readings of an answer, the most literal first; all have ``\n`` alone as line end where the text has ``\r\n`` or ``\r``."""
-    text = re.sub("\r\n?", "\n", text)
+    text = re.sub("\r\n?", "\n", text) if "\r" in text else text
     yield text
-    if not _UNSEEN.search(text):
+    if not (_ASCII_ENDS if text.isascii() else _UNSEEN).search(text):
         return
     seen = {text}
     pieces = _LITERAL.split(text)

@@ -200,6 +200,7 @@ FORMS |= {
     "call after the function": lambda s, n: PY.format(f"{s}\n\nprint(callable({n}))"),
     "main guard": lambda s, n: PY.format(f'{s}\n\nif __name__ == "__main__":\n    print({n}(input()))'),
     "comments and a module docstring": lambda s, n: PY.format(f'"""A module."""\n# a comment\n{s}\n# the end'),
+    "lines that end in py": lambda s, n: PY.format(f"# a copy\n{s}\n\n# not happy\n"),
     "import before": lambda s, n: PY.format(f"import math\nfrom typing import Any\n\n{s}"),
     "future import": lambda s, n: PY.format(f"from __future__ import annotations\n\n{s}"),
     "async-free lambda": lambda s, n: PY.format(f"{_impl(s, n)}\n\n{n} = lambda *values, **named: _impl(*values, **named)"),
