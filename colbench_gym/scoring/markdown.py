@@ -3,8 +3,8 @@
 The block structure is read by markdown-it-py, with three differences to CommonMark. HTML other than ``<pre>`` and comments is text, so that a
 fence below ``<details>`` is a fence. What an HTML comment hides is no block. A line without the mark of a quote ends the quote.
 
-The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and a text beyond
-`MAX_MARKDOWN_CHARS` is read up to there.
+The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and no block starts or goes on behind
+the first `MAX_LINES` lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 
-MAX_MARKDOWN_CHARS, MAX_NESTING = 2_000_000, 20
+MAX_LINES, MAX_NESTING = 20_000, 20
 _RULES = ["code", "fence", "blockquote", "hr", "list", "heading", "lheading", "paragraph"]
 _HTML = re.compile(r"(?:</?(?!pre\b)[a-z][^<>]{0,200}>[ \t]{0,8}){0,8}<pre\b|<!--", re.IGNORECASE)
 _PRE = re.compile(r"<pre\b[^>]*>(.*?)(?:</pre\b|\Z)", re.DOTALL | re.IGNORECASE)
@@ -55,7 +55,9 @@ class CodeBlock:
 def code_blocks(text: str) -> list[CodeBlock]:
     r"""The code blocks and the comments of a text whose lines end in ``\n``, in order."""
     blocks: list[CodeBlock] = []
-    for token in _parser().parse(text[:MAX_MARKDOWN_CHARS]):
+    if text.count("\n") > MAX_LINES:
+        text = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
+    for token in _parser().parse(text):
         start, end = token.map or (0, 0)
         if token.type == "fence":
             blocks.append(CodeBlock(token.content, token.info, "fence", start, end))
