@@ -257,8 +257,8 @@ class _Reader:
                 continue
             end = stop
             while end > first and not self.parser.has_finished:
-                if piece := self._piece("\n".join(lines[first:end]), is_prose=True):
-                    found.append(_Lines(first, end, piece.text.strip("\n"), piece, False))
+                if piece := self._piece("\n".join(lines[first:end]).strip("\n"), is_prose=True):
+                    found.append(_Lines(first, end, piece.text, piece, False))
                     start = end
                     break
                 end = margins[bisect_right(margins, min(end - 1, first + self.parser.good_lines)) - 1]
