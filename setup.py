@@ -1,4 +1,4 @@
-"""Packaging. `import colbench_gym` needs gymnasium and numpy alone; everything else is an extra, see docs/install.md."""
+"""Packaging. `import colbench_gym` needs gymnasium, numpy and markdown-it-py alone; everything else is an extra, see docs/install.md."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ setup(
     packages=find_packages(include=["sandboxes*", "colbench_gym*", "sweetrl_agent*"]),
     package_data={"sandboxes": DATA, "colbench_gym": DATA, "sweetrl_agent": DATA},
     zip_safe=False,
-    install_requires=["gymnasium>=1.2,<2", "numpy>=2.0"],
+    install_requires=["gymnasium>=1.2,<2", "numpy>=2.0", "markdown-it-py>=3,<5"],
     extras_require={
         "train": TRAIN,
         "frontend": FRONTEND,

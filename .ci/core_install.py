@@ -7,9 +7,18 @@ import sys
 from importlib.metadata import distributions, requires
 from pathlib import Path
 
-CORE = {"gymnasium", "numpy"}
-#: What an empty environment and gymnasium bring.
-BROUGHT = {"cloudpickle", "typing_extensions", "farama_notifications", "pip", "setuptools", "colbench_gym"}
+CORE = {"gymnasium", "numpy", "markdown-it-py"}
+#: What an empty environment, gymnasium and markdown-it-py bring.
+BROUGHT = {
+    "cloudpickle",
+    "markdown_it_py",
+    "mdurl",
+    "typing_extensions",
+    "farama_notifications",
+    "pip",
+    "setuptools",
+    "colbench_gym",
+}
 SCRIPTS = {
     "colbench-grade": 0, "colbench-play": 0, "colbench-evaluate": 0, "sweetrl-report": 0, "sweetrl-train": 2, "sweetrl-compare": 2,
     "sweetrl-evaluate": 2,

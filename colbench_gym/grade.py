@@ -6,8 +6,9 @@ all rows are checked, in the second they are graded in batches, so the file need
 
 SCORES has one line for each row, in order: index (from 0), tests_passed (in [0, 1]), success (0 or 1), outcome, and calls (the
 outcome of each hidden test). The file appears only when it is complete. Rows with outcome "ungradable" or "malformed" have no
-score: they hold zeros and are excluded from the means. With --explain, the failed tests of every row without success are printed too,
-each with its call, the expected value, what the answer returned, and the outcome.
+score: they hold zeros and are excluded from the means. With --explain, every row without success is printed too: what the author of
+its agent should change, where the answer shows it, and the failed tests, each with its call, the expected value, what the answer returned, and
+the outcome.
 
 The output is plain ASCII, one line per item: text from rows, programs, file names and errors is escaped.
 """
@@ -268,7 +269,8 @@ def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
 
 def _explanation(index: int, score: dict[str, Any], details: AnswerDetails) -> Iterator[str]:
     passed = score["calls"].count(PASSED)
-    yield f"row {index}: {score['outcome']}, {passed} of {len(score['calls'])} tests passed"
+    fault = f". {details.fault}" if details.fault else ""
+    yield f"row {index}: {score['outcome']}, {passed} of {len(score['calls'])} tests passed{fault}"
     outcomes = {test.outcome for test in details.tests}
     if len(outcomes) == 1 and not outcomes & {PASSED, WRONG}:
         yield f"  all {len(details.tests)} calls: {outcomes.pop()}"
@@ -317,7 +319,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="also print the failed tests of every row without success: expected, got, outcome",
+        help="also print why every row without success failed, and its failed tests: expected, got, outcome",
     )
     return parser
 

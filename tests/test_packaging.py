@@ -61,8 +61,8 @@ def test_all_files_of_the_packages_are_in_the_distribution(distribution):
     assert sorted(tracked - distribution.files) == [], "name their ending in DATA of setup.py"
 
 
-def test_the_core_needs_gymnasium_and_numpy_alone(distribution):
-    assert {Requirement(line).name for line in distribution.install_requires} == {"gymnasium", "numpy"}
+def test_the_core_needs_three_packages_alone(distribution):
+    assert {Requirement(line).name for line in distribution.install_requires} == {"gymnasium", "numpy", "markdown-it-py"}
 
 
 def test_all_has_every_extra_that_runs_without_a_gpu(distribution):

@@ -29,8 +29,9 @@ class BackendEnv(ColBenchEnv):
     Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
 
     ## Action
-    Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program with or without a code fence. Text
+    Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program as a reader of Markdown would take it. Text
     before ``OUTPUT:`` is the agent's private thought: the simulated human never sees it, and it is not in the next observation.
+    `colbench_gym.scoring.message` has the rules of both markers, `colbench_gym.scoring.answer` that of the program.
     Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.openai`
     documents which part of an utterance is sent to a language model that plays the human.
 

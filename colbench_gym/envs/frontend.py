@@ -38,7 +38,7 @@ class FrontendEnv(ColBenchEnv):
     Text: the transcript so far. `info["messages"]` holds the same as chat messages, ready for a chat template.
 
     ## Action
-    Text: one utterance with a page in it, as HTML with or without a code fence. ``I WANT TO ANSWER:`` starts the answer; an
+    Text: one utterance with a page in it, as a reader of Markdown would take it. ``I WANT TO ANSWER:`` starts the answer; an
     answer without a page hands in the last page shown. A page may link Tailwind, as the pages of ColBench do, from any of the usual
     addresses of Tailwind 2; the file is served from disk. Scripts do not run. Text before ``OUTPUT:`` is the agent's private
     thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the

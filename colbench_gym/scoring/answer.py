@@ -1,57 +1,102 @@
-"""Parse an agent's message into private thought, utterance and answer. Only this module knows the markers of the benchmark.
+"""Parse an agent's message into private thought, utterance and answer, and find the program in an answer, as a reader of Markdown would.
 
-Our rules, with the differences to the released environment:
-    * ``OUTPUT:`` ends the agent's private thought: everything up to its first occurrence is dropped and never reaches the
-      simulated human. The released code does the same.
-    * ``I WANT TO ANSWER:`` starts the final answer: everything after its first occurrence is the answer. The released code
-      drops the text after a second marker; we keep it, because it is part of the program.
-    * The program is the fenced block that defines the function (any language tag, any case; the first block if none does),
-      together with other blocks that contain only definitions, such as a helper. An answer without a fence is a program after
-      prose before and after the code is removed. The released code takes the first block, supports only the lower-case tag
-      ``python`` and bare fences, and keeps prose, so that the program does not compile.
-    * To separate code from prose, parts of an answer are parsed here, outside the sandbox: at most `MAX_PARTS` parts of up to
-      `MAX_PART_CHARS` characters each and `MAX_PARSED_CHARS` in total. Beyond these limits, an additional block counts as prose, and
-      an answer without a fence is used as a whole.
+The markers of a message are in `colbench_gym.scoring.message`. The program of an answer:
+
+    * **Pieces.** The answer's pieces of code are its fences (of backticks or tildes, of any length, with any info string, in lists and
+      quotes, closed or not), its code blocks by indentation, ``<pre>``, and runs of lines of prose that are Python. A fence that does not
+      parse also ends at a later line that could end it, if its code then parses: code may hold fences, in a docstring for instance.
+      A piece that is indented as a whole is moved to the margin.
+    * **The function.** The program is the *last* piece that defines the task's function at module level: by ``def``, by ``async def``, or
+      by an assignment of a function. If there is none, it is the last piece that assigns something else to the name that may be called
+      (a class, an import, a call), and then the last that defines the function without a body (``...``, ``pass``, a docstring). A call of
+      the function, an example or a test, defines nothing, nor does a method, nor a function within another one.
+    * **What it uses.** The statements of earlier pieces that the program uses come before it, and what those use: imports, helpers,
+      constants, loops that fill a table. A helper may also follow. Statements that call the task's function (examples, tests), main guards,
+      input of a shell and output are left out. A piece stays as it is, with all that it does besides.
+    * **Characters.** Line ends of any kind are the same. Invisible characters and unusual white space, which no editor shows, are left out or
+      become blanks if the answer holds no such program as it is; in string literals only if it holds none otherwise.
+    * An answer without such a piece is the whole answer if it parses, else its last piece that defines something, else its first one, else
+      the text itself. Exactly one program is graded.
+    * **Limits.** Answers are read here, outside the sandbox, and never executed: at most `MAX_PARTS` parts of up to `MAX_PART_CHARS`
+      characters each, `MAX_PARSED_CHARS` in total, are parsed. What is beyond is no piece; an answer without a piece is used as it is.
+
+`extract_program_released` has the rules of ColBench's released grader instead.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
+from colbench_gym.scoring.markdown import CodeBlock, code_blocks, lengthened, unindented_fences, without_comments
+from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message, without_marker
+from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
+from colbench_gym.scoring.python_names import Definition, definition, module_statements
+from colbench_gym.scoring.unseen import readings
 
-ANSWER_MARKER = "I WANT TO ANSWER:"
-THOUGHT_MARKER = "OUTPUT:"
-_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_CODE_START = re.compile(r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@")
-_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+__all__ = [
+    "ANSWER_MARKER",
+    "THOUGHT_MARKER",
+    "AgentMessage",
+    "defines_function",
+    "extract_program",
+    "extract_program_released",
+    "parse_message",
+]
+
 MAX_PART_CHARS, MAX_PARTS, MAX_PARSED_CHARS = 20_000, 50, 40_000
-
-
-@dataclass(frozen=True)
-class AgentMessage:
-    """The parts of an agent's message.
-
-    Attributes:
-        thought: Text before ``OUTPUT:``; never shown to the simulated human.
-        utterance: The rest, as the simulated human sees it.
-        answer: Text after ``I WANT TO ANSWER:``; None if the agent did not answer.
-    """
-
-    thought: str
-    utterance: str
-    answer: str | None
-
-
-def parse_message(text: str) -> AgentMessage:
-    """Split an agent's message into its parts by the rules of the module."""
-    thought, marker, rest = text.partition(THOUGHT_MARKER)
-    utterance = (rest if marker else text).strip()
-    _, marker, answer = utterance.partition(ANSWER_MARKER)
-    return AgentMessage(thought.strip() if utterance != text.strip() else "", utterance, answer.strip() if marker else None)
+#: Maximal number of later ends that are tried for the fences of an answer that do not parse.
+_MOST_ENDS = 12
+#: Maximal depth of Markdown within code blocks of Markdown.
+_MOST_NESTED = 2
+#: Maximal number of lines above an indented block in which the statement is looked for that it may be the body of.
+_MOST_LINES_ABOVE = 200
+_MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | re.IGNORECASE)
+_NESTED = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
+_FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
+_CODE_START = re.compile(
+    r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
+    r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
+)
+_INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
+_OPENS_BLOCK = re.compile(
+    r"\s*(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$"
+)
+_PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
+_QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
+_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
+_LANGUAGE_LINE = re.compile(r"\A\s*(?:python3?|py)[ \t]*\n", re.IGNORECASE)
+_NO_PROGRAM = frozenset(
+    [
+        "bash",
+        "sh",
+        "shell",
+        "zsh",
+        "fish",
+        "console",
+        "terminal",
+        "cmd",
+        "powershell",
+        "ps1",
+        "output",
+        "text",
+        "txt",
+        "plaintext",
+        "stdout",
+        "result",
+        "json",
+        "yaml",
+        "toml",
+        "html",
+        "css",
+        "diff",
+    ]
+)
 
 
 def extract_program(answer: str, function_name: str = "") -> str:
@@ -59,23 +104,22 @@ def extract_program(answer: str, function_name: str = "") -> str:
 
     Args:
         answer: The agent's answer.
-        function_name: Name of the requested function; selects the block if there are several.
+        function_name: Name of the requested function; "" for the first piece.
     """
-    blocks = [match.group(1).strip("\r\n") for match in _FENCE.finditer(answer)]
-    if not blocks:
-        return _bare_program(answer.replace("```", "")).strip("\r\n")
-    if len(blocks) == 1 or not function_name:
-        return blocks[0]
-    definition = re.compile(
-        rf"^(?:(?:async\s+)?def\s+{re.escape(function_name)}\s*\(|{re.escape(function_name)}\s*=)", re.MULTILINE
-    )
-    chosen = next((i for i, block in enumerate(blocks) if definition.search(block)), 0)
-    parser = _Parser()
-    return "\n\n".join(
-        block
-        for i, block in enumerate(blocks)
-        if i == chosen or (not definition.search(block) and _only_defines(parser.parse(block)))
-    )
+    reader = _Reader(function_name)
+    best: tuple[Definition, str] | None = None
+    for text in readings(answer):
+        found = reader.program(without_marker(text))
+        if found[0] is Definition.FUNCTION:
+            return found[1]
+        best = found if best is None or found[0] > best[0] else best
+    return best[1] if best else answer
+
+
+def defines_function(answer: str, function_name: str) -> bool:
+    """Whether the program in an answer defines the function, by the rules of the module."""
+    tree = _Parser().parse(extract_program(answer, function_name))
+    return tree is not None and definition(tree, function_name) is not Definition.NONE
 
 
 def extract_program_released(answer: str) -> str:
@@ -86,33 +130,188 @@ def extract_program_released(answer: str) -> str:
     return answer
 
 
-def _bare_program(text: str) -> str:
-    """The code in a text without fences; the text itself if no part of it is code.
+@dataclass(frozen=True)
+class _Lines:
+    """Code at some lines of a text, from `start` to before `end`, of a block or of prose; `piece` is None if it does not parse."""
 
-    Code is a run of lines that parses. It starts with a line that looks like code and ends at the end of the text or before an unindented
-    line. If a run does not parse, the next one tried ends before the line of the error, because all longer runs have the same error.
-    """
-    parser = _Parser()
-    if parser.parse(text) is not None:
-        return text
-    _, marker, rest = text.partition(ANSWER_MARKER)
-    lines = (rest if marker else text).lstrip().splitlines()
-    margins = [i for i, line in enumerate(lines) if line.strip() and not line[0].isspace()]
-    for start in (i for i in margins if _CODE_START.match(lines[i])):
-        end = len(lines)
-        while end > start and not parser.has_finished:
-            part = "\n".join(lines[start:end])
-            if parser.parse(part) is not None:
-                return part
-            before = bisect_right(margins, min(end - 1, start + parser.good_lines)) - 1
-            end = margins[before]
-        if parser.has_finished:
-            break
-    return text
+    start: int
+    end: int
+    text: str
+    piece: Piece | None
+    is_block: bool = True
 
 
-def _only_defines(tree: ast.Module | None) -> bool:
-    return tree is not None and all(isinstance(node, _DEFINITIONS) for node in tree.body)
+class _Reader:
+    """Reads one answer, within the limits of the module."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.parser = _Parser()
+        self.ends = _MOST_ENDS
+
+    def program(self, text: str) -> tuple[Definition, str]:
+        """How firmly an answer defines the function, and its program; without a definition, the code that comes closest."""
+        if _INDENTED_START.match(text) and textwrap.dedent(text) == text:  # the first line lost the indentation of the others
+            text = text.lstrip()
+        whole = self._whole(text)
+        if whole and (level := self._level(whole)) >= (Definition.VALUE if _MARKUP.search(text) else Definition.NONE):
+            return level, whole.text
+        best, closest = (Definition.NONE, ""), ""
+        for found in self._ways(text):
+            level, program = program_of([one.piece for one in found if one.piece], self.name)
+            if level > best[0]:
+                best = level, program
+            if level is Definition.FUNCTION or (found and not self.name):
+                break
+            closest = closest or _closest(found, text, self.name)
+        if best[0] is Definition.NONE and not self.name and found:
+            return best[0], found[0].text
+        return best if best[1] else (Definition.NONE, whole.text if whole else closest or text.strip("\n"))
+
+    def _level(self, piece: Piece) -> Definition:
+        return definition(piece.tree, self.name) if self.name else Definition.FUNCTION
+
+    def _whole(self, text: str) -> Piece | None:
+        """The whole answer as a piece, if it parses. An answer with markup is tried only if its first line looks like code."""
+        body = text.strip("\n")
+        if _MARKUP.search(body) and not (_CODE_START.match(body.lstrip()) or body.startswith("#")):
+            return None
+        return self._piece(body, is_prose=True)
+
+    def _ways(self, text: str) -> Iterator[list[_Lines]]:
+        """The code of an answer in different readings, the usual one first."""
+        yield self._code(text)
+        if (moved := unindented_fences(text)) != text:
+            yield self._code(moved)
+        plain = _FENCE.sub("", without_comments(text))
+        answer = parse_message(plain).answer
+        for other in dict.fromkeys([*([] if answer is None else [answer]), plain, _QUOTE.sub("", plain)]):
+            lines = other.split("\n")
+            runs = self._runs(lines) if other != text else []
+            yield [] if plain != text and _leaves_code(lines, runs) else runs
+        yield self._session(text)
+        yield [_Lines(0, 0, one, self._piece(one)) for _, one in _SPAN.findall(text) if self.name in one]
+
+    def _code(self, text: str, depth: int = 0) -> list[_Lines]:
+        """The pieces of a text as a reader of Markdown sees them, in order; fences are read first, since the limits may end the rest."""
+        blocks = code_blocks(text) if _MARKUP.search(text) else []
+        found: list[_Lines] = []
+        for block in blocks:
+            if block.kind != "indented" and (not found or block.start >= found[-1].end):
+                found += self._block(text, block, depth)
+        lines, runs, line = text.split("\n"), [], 0
+        for own in [*found, _Lines(text.count("\n") + 1, 0, "", None)]:
+            runs += self._runs(lines, line, own.start)
+            line = max(line, own.end)
+        covered = {line for own in [*found, *runs] for line in range(own.start, own.end)}
+        for block in blocks:
+            if (
+                block.kind == "indented"
+                and covered.isdisjoint(range(block.start, block.end))
+                and not _continues_code(lines, block.start)
+            ):
+                runs += self._block(text, block, depth)
+        return sorted(found + runs, key=lambda own: own.start)
+
+    def _block(self, text: str, block: CodeBlock, depth: int) -> list[_Lines]:
+        """The pieces in a code block."""
+        if block.kind == "comment":
+            return [_Lines(block.start, block.end, "", None)]
+        code = _LANGUAGE_LINE.sub("", block.text, count=1).strip("\n")
+        is_program = block.language not in _NO_PROGRAM
+        has_markup = depth < _MOST_NESTED and _NESTED.search(code) is not None
+        own = None if has_markup and block.language in ("markdown", "md") else self._piece(code, is_program)
+        if own is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
+            return [longer]
+        if own is None and not self.parser.has_finished:
+            lines = code.split("\n")
+            inner = self._code(code, depth + 1) if has_markup else self._runs(lines)
+            pieces = [one.piece for one in inner if one.piece]
+            if pieces and (has_markup or not _leaves_code(lines, inner)):
+                return [_Lines(block.start, block.end, piece.text if _defines(piece) else code, piece) for piece in pieces]
+        return [_Lines(block.start, block.end, code, own, block.kind != "indented")]
+
+    def _longer(self, text: str, block: CodeBlock, is_program: bool) -> _Lines | None:
+        """A fence with a later end, of those that make it define the function."""
+        if len(text) > MAX_PARSED_CHARS or self.parser.has_finished or self.ends <= 0:
+            return None
+        for longer in lengthened(text, block, self.ends):
+            self.ends -= 1
+            piece = self._piece(longer.text.strip("\n"), is_program)
+            if piece and self._level(piece):
+                return _Lines(longer.start, longer.end, piece.text, piece)
+        return None
+
+    def _runs(self, lines: list[str], start: int = 0, stop: int | None = None) -> list[_Lines]:
+        """The runs of lines that are Python, among those from `start` to before `stop`. A run starts with a line that looks like code, and ends at the end or before an unindented line.
+
+        If it does not parse, the next one tried ends before the line of the error, because all longer runs have the same error.
+        """
+        stop = len(lines) if stop is None else stop
+        margins = [i for i in range(start, stop) if lines[i].strip() and not lines[i][0].isspace()]
+        found: list[_Lines] = []
+        for first in margins:
+            if self.parser.has_finished:
+                break
+            if first < start or not _CODE_START.match(lines[first]):
+                continue
+            end = stop
+            while end > first and not self.parser.has_finished:
+                if piece := self._piece("\n".join(lines[first:end]).strip("\n"), is_prose=True):
+                    found.append(_Lines(first, end, piece.text, piece, False))
+                    start = end
+                    break
+                end = margins[bisect_right(margins, min(end - 1, first + self.parser.good_lines)) - 1]
+        return found
+
+    def _session(self, text: str) -> list[_Lines]:
+        """What was typed in an interactive session that the answer shows."""
+        typed = [line.lstrip()[4:] for line in text.split("\n") if _PROMPT.match(line)]
+        return [_Lines(0, 0, "", self._piece("\n".join(typed)))] if typed else []
+
+    def _piece(self, code: str, is_program: bool = True, is_prose: bool = False) -> Piece | None:
+        """Code as a piece; moved to the margin if it does not parse where it is; None if it is no Python."""
+        tree = self.parser.parse(code)
+        if tree is None and code[:1].isspace():
+            code = textwrap.dedent(code).strip("\n")
+            tree = self.parser.parse(code)
+        if tree is None:
+            return None
+        piece = Piece(code, tree, is_program)
+        return without_prose(piece) if is_prose and self.name else piece
+
+
+def _leaves_code(lines: list[str], runs: list[_Lines]) -> bool:
+    """Whether lines outside of the runs look like code: then the whole is a broken program, and not a program with prose."""
+    covered = {i for run in runs for i in range(run.start, run.end)}
+    return any(
+        i not in covered and line.strip() and (line[0].isspace() or _CODE_START.match(line) is not None)
+        for i, line in enumerate(lines)
+    )
+
+
+def _closest(found: list[_Lines], text: str, name: str) -> str:
+    """Code of an answer that does not define the function: what tries to, else the last piece that defines something, else the first block."""
+    tried = re.compile(rf"^(?:async\s+)?def\s+{re.escape(name)}\b", re.MULTILINE)
+    blocks = [own.text for own in found if own.is_block and own.text]
+    if name and tried.search(text):
+        return next((block for block in blocks if tried.search(block)), text.strip("\n"))
+    defining = [own.text for own in found if own.piece and _defines(own.piece)]
+    return (defining[-1:] or blocks or [""])[0]
+
+
+def _defines(piece: Piece) -> bool:
+    """Whether a piece defines some function or class."""
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in module_statements(piece.tree)
+    )
+
+
+def _continues_code(lines: list[str], start: int) -> bool:
+    """Whether indented lines are the body of a statement: the last unindented line before them opens a block."""
+    before = lines[max(0, start - _MOST_LINES_ABOVE) : start]
+    above = next((line for line in reversed(before) if line.strip() and not line.startswith(("    ", "\t"))), "")
+    return _OPENS_BLOCK.match(above) is not None
 
 
 class _Parser:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from colbench_gym.errors import SandboxError
 from colbench_gym.outside_text import encodable
+from colbench_gym.scoring.faults import fault
 from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, UnitTests
 from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Outcome, Program
@@ -69,10 +70,12 @@ class AnswerDetails:
     Attributes:
         source: The program in the answer; "" if there is none.
         tests: The hidden tests, in order; empty if there is no program.
+        fault: What the author of the agent should change, where the answer itself shows it (`colbench_gym.scoring.faults`); else "".
     """
 
     source: str
     tests: tuple[TestDetails, ...]
+    fault: str = ""
 
 
 def explain_answers(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | None]]) -> list[AnswerDetails]:
@@ -91,7 +94,7 @@ def explain_answers(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | N
 def iter_details(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | None]]) -> Iterator[AnswerDetails]:
     """Like `explain_answers`, one answer after the other. The answers to one task should follow each other: its reference then runs once."""
     programs: list[Program] = []
-    plan: list[tuple[Task, Program | None, bool]] = []
+    plan: list[tuple[Task, str | None, Program | None, bool]] = []
     last: Task | None = None
     for task, answer in answers:
         program = unit_tests.program(task, answer)
@@ -100,22 +103,25 @@ def iter_details(unit_tests: UnitTests, answers: Sequence[tuple[Task, str | None
             programs.append(Program(task.hidden.reference, task.hidden.calls, unit_tests.limits, unit_tests.semantics))
             last = task
         programs += [program] if program else []
-        plan.append((task, program, is_new))
+        plan.append((task, answer, program, is_new))
     try:
         results = unit_tests.sandbox.stream(programs)
         reference = ExecutionResult(())
-        for task, program, is_new in plan:
+        for task, answer, program, is_new in plan:
             reference = next(results) if is_new else reference
-            yield _details(unit_tests, task, program, reference, next(results)) if program else AnswerDetails("", ())
+            if program is None:
+                yield AnswerDetails("", ())
+                continue
+            tests = _tests(unit_tests, task, reference, next(results))
+            found = fault(task, answer, program.source, [test.outcome for test in tests])
+            yield AnswerDetails(encodable(program.source), tests, encodable(found))
     except SandboxFailure as error:
         raise SandboxError(f"The sandbox failed while explaining answers: {error}") from error
 
 
-def _details(
-    unit_tests: UnitTests, task: Task, program: Program, reference: ExecutionResult, result: ExecutionResult
-) -> AnswerDetails:
+def _tests(unit_tests: UnitTests, task: Task, reference: ExecutionResult, result: ExecutionResult) -> tuple[TestDetails, ...]:
     runs = zip(task.hidden.calls, reference.calls, result.calls, strict=True)
-    return AnswerDetails(encodable(program.source), tuple(_test(unit_tests, *run) for run in runs))
+    return tuple(_test(unit_tests, *run) for run in runs)
 
 
 def _test(unit_tests: UnitTests, call: str, expected: CallResult, got: CallResult) -> TestDetails:

@@ -1,7 +1,13 @@
-"""Extract the page from an agent's utterance: a whole page, or edits of its last page.
+"""Extract the page from an agent's utterance, as a reader of Markdown would: a whole page, or edits of its last page.
 
-A page is the first fenced block that contains a tag, or else the text from the first tag to the last. With edits enabled, an utterance
-may instead contain one or more blocks of this form. Each replaces the first occurrence of its SEARCH part in the last page:
+A page is the *last* fence that is one: whole documents (``<!doctype>``, ``<html>``, ``<body>``) go before fragments, and both before tags in
+a fence of another language. A fence whose first element ends only behind it goes on to the later end of a fence where it has ended, for a page may
+hold fences. Fences of CSS go into a page without a ``<style>``. Without such a fence, the page is the text from the first tag to the last,
+without the marks of a quote. Code by ``<pre>``, with entities instead of tags, is a page if there is no other.
+`colbench_gym.scoring.markdown` says what a fence is; invisible characters do not matter to it.
+
+With edits enabled, an utterance may instead contain one or more blocks of this form. Each replaces the first occurrence of its SEARCH part in the
+last page:
 
     <<<<<<< SEARCH
     <h1>Old</h1>
@@ -16,27 +22,143 @@ accepts (`sandboxes.pages.page.MAX_CHARS`) is not edited further: it stays too l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
+from colbench_gym.scoring.markdown import CodeBlock, code_blocks, lengthened, unindented_fences
+from colbench_gym.scoring.unseen import INVISIBLE, visible
 from sandboxes.pages.page import MAX_CHARS
 
 MAX_EDITS = 100
-_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+#: Maximal number of later ends that are tried for a page that its fence does not hold whole, and maximal length of such a text.
+_MOST_ENDS, _MOST_CHARS = 6, 200_000
 _TAG = re.compile(
-    r"<(?:!doctype|html|head|body|link|style|div|main|header|nav|section|article|h[1-6]|p|img|table|form|ul|ol|span|a)\b",
+    r"<(?:!doctype|html|head|body|link|style|div|main|header|nav|section|article|footer|aside|button|h[1-6]|p|img|table|form|ul|ol|span|a)\b",
     re.IGNORECASE,
 )
+_DOCUMENT = re.compile(r"<(?:!doctype|html|body)\b", re.IGNORECASE)
+_FIRST_ELEMENT = re.compile(r"<([a-z][a-z0-9]*)\b", re.IGNORECASE)
+_HEAD_END = re.compile(r"</head\s*>|(?=<body\b)", re.IGNORECASE)
+_STYLE = re.compile(r"<style\b", re.IGNORECASE)
+_OTHER_LANGUAGES = frozenset(
+    [
+        "css",
+        "scss",
+        "less",
+        "js",
+        "javascript",
+        "jsx",
+        "ts",
+        "typescript",
+        "python",
+        "py",
+        "bash",
+        "sh",
+        "shell",
+        "json",
+        "diff",
+        "markdown",
+        "md",
+        "text",
+        "txt",
+    ]
+)
+_MARKUP = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
+_FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)
+_QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
+_UNSEEN_ENDS = re.compile(rf"\A[\s{INVISIBLE}]+|[\s{INVISIBLE}]+\Z")
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH\n", "\n=======\n", ">>>>>>> REPLACE"
 
 
 def extract_page(text: str) -> str:
     """The page in a text; "" if there is none."""
-    for match in _FENCE.finditer(text):
-        if _TAG.search(match.group(1)):
-            return match.group(1).strip()
+    if not _MARKUP.search(text):
+        return _bare(text)
+    lines = re.sub("\r\n?", "\n", text)
+    if not lines.isascii():
+        lines = _FENCE_LINE.sub(lambda match: visible(match.group()), lines)
+    blocks: list[CodeBlock] = []
+    for reading in dict.fromkeys([lines, unindented_fences(lines), visible(lines)]):
+        blocks = _flat(code_blocks(reading))
+        if chosen := _last_page([block for block in blocks if block.kind == "fence"]):
+            return _styled(_whole(reading, chosen), blocks)
+    escaped = _last_page([block for block in blocks if block.kind == "pre"])
+    if escaped and not _DOCUMENT.search(text) and (_DOCUMENT.search(escaped.text) or not _TAG.search(text)):
+        return _trimmed(escaped.text)
+    if not any(block.language == "css" for block in blocks):
+        return _bare(text)
+    kept = lines.split("\n")
+    for block in blocks:
+        if block.kind == "fence":
+            kept[block.start : block.end] = [""] * (block.end - block.start)
+    return _styled(_bare("\n".join(kept)), blocks)
+
+
+def _flat(blocks: Sequence[CodeBlock]) -> list[CodeBlock]:
+    """Code blocks, with those inside of a fence of Markdown, or of an indented block, in its place."""
+    flat: list[CodeBlock] = []
+    for block in blocks:
+        is_outer = block.kind == "indented" or block.language in ("markdown", "md")
+        inner = code_blocks(block.text) if is_outer and _MARKUP.search(block.text) else []
+        flat += [replace(one, start=block.start, end=block.end) for one in inner] or [block]
+    return flat
+
+
+def _last_page(blocks: Sequence[CodeBlock]) -> CodeBlock | None:
+    """The last block that is a page, of those that are one most clearly."""
+    found = [(_rank(block), i) for i, block in enumerate(blocks)]
+    rank, i = max(found, default=(0, 0))
+    return blocks[i] if rank else None
+
+
+def _rank(block: CodeBlock) -> int:
+    if not _TAG.search(block.text):
+        return 0
+    return 1 if block.language in _OTHER_LANGUAGES else 3 if _DOCUMENT.search(block.text) else 2
+
+
+def _whole(text: str, block: CodeBlock) -> str:
+    """The page of a fence, with what follows its end if its first element ends there."""
+    first = _FIRST_ELEMENT.search(block.text)
+    if first and len(text) <= _MOST_CHARS and not _has_ended(block.text, first.group(1)):
+        for longer in lengthened(text, block, _MOST_ENDS):
+            if _has_ended(longer.text, first.group(1)):
+                return _trimmed(longer.text)
+    return _trimmed(block.text)
+
+
+def _has_ended(page: str, element: str) -> bool:
+    page, element = page.lower(), element.lower()
+    return len(re.findall(rf"<{element}\b", page)) <= page.count(f"</{element}")
+
+
+def _styled(page: str, blocks: Sequence[CodeBlock]) -> str:
+    """A page with the CSS that stands in fences of its own, unless it has a style."""
+    sheets = [
+        block.text for block in blocks if block.kind == "fence" and block.language == "css" and not _TAG.search(block.text)
+    ]
+    if not page or not sheets or _STYLE.search(page):
+        return page
+    head = _HEAD_END.search(page)
+    at = head.start() if head else 0
+    return f"{page[:at]}<style>\n{''.join(sheets)}</style>\n{page[at:]}"
+
+
+def _bare(text: str) -> str:
+    """The text from the first tag to the last, without the marks of a quote if the first stands in one."""
     first = _TAG.search(text)
+    if not first:
+        return ""
+    line = text[text.rfind("\n", 0, first.start()) + 1 : first.start()]
+    if _QUOTE.match(line):
+        text = _QUOTE.sub("", text)
+        first = _TAG.search(text)
     return text[first.start() : text.rfind(">") + 1].strip() if first else ""
+
+
+def _trimmed(page: str) -> str:
+    return _UNSEEN_ENDS.sub("", page)
 
 
 def apply_edits(page: str, text: str) -> str | None:

@@ -22,6 +22,7 @@ from itertools import chain, islice
 
 from colbench_gym.errors import SandboxError
 from colbench_gym.scoring.answer import extract_program, extract_program_released
+from colbench_gym.scoring.faults import fault_or_outcome
 from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox
 from sandboxes import SandboxError as SandboxFailure
@@ -58,6 +59,8 @@ class Score:
         calls: "passed", "wrong" or another outcome, for each call.
         reason: If the reference is not gradable: the call that has no comparable value, and why; else "".
             It quotes the hidden tests, so it must not reach an actor.
+        fault: What the author of the agent should change, of an answer that is not right (`colbench_gym.scoring.faults`); else "".
+            It is about the answer alone and quotes no hidden test.
     """
 
     tests_passed: float
@@ -65,6 +68,7 @@ class Score:
     outcome: str
     calls: tuple[str, ...]
     reason: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ class UnitTests:
         for task, answer in answers:
             key, program = keys[id(task)], programs[id(task), answer]
             score = scores[key, program.source] if program else self._verdict(expected[key].result(), None, answer)
+            if not score.success and score.outcome != UNGRADABLE:
+                score = replace(score, fault=fault_or_outcome(task, answer, program.source if program else "", score.calls))
             verdicts.append(score)
         return verdicts
 

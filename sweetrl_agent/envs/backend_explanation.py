@@ -15,7 +15,7 @@ from itertools import islice, product
 from typing import Any
 
 import sandboxes
-from colbench_gym.scoring.answer import ANSWER_MARKER
+from colbench_gym.scoring.answer import defines_function, parse_message
 from colbench_gym.scoring.details import AnswerDetails, TestDetails, explain_answers, meaning
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.simulators.code_facts import facts_from_reference
@@ -311,7 +311,9 @@ def _topics_by_test(task: Task) -> tuple[tuple[str, ...], ...]:
 
 
 def _notes(task: Task, details: AnswerDetails) -> Iterator[str]:
-    """What a wrong answer does instead, if it is what the reference of another specification does."""
+    """What the author of the agent should change, and what a wrong answer does instead if it is what the reference of another specification does."""
+    if details.fault:
+        yield details.fault
     got = [test.fingerprint for test in details.tests]
     if not got or all(test.outcome == "passed" for test in details.tests):
         return
@@ -327,17 +329,17 @@ def _notes(task: Task, details: AnswerDetails) -> Iterator[str]:
 
 
 def _is_program(outcome: str, answer: str, name: str) -> bool:
-    """Whether an answer is a program that defines the function, judged by its outcome and, for an unknown name, by its text."""
+    """Whether an answer is a program that defines the function, judged by its outcome and, for an unknown name, by its program."""
     if outcome == "exception:NameError" and name:
-        return bool(re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b|\b{re.escape(name)}\s*=", answer))
+        return defines_function(answer, name)
     return outcome not in _NO_PROGRAM
 
 
 def _answer(messages: Messages) -> str:
     """The text that was graded: what follows the answer marker of the last message, or all of it."""
     last = messages[-1]["content"] if messages and messages[-1]["role"] == "assistant" else ""
-    _, marker, answer = last.partition(ANSWER_MARKER)
-    return answer.strip() if marker else last
+    answer = parse_message(last).answer
+    return last if answer is None else answer
 
 
 @lru_cache(maxsize=4096)

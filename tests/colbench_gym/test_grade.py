@@ -190,7 +190,11 @@ def test_explain_prints_the_failed_tests_of_every_row_without_success(write, tas
     explained = lines[lines.index("Rows without success, with their failed tests (rows are counted from 0):") + 1 :]
     assert explained[0] == "row 1: wrong, 9 of 10 tests passed"
     assert re.fullmatch(r"  total\(\[\]\): expected None, got 0 \(wrong, [\d.]+ ms\)", explained[1])
-    assert explained[2:4] == ["row 2: exception:SyntaxError, 0 of 10 tests passed", "  all 10 calls: exception:SyntaxError"]
+    fault = "The answer is the signature of `total` without a body."
+    assert explained[2:4] == [
+        f"row 2: exception:SyntaxError, 0 of 10 tests passed. {fault}",
+        "  all 10 calls: exception:SyntaxError",
+    ]
     assert explained[4] == "row 3: no_answer, 0 of 10 tests passed"
     assert (
         explained[5] == "row 4: wrong, 0 of 10 tests passed"

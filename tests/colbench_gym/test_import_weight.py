@@ -1,4 +1,4 @@
-"""Playing a dialogue needs gymnasium and numpy, and loads nothing heavier."""
+"""Playing a dialogue needs gymnasium, numpy and markdown-it-py, and loads nothing heavier."""
 
 from __future__ import annotations
 

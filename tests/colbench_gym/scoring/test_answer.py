@@ -26,7 +26,6 @@ CODE = "def total(p):\n\n    return sum(p)"
             AgentMessage("", "I WANT TO ANSWER: a I WANT TO ANSWER: b", "a I WANT TO ANSWER: b"),
         ),
         ("I WANT TO ANSWER:", AgentMessage("", "I WANT TO ANSWER:", "")),
-        ("i want to answer: x", AgentMessage("", "i want to answer: x", None)),
         ("", AgentMessage("", "", None)),
     ],
 )
@@ -56,12 +55,13 @@ def test_prose_and_lost_fences_are_left_out(text):
     assert extract_program(text).strip() == CODE
 
 
-def test_the_block_that_defines_the_function_is_taken_with_its_helpers():
+def test_the_last_block_that_defines_the_function_is_taken_with_what_it_uses():
     helper, use = "import math\nRATE = 2\ndef helper(x): return x", "print(total([1]))"
-    blocks = "\n".join(f"```python\n{block}\n```" for block in (use, helper, CODE, "class Later: pass", f"{CODE}  # again"))
-    assert extract_program(blocks, "total") == f"{helper}\n\n{CODE}\n\nclass Later: pass"
+    code = "def total(p):\n    return helper(sum(p) * RATE)"
+    blocks = "\n".join(f"```python\n{block}\n```" for block in (use, CODE, helper, code, "class Later: pass", use))
+    assert extract_program(blocks, "total") == f"RATE = 2\ndef helper(x): return x\n\n{code}"
     assert extract_program(blocks) == use
-    assert extract_program(blocks, "missing") == f"{use}\n\n{helper}\n\n{CODE}\n\nclass Later: pass\n\n{CODE}  # again"
+    assert extract_program(blocks, "missing") == "class Later: pass"
     assert extract_program("```\ntotal = lambda p: 1\n```\n```\nx\n```", "total") == "total = lambda p: 1"
 
 

@@ -120,7 +120,8 @@ def test_a_test_names_the_wishes_that_it_depends_on(explained):
 def test_it_says_what_a_wrong_program_does_instead(explained):
     (note,) = explained["deaf"]["notes"]
     assert note == f"In all tests the program does what the reference would do without the wish on {WISHES[0].name}."
-    assert explained["right"]["notes"] == explained["hostile"]["notes"] == explained["broken"]["notes"] == []
+    assert explained["right"]["notes"] == explained["hostile"]["notes"] == []
+    assert explained["broken"]["notes"] == ["The program does not parse: invalid syntax, line 1."]
 
 
 def test_values_of_programs_are_short_texts(explained):

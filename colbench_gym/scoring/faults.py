@@ -1,0 +1,212 @@
+"""Why an answer is not right, for the author of its agent: in one sentence, from the answer, the task's signature and the outcomes alone.
+
+A fault quotes neither the reference nor the hidden tests. It is a help: verdicts do not depend on it.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from colbench_gym.python_source import PARSE_ERRORS, parse_source
+from colbench_gym.scoring.answer import MAX_PART_CHARS
+from colbench_gym.scoring.python_names import Definition, definition, is_main_guard, module_statements
+from colbench_gym.tasks.task import Task
+
+_LANGUAGES = {
+    "JavaScript": r"\bfunction\s*\w*\s*\([^()\n]*\)\s*\{|\b(?:const|let|var)\s+\w+\s*=|=>\s*\{|console\.log",
+    "Java or C#": r"\b(?:public|private|static)\s+\w+(?:<\w+>)?\s+\w+\s*\(|System\.out",
+    "C or C++": r"#include\b|\b(?:int|double|float|void|char|auto)\s+\w+\s*\([^)\n]*\)\s*\{",
+    "Rust": r"\bfn\s+\w+\s*\(",
+    "Go": r"\bfunc\s+\w+\s*\(",
+    "Ruby": r"^\s*def\s+\w+[^:\n]*\n(?:.*\n)*?\s*end\b",
+    "SQL": r"^\s*(?:SELECT|CREATE|INSERT)\b",
+    "R": r"<-\s*function",
+}
+_CODE = re.compile(
+    r"^\s*(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w+\s*=[^=]|@\w|[\w.]+\(.*\)\s*$)",
+    re.MULTILINE,
+)
+_MARKED = re.compile(r"^\s*(?:\d+[:.|]?|\+)\s*def\s", re.MULTILINE)
+_CUT = (
+    "was never closed",
+    "unterminated",
+    "unexpected EOF",
+    "expected an indented block",
+    "expected 'except'",
+    "incomplete input",
+)
+_MOST_SHOWN = 60
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_PLAIN = re.compile(r"def\s+\w+\s*\((.*?)\)", re.DOTALL)
+
+
+def fault(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> str:
+    """What the author of the agent should change; "" if the answer passes, or if it does not show what is wrong.
+
+    Args:
+        task: The task, for its signature.
+        answer: The answer; None if there is none.
+        source: The program that was graded; "" if there is none.
+        calls: Outcome of each hidden test, as in `Score.calls`.
+    """
+    name, failed = task.function_name, _failed(calls)
+    if answer is None or not answer.strip():
+        return "There is no answer: no text follows the answer marker."
+    if not source.strip():
+        return "The answer holds no program, or a word that the released grader forbids."
+    if (calls and not failed) or len(source) > MAX_PART_CHARS:
+        return ""
+    try:
+        tree = parse_source(source)
+    except PARSE_ERRORS as error:
+        return _of_text(name, source, error)
+    level = definition(tree, name)
+    if level is Definition.NONE:
+        return _of_names(name, tree)
+    if level is Definition.STUB:
+        return f"`{name}` has no body: only a docstring, `pass` or `...`."
+    return _of_function(task, name, tree, failed)
+
+
+def fault_or_outcome(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> str:
+    """The fault of an answer that is not right, or else the outcome of most failed tests, as a sentence."""
+    if found := fault(task, answer, source, calls):
+        return found
+    (outcome, count), total = _failed(calls).most_common(1)[0], len(calls)
+    tests = f"in {count} of {total} tests"
+    if outcome == "wrong":
+        return f"`{task.function_name}` runs, but returns another value than was wanted {tests}."
+    kind, _, error = outcome.partition(":")
+    if kind == "exception":
+        return f"The program raises {_clip(error)} {tests}, when it is loaded or when `{task.function_name}` is called."
+    return f"The program ends with the outcome {kind} {tests}."
+
+
+def _failed(calls: Sequence[str]) -> Counter[str]:
+    return Counter(call for call in calls if call != "passed")
+
+
+def _of_text(name: str, source: str, error: BaseException) -> str:
+    """The fault of an answer that does not parse."""
+    language = next((one for one, pattern in _LANGUAGES.items() if re.search(pattern, source, re.MULTILINE)), "")
+    if language and not re.search(r"^\s*def\s+\w+\s*\(.*:\s*$", source, re.MULTILINE):
+        return f"The answer is written in {language}, it seems; `{name}` has to be a Python function."
+    if _MARKED.search(source):
+        return "The lines of the program begin with numbers or with the signs of a diff; give its code alone."
+    if not _CODE.search(source):
+        return f"The answer has no Python code; give the function `{name}` in a ```python block."
+    line, message = getattr(error, "lineno", None) or 1, getattr(error, "msg", None) or str(error)
+    lines = source.rstrip().split("\n")
+    if re.match(rf"\s*(?:async\s+)?def\s+{re.escape(name)}\b[^\n]*\Z", source.strip()):
+        return f"The answer is the signature of `{name}` without a body."
+    is_cut = any(part in message for part in _CUT) and (line >= len(lines) or "expected" not in message)
+    cut = " It ends in the middle: a limit of tokens may have cut it." if is_cut else ""
+    return f"The program does not parse: {_clip(message)}, line {line}.{cut}"
+
+
+def _of_names(name: str, tree: ast.Module) -> str:
+    """The fault of a program that does not define the function."""
+    for around, node in _inner_functions(tree):
+        if node.name == name:
+            kind = "a method of the class" if isinstance(around, ast.ClassDef) else "defined inside of"
+            where = "under a main guard" if isinstance(around, ast.If) else f"{kind} `{_clip(around.name)}`"
+            return f"`{name}` is {'defined ' if isinstance(around, ast.If) else ''}{where}; it has to be a function at the top level."
+    own = [node.name for node in module_statements(tree) if isinstance(node, _Function | ast.ClassDef)]
+    own += [
+        target.id
+        for node in module_statements(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    if name in stored:
+        return f"`{name}` is assigned a value that is no function; define it with `def {name}`."
+    if own:
+        near = difflib.get_close_matches(name.lower(), [one.lower() for one in own], 1, 0.0)
+        closest = next((one for one in own if near and one.lower() == near[0]), own[-1])
+        return f"The program defines `{_clip(closest)}` and not `{name}`; give the function the name that was asked for."
+    if name in names:
+        return f"The program calls `{name}` and does not define it."
+    has_code = any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call) for node in tree.body)
+    if not has_code:
+        return f"The answer has no Python code; give the function `{name}` in a ```python block."
+    return f"The program does not define `{name}`; give its code as a function."
+
+
+def _inner_functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | _Function | ast.If, _Function]]:
+    """Functions that are not at module level, with what they stand in."""
+    for around in ast.walk(tree):
+        if isinstance(around, ast.ClassDef | _Function) or is_main_guard(around):
+            body = getattr(around, "body", ())
+            yield from ((around, node) for node in body if isinstance(node, _Function))  # type: ignore[misc]
+
+
+def _of_function(task: Task, name: str, tree: ast.Module, failed: Counter[str]) -> str:
+    """The fault of a function that its source shows; "" if it shows none."""
+    functions = [node for node in module_statements(tree) if isinstance(node, _Function) and node.name == name]
+    if not functions:
+        return ""
+    function = functions[-1]
+    inner = [node for node in _own_nodes(function)]
+    if isinstance(function, ast.AsyncFunctionDef):
+        return f"`{name}` is `async`, so that a call returns a coroutine; define it with `def`."
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inner):
+        return f"`{name}` is a generator; return the whole value instead of using `yield`."
+    wanted = _PLAIN.search(task.signature)
+    if failed["exception:TypeError"] and wanted and not _accepts(function.args, wanted.group(1)):
+        return (
+            f"`{name}` takes ({_clip(_written(function.args))}); the signature that was asked for is `{_clip(task.signature)}`."
+        )
+    returned = [node.value for node in inner if isinstance(node, ast.Return) and node.value is not None]
+    if failed["wrong"] and not returned:
+        prints = any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" for node in inner
+        )
+        return f"`{name}` {'prints its result and ' if prints else ''}returns nothing; return the value."
+    if failed["wrong"] and returned and all(isinstance(one, ast.Constant) for one in returned) and len(returned) == 1:
+        return f"`{name}` returns the same value whatever it is given."
+    return ""
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside of it."""
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _written(arguments: ast.arguments) -> str:
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *filter(None, [arguments.vararg]),
+        *arguments.kwonlyargs,
+        *filter(None, [arguments.kwarg]),
+    ]
+    return ", ".join(one.arg for one in every)
+
+
+def _accepts(own: ast.arguments, wanted: str) -> bool:
+    """Whether parameters take as many values as those of a signature, given as text."""
+    try:
+        asked = parse_source(f"def f({wanted}): pass").body[0].args
+    except PARSE_ERRORS:
+        return True
+    least = len(own.posonlyargs) + len(own.args) - len(own.defaults)
+    most = len(own.posonlyargs) + len(own.args)
+    count = len(asked.posonlyargs) + len(asked.args)
+    required = count - len(asked.defaults)
+    return own.vararg is not None or (least <= required and count <= most)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."

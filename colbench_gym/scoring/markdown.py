@@ -1,0 +1,159 @@
+"""The code blocks of a Markdown text, as a reader of CommonMark sees them: fences, code by indentation, ``<pre>``, in lists and in quotes.
+
+The block structure is read by markdown-it-py, with three differences to CommonMark. HTML other than ``<pre>`` and comments is text, so that a
+fence below ``<details>`` is a fence. What an HTML comment hides is no block. A line without the mark of a quote ends the quote.
+
+The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and no block starts or goes on behind
+the first `MAX_LINES` lines.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+
+MAX_LINES, MAX_NESTING = 20_000, 20
+_RULES = ["code", "fence", "blockquote", "hr", "list", "heading", "lheading", "paragraph"]
+_HTML = re.compile(r"(?:</?(?!pre\b)[a-z][^<>]{0,200}>[ \t]{0,8}){0,8}<pre\b|<!--", re.IGNORECASE)
+_PRE = re.compile(r"<pre\b[^>]*>(.*?)(?:</pre\b|\Z)", re.DOTALL | re.IGNORECASE)
+_DRESS_OF_CODE = re.compile(r"</?(?:code|span|font)\b[^>]*>", re.IGNORECASE)
+_FENCE_LINE = re.compile(r"[\s>]*(`{3,}|~{3,})[ \t]*$")
+_DEEP_FENCE = re.compile(r"^((?: {0,3}>)*)( ?(?: {4}|\t| {1,3}\t)[ \t]*)(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A block of code, or a comment of HTML, which hides what it holds.
+
+    Attributes:
+        text: Its content, without the indentation of the block; of ``<pre>``, without tags and entities.
+        info: The info string of a fence, e.g. "python"; else "".
+        kind: How it is marked.
+        start: Its first line in the text, from 0: of a fence, the line of the fence.
+        end: The line after its last one.
+    """
+
+    text: str
+    info: str
+    kind: Literal["fence", "indented", "pre", "comment"]
+    start: int
+    end: int
+
+    @property
+    def language(self) -> str:
+        """First word of the info string, in lower case."""
+        return re.split(r"[\s,:{}]+", self.info.strip().lstrip("{.").lower(), maxsplit=1)[0]
+
+
+def code_blocks(text: str) -> list[CodeBlock]:
+    r"""The code blocks and the comments of a text whose lines end in ``\n``, in order."""
+    blocks: list[CodeBlock] = []
+    if text.count("\n") > MAX_LINES:
+        text = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
+    for token in _parser().parse(text):
+        start, end = token.map or (0, 0)
+        if token.type == "fence":
+            blocks.append(CodeBlock(token.content, token.info, "fence", start, end))
+        elif token.type == "code_block":
+            blocks.append(CodeBlock(token.content, "", "indented", start, end))
+        elif token.type == "comment":
+            blocks.append(CodeBlock("", "", "comment", start, end))
+        elif token.type == "pre":
+            inner = (_DRESS_OF_CODE.sub("", match.group(1)) for match in _PRE.finditer(token.content))
+            blocks += (CodeBlock(html.unescape(code), "", "pre", start, end) for code in inner)
+    return blocks
+
+
+def lengthened(text: str, block: CodeBlock, most: int) -> Iterator[CodeBlock]:
+    """The readings of a fence in which it ends at a later line that could end it: its code may itself hold lines of fences.
+
+    Args:
+        text: The whole text.
+        block: A fence of the text.
+        most: Maximal number of readings; the shortest come first.
+    """
+    lines = text.split("\n")
+    opening = re.search(r"`{3,}|~{3,}", lines[block.start])
+    if not opening:
+        return
+    mark = opening.group()[0]
+    longer = mark * (1 + max(map(len, re.findall(rf"{mark}{{3,}}", text))))
+    lines[block.start] = lines[block.start].replace(opening.group(), longer, 1)
+    ends = [i for i in range(block.end, len(lines)) if (match := _FENCE_LINE.match(lines[i])) and match.group(1)[0] == mark]
+    for end in ends[:most]:
+        plain, lines[end] = lines[end], lines[end].replace(mark * 3, longer, 1)
+        yield from (one for one in code_blocks("\n".join(lines)) if one.start == block.start and one.kind == "fence")
+        lines[end] = plain
+
+
+def without_comments(text: str) -> str:
+    """The text with blank lines for its comments of HTML."""
+    comments = [block for block in code_blocks(text) if block.kind == "comment"] if "<!--" in text else []
+    lines = text.split("\n")
+    for block in comments:
+        lines[block.start : block.end] = [""] * (block.end - block.start)
+    return "\n".join(lines)
+
+
+def unindented_fences(text: str) -> str:
+    """The text with fences that are indented by four columns or more moved to the margin: below a line of prose, they are no code block."""
+    if not _DEEP_FENCE.search(text):
+        return text
+    lines: list[str] = []
+    opened: re.Match[str] | None = None
+    for line in text.split("\n"):
+        own = _DEEP_FENCE.match(line) if opened is None else opened
+        if own is None:
+            lines.append(line)
+            continue
+        quote, indent, mark = own.group(1), own.group(2), own.group(3)
+        rest = line.removeprefix(quote)
+        rest = rest.removeprefix(indent) if rest.startswith(indent) else rest.lstrip(" \t")
+        lines.append(quote + rest)
+        is_end = opened is not None and rest.strip().startswith(mark) and not rest.strip().strip(mark[0])
+        opened = None if is_end else own
+    return "\n".join(lines)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
+    parser.core.ruler.enableOnly(["block"])
+    parser.block.ruler.enableOnly(_RULES)
+    parser.block.ruler.before("paragraph", "html", _html, {"alt": ["paragraph", "blockquote"]})
+    parser.block.ruler.before("paragraph", "end of quote", _ends_quote, {"alt": ["blockquote"]})
+    return parser
+
+
+def _ends_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule of markdown-it-py: a line without the mark of a quote ends it. That it might be prose of the quote would take quadratic time."""
+    return silent
+
+
+def _html(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule of markdown-it-py: ``<pre>``, after other tags or none, and comments, each to the line that ends it."""
+    if state.is_code_block(start):
+        return False
+    opening = _HTML.match(state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]])
+    if not opening or silent:
+        return opening is not None
+    is_comment = opening.group() == "<!--"
+    ending, column = ("-->" if is_comment else "</pre"), state.bMarks[start] + state.tShift[start] + opening.end()
+    line = start
+    while line < end:
+        if line > start and state.sCount[line] < state.blkIndent and not state.isEmpty(line):
+            break
+        line += 1
+        if ending in state.src[column : state.eMarks[line - 1]].lower():
+            break
+        column = state.bMarks[line]
+    token = state.push("comment" if is_comment else "pre", "", 0)
+    token.content, token.map, state.line = state.getLines(start, line, state.blkIndent, True), [start, line], line
+    return True

@@ -1,0 +1,151 @@
+"""Answers as people write them: every honest form passes, and forms that a person would call wrong fail with a reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from textwrap import indent
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sandboxes
+from colbench_gym.scoring.answer import extract_program, extract_program_released
+from colbench_gym.scoring.unit_tests import UnitTests
+from colbench_gym.tasks import load_tasks
+from colbench_gym.tasks.task import HiddenTask, Task
+
+from .answer_forms import CONTAINERS, FORMS
+from .wrong_forms import WRONG
+
+TASKS = load_tasks("embedded:train[:10]")
+ADD_ONE = Task("t", "Add one.", "def f(x)", HiddenTask("def f(x):\n    return x + 1", ("f(1)", "f(2)")))
+F = "def f(x):\n    return x + 1"
+
+
+def _graded(answers):
+    with sandboxes.make("embedded", workers=2) as sandbox:
+        return UnitTests(sandbox).score_many(answers)
+
+
+def test_every_honest_form_of_ten_tasks_passes():
+    assert len(FORMS) >= 150
+    answers = [(task, form(task.hidden.reference, task.function_name)) for form in FORMS.values() for task in TASKS]
+    names = [name for name in FORMS for _ in TASKS]
+    failed = {name: score.outcome for name, score in zip(names, _graded(answers), strict=True) if not score.success}
+    assert failed == {}
+
+
+def test_every_wrong_form_of_ten_tasks_fails_with_its_outcome_and_says_what_to_change():
+    assert len(WRONG) >= 60
+    answers = [(task, form(task.hidden.reference, task.function_name)) for form, _, _ in WRONG.values() for task in TASKS]
+    rows = [(name, outcome, fault, task.function_name) for name, (_, outcome, fault) in WRONG.items() for task in TASKS]
+    for (name, outcome, fault, function), score in zip(rows, _graded(answers), strict=True):
+        assert not score.success, name
+        assert re.fullmatch(outcome, score.outcome), (name, score.outcome)
+        assert score.fault and fault.format(name=function) in score.fault, (name, score.fault)
+
+
+#: The examples of the report that this rule answers, each with a task "add one".
+FOUND_BY_USE = {
+    "fence in a list item": f"1. Here:\n   ```python\n{indent(F, '   ')}\n   ```",
+    "fence by a tab": f"Here:\n\t```python\n{indent(F, chr(9))}\n\t```",
+    "fence in a quote": "> ```python\n> def f(x):\n>     return x + 1\n> ```",
+    "three backticks in a docstring": "```python\ndef f(x):\n    '''Add.\n\n```\nf(1)\n```\n    '''\n    return x + 1\n```",
+    "three backticks in a string": "```python\ndef f(x):\n    mark = '''\n```\n'''\n    return x + 1\n```",
+    "the same in a fence of four": "````python\ndef f(x):\n    mark = '''\n```\n'''\n    return x + 1\n````",
+    "indented as a whole": f"```python\n{indent(F, '    ')}\n```",
+    "byte order mark": f"\ufeff{F}",
+    "zero-width space": f"```python\n{F}\u200b\n```",
+    "no-break space": f"```python\n{F.replace('    ', chr(0xA0) * 4)}\n```",
+    "helper with a loop": "```python\nT = {}\nfor i in range(3):\n    T[i] = i + 1\n```\n\n```python\ndef f(x):\n    return T[x]\n```".replace("f(2)", ""),
+    "helper with try: import": "```python\ntry:\n    import numpy as np\nexcept ImportError:\n    np = None\nA = 1\n```\n```python\ndef f(x):\n    return x + A\n```",
+    "helper with a docstring": '```python\n"""Helpers."""\nA = 1\n```\n```python\ndef f(x):\n    return x + A\n```',
+    "helper with a main guard": "```python\nA = 1\nif __name__ == '__main__':\n    print(A)\n```\n```python\ndef f(x):\n    return x + A\n```",
+    "first version, corrected": f"```python\ndef f(x):\n    return x - 1\n```\nwait, that is wrong\n```python\n{F}\n```",
+    "stub, whole": f"```python\ndef f(x):\n    ...\n```\n```python\n{F}\n```",
+}  # fmt: skip
+
+
+def test_the_examples_found_by_use_pass():
+    task = Task("t", "Add one.", "def f(x)", HiddenTask(F, ("f(0)", "f(1)", "f(2)")))
+    failed = {
+        name: s.outcome
+        for name, s in zip(FOUND_BY_USE, _graded([(task, a) for a in FOUND_BY_USE.values()]), strict=True)
+        if not s.success
+    }
+    assert failed == {}
+
+
+def _longer_fence(code: str, sign: str) -> str:
+    return sign * max(3, *(1 + len(run) for run in re.findall(rf"{sign}+", code + sign)))
+
+
+@st.composite
+def contained(draw):
+    """A program with any text in a string, in containers within containers."""
+    noise = draw(st.text(st.sampled_from("`~>-* \n#<'ab1.:\\"), max_size=40))
+    program = f"def f(x):\n    text = {noise!r}\n    return x + 1, text"
+    sign = draw(st.sampled_from("`~"))
+    fence = _longer_fence(program, sign)
+    text = f"{fence}{draw(st.sampled_from(['', 'python', 'py', ' Python title=1']))}\n{program}\n{fence}"
+    for container in draw(st.lists(st.sampled_from(["quote", "bullet", "number", "details", "prose", "indented"]), max_size=3)):
+        if container == "quote":
+            text = "\n".join(f"> {line}" for line in text.split("\n"))
+        elif container in ("bullet", "number"):
+            head = {"bullet": "- ", "number": "3. "}[container]
+            text = f"{head}Here:\n\n" + indent(text, " " * len(head))
+        elif container == "details":
+            text = f"<details>\n\n{text}\n\n</details>"
+        elif container == "prose":
+            text = f"Here it is:\n\n{text}\n\nTell me."
+        else:
+            text = indent(text, "  ")
+    return program, text, draw(st.sampled_from(["\n", "\r\n", "\r"]))
+
+
+@settings(derandomize=True, database=None, max_examples=300)
+@given(contained())
+def test_a_program_in_containers_within_containers_survives(case):
+    program, text, end = case
+    assert ast.dump(ast.parse(extract_program(text.replace("\n", end), "f"))) == ast.dump(ast.parse(program))
+
+
+@settings(derandomize=True, database=None)
+@given(st.text(st.sampled_from("\u00a0\u200b\u2028\x0c a`'\"\\"), max_size=20))
+def test_a_program_that_parses_keeps_what_no_editor_shows_in_its_strings(text):
+    program = f"def f(x):\n    return {text.encode('unicode_escape').decode()!r}, '''{text.replace(chr(92), '').replace(chr(39), '')}'''"
+    ast.parse(program)
+    for container in (CONTAINERS["bare"], CONTAINERS["backticks"] if "```" not in text else CONTAINERS["bare"]):
+        assert extract_program(container(program), "f") == program
+
+
+def test_invisible_characters_are_left_out_of_code_before_strings():
+    answer = "```python\n\u00a0\u00a0def f(x):\n\u00a0\u00a0\u00a0\u00a0return 'a\u00a0b'\n```"
+    assert extract_program(answer, "f") == "def f(x):\n  return 'a\u00a0b'"
+
+
+@pytest.mark.parametrize("answer", [f"```python\n{F}\n```", F, f"x\n~~~\n{F}\n~~~\ny", f"- a\n  ```\n{indent(F, '  ')}\n  ```"])
+def test_what_the_program_is_does_not_depend_on_its_name_where_there_is_one_block(answer):
+    assert extract_program(answer, "f") == extract_program(answer, "g") == F
+
+
+def test_exactly_one_version_is_graded():
+    two = "```python\ndef f(x):\n    return 1\nprint(f(1))\n```\n```python\ndef f(x):\n    return 2\n```"
+    assert extract_program(two, "f") == "def f(x):\n    return 2"
+    tried = "```python\ntry:\n    def f(x): return 1\nexcept Exception:\n    pass\nA = f(1)\n```\n```python\ndef f(x):\n    return A\n```"
+    assert extract_program(tried, "f") == "def f(x):\n    return A"
+
+
+def test_a_later_statement_changes_no_constant_of_an_earlier_block():
+    answer = "```python\nRATE = 2\n```\n```python\ndef f(x):\n    return x * RATE\n```\nWith another rate:\n```python\nRATE = 3\nprint(f(1))\n```"
+    assert extract_program(answer, "f") == "RATE = 2\n\ndef f(x):\n    return x * RATE"
+
+
+def test_the_released_rule_is_as_released():
+    answer = f"Here:\n~~~python\n{F}\n~~~"
+    assert extract_program_released(answer) == answer and extract_program(answer, "f") == F
+    with sandboxes.make("embedded") as sandbox:
+        assert UnitTests(sandbox, "released").score(ADD_ONE, answer).success == 0
+        assert UnitTests(sandbox).score(ADD_ONE, answer).success == 1

@@ -1,0 +1,60 @@
+"""Pages as people show them in Markdown."""
+
+from __future__ import annotations
+
+import pytest
+
+from colbench_gym.scoring.pages import extract_page
+
+from .page_forms import FORMS
+
+PAGES = (
+    "<html>\n<head>\n  <title>T</title>\n</head>\n\n<body>\n    <h1>Hello</h1>\n\n    <p>a &lt; b</p>\n</body>\n</html>",
+    '<!DOCTYPE html>\n<html>\n<body class="x">\n  <div>\n\n    <p>One</p>\n  </div>\n</body>\n</html>',
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_what_a_reader_of_markdown_sees(form, page):
+    lines = extract_page(FORMS[form](page)).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if form == "no-break spaces":  # a fence that is indented takes as much indentation from its lines
+        lines, page = [line.strip() for line in lines], "\n".join(line.strip() for line in page.split("\n"))
+    assert "\n".join(lines) == page
+
+
+@pytest.mark.parametrize("fence", ["```", "````", "~~~"])
+def test_a_page_may_hold_fences(fence):
+    page = "<html>\n<body>\n<pre>\n```python\nx\n```\n</pre>\n<p>and\n```\ny\n```\n</p>\n</body>\n</html>"
+    assert extract_page(f"Here:\n\n{fence}html\n{page}\n{fence}\n\nGood?") == page
+    assert extract_page("<div>\n```\nx\n```\n</div>") == "<div>\n```\nx\n```\n</div>"
+
+
+def test_a_fragment_is_a_page_where_there_is_no_document():
+    assert extract_page("```css\np { color: red }\n```\n```html\n<style></style><p>x</p>\n```") == "<style></style><p>x</p>"
+    assert extract_page("```html\n<h1>a</h1>\n```\nor\n```html\n<h1>b</h1>\n```") == "<h1>b</h1>"
+    assert extract_page("```jsx\n<div>x</div>\n```") == "<div>x</div>"
+
+
+def test_css_in_a_fence_of_its_own_goes_into_a_page_without_style():
+    page, css = "<html><head></head><body><p>x</p></body></html>", "p > a { color: red }\n"
+    styled = f"<html><head><style>\n{css}</style>\n</head><body><p>x</p></body></html>"
+    assert extract_page(f"```html\n{page}\n```\n\n```css\n{css}```") == styled
+    assert extract_page(f"```css\n{css}```\n\n{page}") == styled
+    assert extract_page(f"```html\n<p>x</p>\n```\n```css\n{css}```") == f"<style>\n{css}</style>\n<p>x</p>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What colour?",
+        "```css\np { color: red }\n```",
+        "```python\nprint(1)\n```",
+        "```html\n```",
+        "```js\nlet a = 1 < 2;\n```",
+        "Is 3 < 4 and 5 > 4?",
+        "",
+    ],
+)
+def test_what_is_no_page(text):
+    assert extract_page(text) == ""
