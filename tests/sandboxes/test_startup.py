@@ -73,12 +73,12 @@ def test_help_has_its_text_with_optimised_bytecode(run):
 
 
 @commands
-@pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-"])
-def test_commands_run_with_closed_streams(command, closed, run, tmp_path):
-    done = run(command, closed)
+def test_commands_run_with_closed_streams(command, run, tmp_path):
+    done = run(command, "<&- >&-")
     assert done.returncode == _status(command) and "Traceback" not in done.stderr
     if "grade" in command:
         assert '"outcome": "passed"' in (tmp_path / "scores.jsonl").read_text()
+        assert run(command, "<&- >&- 2>&-").returncode == 0
 
 
 @commands
