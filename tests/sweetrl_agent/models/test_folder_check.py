@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -291,19 +293,29 @@ def test_the_commands_say_so_in_a_dry_run(command, kind, folder, tmp_path, capsy
 
 def test_a_run_says_so_before_it_begins(folder, tmp_path, capsys):
     _cut(folder)
-    given = [
-        "--model",
-        str(folder),
-        "--output",
-        str(tmp_path / "run"),
-        "--tasks",
-        "embedded:train[:3]",
-        "--test_tasks",
-        "",
-        "--unseen_tasks",
-        "",
-    ]
+    tasks = ["--tasks", "embedded:train[:3]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", ""]
+    given = ["--model", str(folder), "--output", str(tmp_path / "run"), *tasks]
     assert train.main(given) == 2
     assert "model.safetensors is torn" in capsys.readouterr().err and not (tmp_path / "run" / "initial").exists()
     assert evaluate.main([str(folder), "--output", str(tmp_path / "eval"), "--tasks", "embedded:test[:2]"]) == 2
     assert "model.safetensors is torn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["code of its own", "configuration is deep", "template fills memory"])
+def test_a_command_asks_nothing_and_prints_one_line(kind, folder, tmp_path):
+    BROKEN[kind][0](folder)
+    words = [
+        sys.executable,
+        "-m",
+        "sweetrl_agent.train",
+        "--dry_run",
+        "--model",
+        str(folder),
+        "--num_tasks",
+        "5",
+        "--output",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(words, input="y\n", capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "[y/N]" not in done.stdout + done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == done.stderr.splitlines()
