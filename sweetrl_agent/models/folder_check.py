@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.models.template_check import check_template
+from sweetrl_agent.models.template_check import SAMPLE, check_template
 from sweetrl_agent.models.weights_check import check_adapter_weights, check_weights, read_json
 
 CONFIG, ADAPTER, GENERATION, TOKENIZER = "config.json", "adapter_config.json", "generation_config.json", "tokenizer_config.json"
@@ -48,10 +48,7 @@ def check_model_files(
         check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0)
     if not has_pictures:
         tokenizer = _tokenizer(path, revision)
-        if len(tokenizer) > vocab_size:
-            raise ColBenchError(
-                f"its tokenizer has {len(tokenizer)} tokens, more than the {vocab_size} of its model (`vocab_size`)"
-            )
+        _check_tokens(tokenizer, vocab_size)
         check_template(tokenizer, instructions, has_hint)
 
 
@@ -154,6 +151,21 @@ def _tokenizer(path: str, revision: str) -> Any:
         return AutoTokenizer.from_pretrained(path, revision=revision, trust_remote_code=False)
     except Exception as error:  # as above; a broken tokenizer.json even raises `Exception` itself
         raise _broken("its tokenizer", error) from None
+
+
+def _check_tokens(tokenizer: Any, vocab_size: int) -> None:
+    """Check the tokens that occur. A tokenizer may have more, which the model does not know."""
+    try:
+        found = tokenizer("".join(message["content"] for message in SAMPLE))["input_ids"]
+    except Exception as error:  # as in `_tokenizer`
+        raise _broken("its tokenizer", error) from None
+    largest = max(
+        [*found, *(token for token in (tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None)], default=0
+    )
+    if largest >= vocab_size:
+        raise ColBenchError(
+            f"its tokenizer gives token {largest}, and its model has the {vocab_size} tokens from 0 on (`vocab_size`)"
+        )
 
 
 def _whole(config: Any, name: str) -> int:

@@ -13,6 +13,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import compare, evaluate, train
@@ -319,3 +320,13 @@ def test_a_command_asks_nothing_and_prints_one_line(kind, folder, tmp_path):
     done = subprocess.run(words, input="y\n", capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "Traceback" not in done.stderr and "[y/N]" not in done.stdout + done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == done.stderr.splitlines()
+
+
+def test_a_tokenizer_whose_tokens_the_model_does_not_have_is_refused_and_spare_ones_are_not(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<|never said|>"])
+    tokenizer.save_pretrained(folder)
+    check_model_files(str(folder), "main")
+    tokenizer.add_tokens(["function"])
+    tokenizer.save_pretrained(folder)
+    assert re.search("its tokenizer gives token [0-9]+, and its model has", _fault(folder))
