@@ -222,7 +222,11 @@ def _unpack(model: PinnedModel, gguf: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    source: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    source: dict[str, Any] = {
+        "pretrained_model_name_or_path": str(gguf.parent),
+        "gguf_file": gguf.name,
+        "trust_remote_code": False,
+    }
     tokenizer = AutoTokenizer.from_pretrained(**source)
     network = AutoModelForCausalLM.from_pretrained(
         **source, dtype=getattr(torch, model.dtype), quantization_config=GgufConfig(dequantize=True)

@@ -26,7 +26,8 @@ from colbench_gym.simulators.wording import stems
 from colbench_gym.tasks import load_tasks, rows
 from sandboxes.pages import Box, PageOutcome, Rendering, styles, stylesheet
 from sandboxes.pages.boxes import STYLES, visible_boxes
-from sandboxes.pages.web_files import TAILWIND, WebFiles, photo_size
+from sandboxes.pages.placeholders import picture_at
+from sandboxes.pages.web_files import TAILWIND, WebFiles
 
 OUTPUT = Path(__file__).parent / "results" / "hostile_text.json"
 TAILWIND_LINK = '<link rel="stylesheet" href="https://x.org/tailwindcss@2/tailwind.css">'
@@ -72,7 +73,7 @@ def text_readers(files: WebFiles, sheet: stylesheet.StyleSheet) -> dict[str, Cal
         "tasks.rows.read_rows": _read_line,
         "sandboxes.pages.web_files.WebFiles.inlined": files.inlined,
         "sandboxes.pages.web_files.WebFiles.answer": lambda text: files.answer(f"http://picsum.photos/{text}"),
-        "sandboxes.pages.web_files.photo_size": photo_size,
+        "sandboxes.pages.placeholders.picture_at": lambda text: picture_at(f"http://placehold.co/{text}"),
         "sandboxes.pages.stylesheet.StyleSheet.for_page": sheet.for_page,
         "sandboxes.pages.styles.solid_colour": lambda text: styles.solid_colour(f"rgb({text}"),
         "sandboxes.pages.styles.number": styles.number,

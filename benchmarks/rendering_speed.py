@@ -19,13 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.designs.design import STYLES
 from sandboxes.browser import Browser
 from sandboxes.pages import Page
-from sandboxes.pages.web_files import TAILWIND, WebFiles, photo, photo_size
+from sandboxes.pages.placeholders import draw, picture_at
+from sandboxes.pages.web_files import TAILWIND, WebFiles
 
 _ADDRESS = re.compile(r"https?://[^\"'\s)<>]+")
 
@@ -39,11 +39,11 @@ def write_styled(pages: Sequence[str], folder: Path) -> list[Path]:
         url = match[0]
         if "tailwind" in url:
             return "tailwind.css"
-        size = photo_size(urlsplit(url).path)
-        if size is None:
+        picture = picture_at(url)
+        if picture is None:
             return "data:,"
-        path = folder / f"{size[0]}x{size[1]}.svg"
-        path.write_text(photo(*size, seed=url))
+        path = folder / f"{picture.size[0]}x{picture.size[1]}.svg"
+        path.write_text(draw(picture, seed=url))
         return path.name
 
     written = []

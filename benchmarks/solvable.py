@@ -90,8 +90,13 @@ class Greedy:
         has_bfloat16 = torch.cuda.is_available() or "avx512_bf16" in Path("/proc/cpuinfo").read_text()
         self.dtype = torch.bfloat16 if has_bfloat16 else torch.float32
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=self.dtype).to(device).eval().requires_grad_(False)
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = (
+            AutoModelForCausalLM.from_pretrained(folder, dtype=self.dtype, use_safetensors=True, trust_remote_code=False)
+            .to(device)
+            .eval()
+            .requires_grad_(False)
+        )
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         self.max_new_tokens = max_new_tokens
 
     @torch.inference_mode()

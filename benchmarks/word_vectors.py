@@ -80,8 +80,8 @@ class Encoder:
     def __init__(self, folder: str) -> None:
         from transformers import AutoModel, AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModel.from_pretrained(folder).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self.model = AutoModel.from_pretrained(folder, use_safetensors=True, trust_remote_code=False).eval()
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:

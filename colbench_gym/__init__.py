@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sandboxes  # noqa: F401  # first: see `sandboxes.startup`
+
+# isort: split
 import logging
 import sys
 from importlib import import_module

@@ -231,12 +231,13 @@ class _OutputError(Exception):
 
 
 def _print(lines: Iterable[str]) -> None:
-    for text in chain(map(_one_line, lines), [None]):
-        try:
-            sys.stdout.flush() if text is None else print(text)
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
-            raise _OutputError(error.strerror) from error
+    try:
+        for text in lines:
+            print(_one_line(text))
+        print(end="", flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer
+        raise _OutputError(error.strerror) from error
 
 
 def explanations(path: Path, out: Path, unit_tests: UnitTests) -> Iterator[str]:
@@ -288,7 +289,7 @@ def _meanings() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program_name("colbench_gym.grade"),
-        description=(__doc__ or "").split("\n\n", 1)[1],
+        description=(__doc__ or "").partition("\n\n")[2],
         epilog=_meanings(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sandboxes.startup  # noqa: F401  # first: an interrupt or a closed stream is handled from here on
+
+# isort: split
 import logging
 from typing import Any
 

@@ -7,6 +7,9 @@ Names are imported on first access, so that `import sweetrl_agent` does not load
 
 from __future__ import annotations
 
+import sandboxes  # noqa: F401  # first: see `sandboxes.startup`
+
+# isort: split
 import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -326,12 +326,13 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     import torch
 
     from sweetrl_agent.algorithms.registry import scaled
+    from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.missing import left, stages
     from sweetrl_agent.evaluation.scaling import scaled_run
     from sweetrl_agent.evaluation.steps import algorithm_steps, keep_own_settings, run_steps
     from sweetrl_agent.trainers.bridge import watched
-    from sweetrl_agent.trainers.preflight import refuse_lost
+    from sweetrl_agent.trainers.preflight import check_models, refuse_lost
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
@@ -339,7 +340,8 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
         _log.info(run.note)
     keep_own_settings(run, given.algorithms, own_settings(given))
     steps, root = steps_of(given), Path(config.run.output).parent
-    refuse_lost(run, stages(given.algorithms), left(run, steps))
+    refuse_lost(run, stages(given.algorithms), todo := left(run, steps))
+    check_models(config, STAGES if todo else ())
     with watched(run, callbacks, root):
         run_steps(run, list(steps.items()))
     for count in given.scaling:

@@ -53,7 +53,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
             from sweetrl_agent.trainers.bridge import find_callbacks, watched
-            from sweetrl_agent.trainers.preflight import check_packages, refuse_lost
+            from sweetrl_agent.trainers.preflight import check_models, check_packages, refuse_lost
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             find_callbacks([*config.run.callbacks, *callbacks])
@@ -66,6 +66,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             opened = Run(config)
             check_order(opened, config.run.stage)
             check_packages(config, left(opened))
+            check_models(config, left(opened))
             refuse_lost(opened, opened.stages, left(opened))
         with ending_with(ColBenchError), watched(opened, callbacks):
             run_stages(opened, config.run.stage)

@@ -173,8 +173,8 @@ class ClipSimilarity(PictureSimilarity):
             try:
                 from transformers import CLIPImageProcessor, CLIPModel
 
-                model: Any = CLIPModel.from_pretrained(self.model)
-                self._loaded = model.eval(), CLIPImageProcessor.from_pretrained(self.model)
+                model: Any = CLIPModel.from_pretrained(self.model, use_safetensors=True, trust_remote_code=False)
+                self._loaded = model.eval(), CLIPImageProcessor.from_pretrained(self.model, trust_remote_code=False)
             except (ImportError, OSError, ValueError) as error:
                 raise ScoringError(
                     f"CLIP cannot be loaded from {self.model!r} ({str(error).splitlines()[0]}). Give a folder that holds it "

@@ -109,7 +109,7 @@ def _one_letter_off(word: str) -> Iterator[str]:
 def _table() -> tuple[dict[str, int], Vectors]:
     """Row of each word, and the vectors."""
     with (resources.files("colbench_gym.simulators") / "word_vectors.npz").open("rb") as file:
-        stored = np.load(file)
+        stored = np.load(file, allow_pickle=False)
         words = bytes(stored["words"]).decode().split()
         vectors = stored["directions"].astype(np.float32) * stored["scales"].astype(np.float32)[:, None]
     return {word: row for row, word in enumerate(words)}, vectors

@@ -10,6 +10,8 @@ from enum import Enum
 
 #: Maximal number of characters of a page's source. ColBench's longest page has 3,771.
 MAX_CHARS = 1_000_000
+#: Number of the rules that pages are rendered by, part of every page's key: renderings of other rules are not read from a cache.
+RULES = 2
 #: Maximal side of a picture, in pixels.
 MAX_SIDE = 8_192
 #: Environment variable with the wall time limit of pages that name none, in seconds. Raise it on a busy machine.
@@ -67,7 +69,7 @@ class Page:
 
     def key(self) -> str:
         """SHA-256 of everything that determines the picture."""
-        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([RULES, *astuple(self)]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

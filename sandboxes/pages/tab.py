@@ -11,10 +11,10 @@ from sandboxes.pages.marks import Marks
 from sandboxes.pages.page import Box, Page, PageOutcome, Rendering
 from sandboxes.pages.plain import is_plain
 from sandboxes.pages.seen import Look
-from sandboxes.pages.web_files import WebFile, WebFiles
+from sandboxes.pages.web_files import WebFile, WebFiles, drawn_picture
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, CDPSession, Route
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Request, Route
     from playwright.async_api import Page as Tab
 
 #: Address of a page. It does not exist in the DNS.
@@ -206,15 +206,18 @@ class _Requests:
         request = route.request
         if request.is_navigation_request():
             await self._navigation(route)
-        elif file := self._file(request.url):
+        elif file := self._file(request):
             self.answered += 1
             await route.fulfill(body=file.body, content_type=file.content_type)
         else:
             self._note(request.url)
             await route.abort()
 
-    def _file(self, url: str) -> WebFile | None:
-        return self.files.answer(url, self.page.html, self.page.scripts) if self.answered < MAX_ANSWERED else None
+    def _file(self, request: Request) -> WebFile | None:
+        if self.answered >= MAX_ANSWERED:
+            return None
+        file = self.files.answer(request.url, self.page.html, self.page.scripts)
+        return file or (drawn_picture(request.url) if request.resource_type == "image" else None)
 
     async def _navigation(self, route: Route) -> None:
         if self.has_begun:  # anything else would replace the page, or blank it

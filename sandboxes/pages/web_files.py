@@ -1,9 +1,9 @@
-"""Answers to the web requests of a page: files of known packages from disk, drawn photos, and nothing else.
+"""Answers to the web requests of a page: files of known packages from disk, drawn pictures (`pages.placeholders`), and nothing else.
 
 The packages are downloaded once with npm, from its configured registry, and checked against the hashes in this module. The repository
 contains none of them.
 
-The page chooses the addresses. An invalid address, or one longer than `MAX_URL_CHARS`, is not answered. The first `MAX_INLINED` linked
+The page chooses the addresses. An invalid address, or one longer than `placeholders.MAX_URL_CHARS`, is not answered. The first `MAX_INLINED` linked
 style sheets are inlined into the page. The reduced style sheet is computed once per page.
 """
 
@@ -20,16 +20,14 @@ import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
 
 from sandboxes.pages.cache import write_whole
+from sandboxes.pages.placeholders import address_parts, draw, picture_at
 from sandboxes.pages.stylesheet import StyleSheet
 from sandboxes.sandbox import SandboxError
 
 FOLDER_VARIABLE = "COLBENCH_WEB_FILES"
 _DOWNLOAD_TIMEOUT_S = 120
-MAX_PHOTO_SIDE = 4_000
-MAX_URL_CHARS = 2_000
 MAX_INLINED = 4
 
 
@@ -67,22 +65,11 @@ TAILWIND = NpmFile(
 )
 #: Style sheets by the addresses that pages load them from. This version is used for every Tailwind 2: they differ in a few rules.
 STYLE_SHEETS = ((re.compile(r"/tailwindcss(@|/)\^?2[\d.]*/(dist/)?tailwind(\.min)?\.css$"), TAILWIND),)
-#: Hosts with the size of a picture in the address: the last two numbers of the path, or one number for a square.
-PHOTO_HOSTS = (
-    "picsum.photos",
-    "via.placeholder.com",
-    "placehold.co",
-    "placehold.it",
-    "dummyimage.com",
-    "placeimg.com",
-    "source.unsplash.com",
-)
 _LINK = re.compile(r"<link\b[^<>]*>", re.IGNORECASE)
 _STYLESHEET = re.compile(r"\bstylesheet\b", re.IGNORECASE)
 _HREF = re.compile(r"""\bhref\s*=\s*(?:["']([^"']*)["']|([^\s"'>]+))""", re.IGNORECASE)
-_WHICH = re.compile(r"^/(id|seed)/[^/]+")
-_SIZE = re.compile(r"(?<![0-9])([0-9]+)[x/]([0-9]+)[^0-9]*$")
-_SIDE = re.compile(r"(?<![0-9])([0-9]+)[^0-9]*$")
+_MARKUP = re.compile(r"<style\b[^<]*|<[a-z][^<>]*>", re.IGNORECASE)
+_NO_SCHEME = re.compile(r"""(\b(?:src|srcset|poster|href)\s*=[\s"']*|\burl\([\s"']*)//(?!/)""", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -92,6 +79,12 @@ class WebFile:
 
     content_type: str
     body: bytes
+
+
+def drawn_picture(url: str, is_picture: bool = True) -> WebFile | None:
+    """The drawing for an address; None if it asks for none, see `placeholders.picture_at`."""
+    picture = picture_at(url, is_picture)
+    return WebFile("image/svg+xml", draw(picture, seed=url).encode("utf-8", "replace")) if picture else None
 
 
 class WebFiles:
@@ -113,16 +106,11 @@ class WebFiles:
             html: The page's source. Of a large style sheet, only the rules that the page can use are sent.
             has_scripts: True if the page may change its classes, so that it needs the whole style sheet.
         """
-        parts = _parts(url)
-        if parts is None:
-            return None
-        if any(pattern.search(parts.path) for pattern, _ in STYLE_SHEETS):
+        parts = address_parts(url)
+        if parts is not None and any(pattern.search(parts.path) for pattern, _ in STYLE_SHEETS):
             sheet = self._tailwind.css if has_scripts else self._tailwind.for_page(html)
             return WebFile("text/css; charset=utf-8", sheet.encode())
-        if parts.hostname in PHOTO_HOSTS:
-            size = photo_size(parts.path)
-            return WebFile("image/svg+xml", photo(*size, seed=url).encode()) if size else None
-        return None
+        return drawn_picture(url, is_picture=False)
 
     def prepare(self, html: str) -> None:
         """Read large files that a page may request, before the time limit of the page starts.
@@ -136,9 +124,10 @@ class WebFiles:
     def inlined(self, html: str) -> str:
         """The page with its first linked style sheets inlined, reduced to the rules that it can use. This saves requests.
 
+        Addresses without a scheme (`//host/path`) get `https:`: a page that is set as content has no scheme of its own.
         Half of a surrogate pair, which cannot be encoded, becomes U+FFFD.
         """
-        html = _SURROGATE.sub("\ufffd", html)
+        html = _MARKUP.sub(lambda tag: _NO_SCHEME.sub(r"\1https://", tag[0]), _SURROGATE.sub("\ufffd", html))
         parts: list[str] = []
         end = inlined = 0
         for link in _LINK.finditer(html):
@@ -170,54 +159,6 @@ class WebFiles:
         if not path.exists():
             _download(file, path)
         return path
-
-
-def _parts(url: str) -> SplitResult | None:
-    """The parts of an address; None if it is invalid or too long."""
-    if len(url) > MAX_URL_CHARS:
-        return None
-    try:
-        return urlsplit(url)
-    except ValueError:  # brackets without a valid address, or characters that normalize to delimiters
-        return None
-
-
-def photo_size(path: str) -> tuple[int, int] | None:
-    """Width and height in pixels in the path of a placeholder's address: "/id/48/640/480" is (640, 480).
-
-    None for a path longer than `MAX_URL_CHARS`. Only ASCII digits count.
-    """
-    if len(path) > MAX_URL_CHARS:
-        return None
-    path = _WHICH.sub("", path)
-    if found := _SIZE.search(path):
-        width, height = int(found[1]), int(found[2])
-    elif found := _SIDE.search(path):
-        width = height = int(found[1])
-    else:
-        return None
-    return min(max(width, 1), MAX_PHOTO_SIDE), min(max(height, 1), MAX_PHOTO_SIDE)
-
-
-def photo(width: int, height: int, seed: str = "") -> str:
-    """A picture of the given size as SVG: a sky, a sun and hills, with colours and shapes that depend only on the seed."""
-    chance = hashlib.sha256(seed.encode("utf-8", "replace")).digest()
-    hue = chance[0] * 360 // 256
-    horizon = height * (45 + chance[1] % 20) // 100
-    sun_x, sun_y, sun = width * (15 + chance[2] % 70) // 100, horizon // 2, max(min(width, height) // 8, 1)
-    hills = [_hill(width, height, horizon + i * (height - horizon) // 3, chance[3 + 4 * i : 7 + 4 * i]) for i in range(3)]
-    paths = "".join(f'<path d="{d}" fill="hsl({(hue + 90) % 360},30%,{45 - 12 * i}%)"/>' for i, d in enumerate(hills))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-        f'<rect width="100%" height="100%" fill="hsl({hue},45%,75%)"/><circle cx="{sun_x}" cy="{sun_y}" r="{sun}" fill="hsl(45,90%,80%)"/>'
-        f"{paths}</svg>"
-    )
-
-
-def _hill(width: int, height: int, level: int, chance: bytes) -> str:
-    points = [(width * i // 3, level - (chance[i] % 64) * height // 400) for i in range(4)]
-    curve = " ".join(f"Q {(x0 + x1) // 2} {y0} {x1} {y1}" for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False))
-    return f"M 0 {points[0][1]} {curve} L {width} {height} L 0 {height} Z"
 
 
 def _cache() -> Path:

@@ -217,7 +217,9 @@ def open_vision(run: Run, name: str) -> Iterator[Critic]:
 
 
 def _views(run: Run, browser: Browser) -> Views:
-    processor = AutoProcessor.from_pretrained(run.config.algorithms.vision_model, revision=run.config.model.revision)
+    processor = AutoProcessor.from_pretrained(
+        run.config.algorithms.vision_model, revision=run.config.model.revision, trust_remote_code=False
+    )
     return Views(processor, browser, run.record)
 
 

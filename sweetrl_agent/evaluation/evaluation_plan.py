@@ -11,7 +11,7 @@ from colbench_gym.evaluation.folder import ROWS
 from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.evaluations import Evaluation
 from sweetrl_agent.evaluation.policy_loading import check
-from sweetrl_agent.trainers.preflight import check_human, check_model, check_packages, check_server
+from sweetrl_agent.trainers.preflight import check_human, check_packages, check_server
 
 
 def refuse(evaluation: Evaluation) -> None:
@@ -50,8 +50,6 @@ def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
         if spec.is_model:
             yield partial(check_packages, config, ["evaluate"])
             yield from (partial(check_server, url, "OPENAI_API_KEY") for url in config.model.server_urls)
-        if spec.kind == "model":
-            yield partial(check_model, "policies", spec.place, config.model)
         if spec.kind == "chat":
             yield partial(check_server, split_name(spec.text)[1], evaluation.given.api_key_env)
 

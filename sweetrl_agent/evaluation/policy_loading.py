@@ -25,6 +25,8 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
+from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
+from sweetrl_agent.trainers.preflight import check_model
 
 
 def loader(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Callable[[], Policy]:
@@ -71,12 +73,10 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
 
 def _base_of(spec: PolicySpec) -> str:
     """Base model of an adapter: the one that its configuration names, or initial/ of its run where that has moved; a full model is its own."""
-    path = Path(spec.place).expanduser() / "adapter_config.json"
+    path = Path(spec.place).expanduser() / ADAPTER
     if not path.exists():
         return spec.place
-    from peft import PeftConfig
-
-    base = str(PeftConfig.from_pretrained(str(path.parent)).base_model_name_or_path)
+    base = adapter_base(path.parent)
     if Path(base).name != INITIAL or Path(base).is_dir():
         return base
     return next((str(one / INITIAL) for one in path.resolve().parents[1:3] if (one / INITIAL).is_dir()), base)
@@ -89,24 +89,26 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
         ValueError: If it does not.
     """
     if spec.kind == "run":
-        _algorithm_of_run(spec)
+        run, _, folder = _algorithm_of_run(spec)
+        if any((run.path(folder) / name).exists() for name in (CONFIG, ADAPTER)):
+            check_model("policies", str(run.path(folder)), run.config.model, base=run.initial_model)
     elif spec.kind == "own":
         _check_own(load_named("policies", spec.text))
-    elif spec.kind == "model" and not Path(spec.place).expanduser().is_dir():
-        import_module("sweetrl_agent.trainers.preflight").check_model("policies", spec.place, config.model)
+    elif spec.kind == "model":
+        check_model("policies", spec.place, config.model, base=_base_of(spec))
     elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
         load(spec, config, api)
 
 
 def _load_of_run(spec: PolicySpec, config: Config) -> Policy:
-    run, algorithm = _algorithm_of_run(spec)
+    run, algorithm, _ = _algorithm_of_run(spec)
     changed = {name: getattr(config.model, name) for name in MODEL_SETTINGS}
     policy: Policy = algorithm.load(run.with_settings(changed))
     return policy
 
 
-def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any]:
-    """The run of a policy, and the algorithm that it was trained by."""
+def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any, str]:
+    """The run of a policy, the algorithm that it was trained by, and the name of its folder in the run."""
     trained = run_config(spec)
     run = Run(trained, is_dry=True)
     registry = import_module("sweetrl_agent.algorithms.registry")
@@ -115,7 +117,7 @@ def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any]:
     folder = algorithm.policy or ("" if algorithm.is_discrete or not trained.has_sft else INITIAL)
     if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
         raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
-    return run, algorithm
+    return run, algorithm, folder
 
 
 def scripted(name: str, config: Config) -> Policy:

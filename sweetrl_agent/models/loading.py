@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.processes import return_freed_memory
 from sweetrl_agent.data.distributed import local_rank
+from sweetrl_agent.models.weights_check import check_adapter_weights
 
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
@@ -100,8 +104,13 @@ def system_prompt(arguments: ModelArguments) -> str:
 
 
 def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
-    """The tokenizer of a model folder or hub name."""
-    return AutoTokenizer.from_pretrained(path, revision=arguments.revision)
+    """The tokenizer of a model folder or hub name.
+
+    Raises:
+        ColBenchError: If it cannot be loaded.
+    """
+    with _one_sentence("tokenizer", path):
+        return AutoTokenizer.from_pretrained(path, revision=arguments.revision, trust_remote_code=False)
 
 
 def load_model(
@@ -115,15 +124,36 @@ def load_model(
         arguments: Settings of the agent's model.
         kind: Class of the model.
         is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
+
+    Raises:
+        ColBenchError: If it cannot be loaded: its code is never run, and its weights must be safetensors.
     """
     return_freed_memory()
-    adapter, dtype = Path(path) / "adapter_config.json", torch_dtype(arguments, is_trained)
-    model = kind.from_pretrained(base if adapter.exists() else path, revision=arguments.revision, dtype=dtype)
-    if adapter.exists():
+    is_adapter, dtype = (Path(path) / "adapter_config.json").exists(), torch_dtype(arguments, is_trained)
+    place = base if is_adapter else path
+    with _one_sentence("model", place):
+        model = kind.from_pretrained(
+            place, revision=arguments.revision, dtype=dtype, use_safetensors=True, trust_remote_code=False
+        )
+    if is_adapter:
         from peft import PeftModel
 
-        model = PeftModel.from_pretrained(model, path)
+        with _one_sentence("adapter", path):
+            check_adapter_weights(Path(path))
+            model = PeftModel.from_pretrained(model, path)
     return model.to(device())
+
+
+@contextmanager
+def _one_sentence(what: str, path: str) -> Iterator[None]:
+    """Loading fails with many unrelated errors of the libraries; each becomes one sentence."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise ColBenchError(f"The {what} {path!r} cannot be loaded ({reason}).") from error
 
 
 def lora_config(arguments: ModelArguments, model: Any) -> Any:

@@ -70,7 +70,9 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
 
             set_peft_model_state_dict(scorer.model, load_peft_weights(str(folder)))
         else:
-            saved = type(scorer.model).from_pretrained(folder, dtype=scorer.model.dtype)
+            saved = type(scorer.model).from_pretrained(
+                folder, dtype=scorer.model.dtype, use_safetensors=True, trust_remote_code=False
+            )
             scorer.model.load_state_dict(saved.state_dict())
 
 

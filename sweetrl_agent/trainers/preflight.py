@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,6 @@ NONE: Mapping[Package, Collection[str]] = MappingProxyType({})
 MISSING = (ColBenchError, SandboxError, ImportError, OSError, ValueError)
 #: Timeout of a server's answer, in seconds.
 ANSWER_S = 10.0
-_WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def troubles(
@@ -141,11 +139,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
 
 def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
     config, left = run.config, {*stages}
-    if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
-        yield partial(check_model, "model", config.model.model, config.model)
-    for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
-        if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
-            yield partial(check_model, setting, path, config.model)
+    yield from _model_checks(config, left)
     if config.task.demonstrations and not config.demonstrates_source and config.has_sft and "sft" in left:
         from sweetrl_agent.trainers.demonstration_file import file_dialogues
 
@@ -161,24 +155,49 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
         yield partial(check_cluster, config.run.ray_address)
 
 
-def check_model(setting: str, path: str, arguments: Any) -> None:
-    """Read a model's configuration and tokenizer and, for a folder, check that weights exist; they are not loaded.
+def check_models(config: Config, stages: Collection[str]) -> None:
+    """Check the models that the stages read, see `check_model`.
+
+    Args:
+        config: The settings.
+        stages: The remaining stages.
+
+    Raises:
+        ColBenchError: Names the setting and the fault.
+    """
+    for check in _model_checks(config, {*stages}):
+        check()
+
+
+def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
+    if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
+        has_hint = "critic" in left and config.algorithms.critic_hidden and "hidden" in config.algorithm.requires
+        yield partial(check_model, "model", config.model.model, config.model, has_hint)
+    for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
+        if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
+            yield partial(check_model, setting, path, config.model)
+
+
+def check_model(setting: str, path: str, arguments: Any, has_hint: bool = False, base: str = "") -> None:
+    """Check a model's folder or hub name; its weights are not loaded.
+
+    Args:
+        setting: The setting that names it.
+        path: The folder or hub name.
+        arguments: Settings of the agent's model.
+        has_hint: Whether a critic reads hidden information in front of its dialogues.
+        base: Base model of an adapter; "" for the one that its configuration names.
 
     Raises:
         ColBenchError: If it is not a model, or cannot be loaded from the hub.
     """
-    from transformers import AutoConfig, AutoTokenizer
+    from sweetrl_agent.models.folder_check import check_model_files
+    from sweetrl_agent.models.loading import system_prompt
 
     try:
-        AutoConfig.from_pretrained(path, revision=arguments.revision)
-        if setting != "vision_model":
-            AutoTokenizer.from_pretrained(path, revision=arguments.revision)
-    except Exception as error:  # transformers and the hub raise many unrelated types for missing or broken files
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r} ({reason}).") from None
-    folder = Path(path).expanduser()
-    if folder.is_dir() and not any(file for pattern in _WEIGHTS for file in folder.glob(pattern)):
-        raise ColBenchError(f"`{setting}` names a folder without weights ({' or '.join(_WEIGHTS)}): {path!r}.")
+        check_model_files(path, arguments.revision, system_prompt(arguments), has_hint, setting == "vision_model", base)
+    except ColBenchError as error:
+        raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
 
 
 def check_server(url: str | None, key_variable: str) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,8 +29,9 @@ from colbench_gym.tasks.rows import (
 )
 from sandboxes.pages import Box
 from sandboxes.pages.boxes import STYLES, visible_boxes
+from sandboxes.pages.placeholders import MAX_SIDE, draw, picture_at
 from sandboxes.pages.styles import number, solid_colour
-from sandboxes.pages.web_files import MAX_PHOTO_SIDE, TAILWIND, WebFiles, photo_size
+from sandboxes.pages.web_files import TAILWIND, WebFiles
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import iter_rows, read_object
 
@@ -123,8 +125,14 @@ def test_pages_and_the_addresses_in_them(files, text):
     assert "<style>" in inlined or "<style>" in text or len(inlined) == len(text)
     file = files.answer(text)
     assert file is None or file.content_type in ("text/css; charset=utf-8", "image/svg+xml")
-    size = photo_size(text)
-    assert size is None or all(1 <= side <= MAX_PHOTO_SIDE for side in size)
+    for address in (
+        text,
+        *(f"https://{host}/{text}" for host in ("picsum.photos", "placehold.co", "ui-avatars.com/api", "x.org")),
+    ):
+        picture = picture_at(address, is_picture=True)
+        assert picture is None or all(1 <= side <= MAX_SIDE for side in picture.size)
+        if picture is not None:
+            ElementTree.fromstring(draw(picture, address).encode("utf-8", "replace"))
 
 
 @fuzz

@@ -165,8 +165,14 @@ def test_hostile_pages_are_contained(browser, listener, name):
 
 
 def test_what_was_asked_for_and_refused_is_said(browser):
-    (rendering,) = browser.render([Page('<img src="http://example.com/a.png"><img src="http://example.com/a.png"><p>x')])
-    assert rendering.refused == ("http://example.com/a.png",)
+    (rendering,) = browser.render(
+        [
+            Page(
+                '<link rel="stylesheet" href="http://example.com/a.css"><link rel="stylesheet" href="http://example.com/a.css"><p>x'
+            )
+        ]
+    )
+    assert rendering.refused == ("http://example.com/a.css",)
 
 
 def test_the_walls_hold_without_our_answers(browser, listener, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from sandboxes import SandboxError
 from sandboxes.pages import web_files
-from sandboxes.pages.web_files import FOLDER_VARIABLE, TAILWIND, NpmFile, WebFiles, photo, photo_size
+from sandboxes.pages.web_files import FOLDER_VARIABLE, TAILWIND, NpmFile, WebFiles
 
 
 @pytest.fixture
@@ -43,21 +43,6 @@ def test_tailwind_two_is_answered_from_disk(files, url):
 )
 def test_nothing_else_is(files, url):
     assert files.answer(url, "") is None
-
-
-@pytest.mark.parametrize(
-    ("path", "size"),
-    [
-        ("/id/48/640/480", (640, 480)), ("/id/48/300", (300, 300)), ("/seed/2x3/30/20", (30, 20)), ("/640x480.png", (640, 480)),
-        ("/150", (150, 150)), ("/id/48/1600/900-estate", (1600, 900)), ("/99999/0", (4000, 1)), ("/", None), ("/photo", None),
-    ],
-)  # fmt: skip
-def test_photos_have_the_size_that_their_address_says(path, size):
-    assert photo_size(path) == size
-
-
-def test_photos_depend_on_their_address_alone():
-    assert photo(30, 20, "a") == photo(30, 20, "a") != photo(30, 20, "b")
 
 
 def _archive(content):

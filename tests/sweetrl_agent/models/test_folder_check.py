@@ -1,0 +1,332 @@
+"""Broken model folders: each is one sentence, before anything runs and without a question, a traceback or code that came with the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent import compare, evaluate, train
+from sweetrl_agent.models.folder_check import check_model_files
+from sweetrl_agent.models.weights_check import header
+
+MESSAGES = "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + MESSAGES
+ALTERNATION = (
+    "{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{% endfor %}" + MESSAGES
+)
+
+
+def _json(name, **changes):
+    def change(folder):
+        path = folder / name
+        found = json.loads(path.read_text())
+        path.write_text(
+            json.dumps(
+                {
+                    **{key: value for key, value in found.items() if key not in changes},
+                    **{k: v for k, v in changes.items() if v is not ...},
+                }
+            )
+        )
+
+    return change
+
+
+def _text(name, text):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def _remove(*names):
+    return lambda folder: [(folder / name).unlink() for name in names]
+
+
+def _template(text):
+    return _text("chat_template.jinja", text)
+
+
+def _cut(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _header(content):
+    return lambda folder: (folder / "model.safetensors").write_bytes(content)
+
+
+def _pickle(name):
+    def change(folder):
+        torch.save(load_file(folder / "model.safetensors"), folder / name)
+        (folder / "model.safetensors").unlink()
+
+    return change
+
+
+def _tensors(edit):
+    def change(folder):
+        tensors = load_file(folder / "model.safetensors")
+        edit(tensors)
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+    return change
+
+
+def _shards(weight_map, is_written=True):
+    def change(folder):
+        path = folder / "model.safetensors"
+        names = list(load_file(path))
+        if is_written:
+            path.rename(folder / "model-00001-of-00001.safetensors")
+        else:
+            path.unlink()
+        (folder / "model.safetensors.index.json").write_text(json.dumps(weight_map(names)))
+
+    return change
+
+
+def _embedding_of(rows):
+    def edit(tensors):
+        name = next(name for name in tensors if "embed_tokens" in name)
+        tensors[name] = tensors[name][:rows].clone()
+
+    return edit
+
+
+def _linked(folder):
+    (folder / "model.safetensors").rename(folder / "blob")
+    (folder / "model.safetensors").symlink_to(folder / "nowhere")
+    (folder / "blob").unlink()
+
+
+SHARD = "model-00001-of-00001.safetensors"
+DEEP = "[" * 100_000
+#: Kind of fault -> how to make it, and what the sentence must say.
+BROKEN = {
+    "no configuration": (_remove("config.json"), "no config.json"),
+    "configuration is not JSON": (_text("config.json", "{"), "config.json is not JSON"),
+    "configuration is empty": (_text("config.json", ""), "config.json is not JSON"),
+    "configuration is null": (_text("config.json", "null"), "config.json must hold an object, got NoneType"),
+    "configuration is a list": (_text("config.json", "[]"), "config.json must hold an object, got list"),
+    "configuration is deep": (_text("config.json", DEEP), "config.json is not JSON"),
+    "configuration is deep inside": (_text("config.json", '{"a": ' + DEEP), "config.json is not JSON"),
+    "unknown model type": (_json("config.json", model_type="nobody_has_it"), "must name a `model_type`"),
+    "no model type": (_json("config.json", model_type=...), "must name a `model_type`"),
+    "model type is a number": (_json("config.json", model_type=5), "must name a `model_type`"),
+    "not a language model": (_json("config.json", model_type="clip_vision_model"), "its configuration must state `vocab_size`|no language model"),
+    "code of its own": (
+        _json("config.json", model_type="mine", auto_map={"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}),
+        r"code of its own \(`auto_map`\), which is not run",
+    ),
+    "bad auto_map": (_json("config.json", auto_map=5), "`auto_map` in config.json must be an object, got int"),
+    "bad auto_map of the tokenizer": (_json("tokenizer_config.json", auto_map=[1]), "`auto_map` in tokenizer_config.json must be an object"),
+    "vocabulary of a wrong type": (_json("config.json", vocab_size="many"), "`vocab_size` in config.json must be a whole number"),
+    "vocabulary is null": (_json("config.json", vocab_size=None), "`vocab_size` in config.json must be a whole number"),
+    "endless layers": (_json("config.json", num_hidden_layers=10**12), "`num_hidden_layers` in config.json must be a whole number"),
+    "unknown dtype": (_json("config.json", dtype="float99"), "`dtype` in config.json must be a dtype of torch"),
+    "generation settings are a list": (_text("generation_config.json", "[]"), "generation_config.json must hold an object"),
+    "generation ends at a word": (_text("generation_config.json", '{"eos_token_id": "end"}'), "eos_token_id|generation_config.json cannot be read"),
+    "no tokenizer": (_remove("tokenizer.json", "tokenizer_config.json"), "its tokenizer"),
+    "tokenizer is not JSON": (_text("tokenizer.json", "{"), "its tokenizer cannot be read"),
+    "tokenizer is empty JSON": (_text("tokenizer.json", "{}"), "its tokenizer cannot be read"),
+    "tokenizer's settings are null": (_text("tokenizer_config.json", "null"), "tokenizer_config.json must hold an object"),
+    "tokenizer larger than the model": (_json("config.json", vocab_size=100), "100"),
+    "no chat template": (_remove("chat_template.jinja"), "no chat template"),
+    "template is not Jinja": (_template("{% for %}"), "its chat template fails for a dialogue"),
+    "template raises": (_template("{{ messages[99]['content']['a'] }}"), "its chat template fails"),
+    "template leaves the sandbox": (_template("{{ ''.__class__.__mro__[1].__subclasses__() }}" + MESSAGES), "fails for a dialogue .*unsafe"),
+    "template opens a file": (_template("{{ cycler.__init__.__globals__.os.popen('touch /tmp/x').read() }}"), "its chat template fails"),
+    "template loops": (_template("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"), "does not end within"),
+    "template fills memory": (_template("{% set x = namespace(a='a' * 1000) %}{% for i in range(99) %}{% set x.a = x.a * 99 %}{% endfor %}"), "takes more than"),
+    "template writes too much": (_template("{{ 'a' * 20000000 }}" + MESSAGES), "its chat template writes"),
+    "template leaves messages out": (_template("hello"), "leaves out what the other side says"),
+    "no weights": (_remove("model.safetensors"), "no weights"),
+    "pickled weights": (_pickle("pytorch_model.bin"), r"pickle \(pytorch_model.bin\).*safe_serialization=True"),
+    "pickled weights of another name": (_pickle("consolidated.pt"), r"pickle \(consolidated.pt\)"),
+    "weights are torn": (_cut, "model.safetensors is torn"),
+    "weights are empty": (_header(b""), "model.safetensors is torn"),
+    "weights are text": (_header(b"version https://git-lfs.github.com/spec/v1\n"), "model.safetensors is torn or not a safetensors file"),
+    "header is not JSON": (_header(struct.pack("<Q", 4) + b"{{{{"), "model.safetensors is not JSON"),
+    "header is deep": (_header(struct.pack("<Q", len(DEEP)) + DEEP.encode()), "model.safetensors is not JSON"),
+    "header without tensors": (_header(struct.pack("<Q", 2) + b"{}"), "holds no tensors"),
+    "header of broken tensors": (_header(struct.pack("<Q", 9) + b'{"a": [1]'[:9].ljust(9)), "not JSON|broken"),
+    "tensor of a wrong size": (
+        _header(struct.pack("<Q", 56) + b'{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,8]}}'.ljust(56) + b"\0" * 8), "broken at the tensor 'a'"
+    ),
+    "too few embeddings": (_tensors(_embedding_of(50)), "50 token embeddings"),
+    "layers are missing": (_json("config.json", num_hidden_layers=7), "1 layers, and config.json says 7"),
+    "weights are a dangling link": (_linked, "link to a file that does not exist"),
+    "index is not JSON": (_shards(lambda names: "x"), "index.json must hold an object"),
+    "index without a map": (_shards(lambda names: {}), "no `weight_map`"),
+    "a shard is missing": (_shards(lambda names: {"weight_map": dict.fromkeys(names, SHARD)}, is_written=False), f"no weights .{SHARD}"),
+    "a shard lacks a tensor": (_shards(lambda names: {"weight_map": dict.fromkeys([*names, "more"], SHARD)}), "lacks the tensor 'more'"),
+    "a shard elsewhere": (_shards(lambda names: {"weight_map": dict.fromkeys(names, "../x.safetensors")}), "outside of the folder"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tiny_model_folder, tmp_path):
+    return shutil.copytree(tiny_model_folder, tmp_path / "model")
+
+
+@pytest.fixture(autouse=True)
+def no_questions(monkeypatch):
+    """Nobody is asked whether code may run."""
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
+
+
+def _fault(path, *given):
+    with pytest.raises(ColBenchError) as caught:
+        check_model_files(str(path), "main", *given)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_folder_is_one_sentence(kind, folder):
+    breaks, text = BROKEN[kind]
+    breaks(folder)
+    found = _fault(folder)
+    assert re.search(text, found), found
+
+
+def test_a_whole_folder_passes_also_in_shards_and_with_the_hint(folder):
+    check_model_files(str(folder), "main", "Ask first.", has_hint=True)
+    _shards(lambda names: {"weight_map": dict.fromkeys(names, SHARD)})(folder)
+    check_model_files(str(folder), "main")
+
+
+def test_known_models_with_code_of_their_own_are_loaded_without_it(folder):
+    _json("config.json", auto_map={"AutoConfig": "code.C"})(folder)
+    (folder / "code.py").write_text("raise SystemExit('ran')")
+    check_model_files(str(folder), "main")
+
+
+@pytest.mark.parametrize("template", [NO_SYSTEM, ALTERNATION])
+def test_a_template_without_a_system_role_is_refused_where_one_is_needed(template, folder):
+    _template(template)(folder)
+    check_model_files(str(folder), "main")
+    assert "fails for a dialogue with a system message (`system_prompt`)" in _fault(folder, "Ask first.")
+    assert "fails for a critic's dialogue, which has the hidden information as a system message" in _fault(folder, "", True)
+
+
+def test_places_that_are_no_folder(tmp_path, tiny_model_folder):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    faults = {name: _fault(tmp_path / name) for name in ("file", "empty", "link", "nowhere")}
+    assert faults == {
+        "file": "it is a file; name the folder that it is in",
+        "empty": "the folder is empty",
+        "link": "it is a link to a folder that does not exist",
+        "nowhere": "there is no such folder",
+    }
+    (tmp_path / "good").symlink_to(tiny_model_folder)
+    check_model_files(str(tmp_path / "good"), "main")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder; run as another user")
+def test_a_folder_that_may_not_be_read(folder):
+    folder.chmod(0)
+    try:
+        assert _fault(folder) == "the folder may not be read (permission denied)"
+    finally:
+        folder.chmod(0o700)
+
+
+def test_a_hub_name_without_the_hub(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert _fault("nobody/has-this-model").endswith("and HF_HUB_OFFLINE forbids to ask the hub")
+
+
+def test_adapters(folder, tmp_path):
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    path = adapter / "adapter_config.json"
+    save_file({"a": torch.zeros(2)}, adapter / "adapter_model.safetensors")
+    for text, fault in (
+        ("null", "adapter_config.json must hold an object"), ("{}", "names no base model"), (json.dumps({"base_model_name_or_path": str(adapter)}), "is an adapter too"),
+        (json.dumps({"base_model_name_or_path": str(tmp_path / "gone")}), "there is no such folder"),
+    ):  # fmt: skip
+        path.write_text(text)
+        assert fault in _fault(adapter)
+    path.write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    check_model_files(str(adapter), "main")
+    check_model_files(str(adapter), "main", base=str(folder))
+    (adapter / "adapter_model.safetensors").write_bytes(b"x" * 20)
+    assert "adapter_model.safetensors is torn" in _fault(adapter)
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    assert "pickle (adapter_model.bin)" in _fault(adapter)
+
+
+def test_headers_have_the_shapes(folder):
+    assert header(folder / "model.safetensors") == {
+        name: tuple(t.shape) for name, t in load_file(folder / "model.safetensors").items()
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["configuration is null", "pickled weights", "weights are torn", "template loops", "code of its own"]
+)
+@pytest.mark.parametrize("command", ["train", "compare", "evaluate"])
+def test_the_commands_say_so_in_a_dry_run(command, kind, folder, tmp_path, capsys):
+    breaks, text = BROKEN[kind]
+    breaks(folder)
+    given = ["--dry_run", "--output", str(tmp_path / "run"), "--tasks", "embedded:train[:3]"]
+    if command == "evaluate":
+        status = evaluate.main([str(folder), *given])
+    else:
+        main = train.main if command == "train" else compare.main
+        status = main(["--model", str(folder), "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", *given])
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert status == 2 and len(errors) == 1 and re.search(text, errors[0]), errors
+
+
+def test_a_run_says_so_before_it_begins(folder, tmp_path, capsys):
+    _cut(folder)
+    tasks = ["--tasks", "embedded:train[:3]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", ""]
+    given = ["--model", str(folder), "--output", str(tmp_path / "run"), *tasks]
+    assert train.main(given) == 2
+    assert "model.safetensors is torn" in capsys.readouterr().err and not (tmp_path / "run" / "initial").exists()
+    assert evaluate.main([str(folder), "--output", str(tmp_path / "eval"), "--tasks", "embedded:test[:2]"]) == 2
+    assert "model.safetensors is torn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["code of its own", "configuration is deep", "template fills memory"])
+def test_a_command_asks_nothing_and_prints_one_line(kind, folder, tmp_path):
+    BROKEN[kind][0](folder)
+    words = [
+        sys.executable,
+        "-m",
+        "sweetrl_agent.train",
+        "--dry_run",
+        "--model",
+        str(folder),
+        "--num_tasks",
+        "5",
+        "--output",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(words, input="y\n", capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "[y/N]" not in done.stdout + done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == done.stderr.splitlines()
+
+
+def test_a_tokenizer_whose_tokens_the_model_does_not_have_is_refused_and_spare_ones_are_not(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<|never said|>"])
+    tokenizer.save_pretrained(folder)
+    check_model_files(str(folder), "main")
+    tokenizer.add_tokens(["function"])
+    tokenizer.save_pretrained(folder)
+    assert re.search("its tokenizer gives token [0-9]+, and its model has", _fault(folder))
