@@ -92,8 +92,6 @@ TARGETS = {
     "sandboxes/client.py": ["tests/sandboxes/test_client.py", "tests/hostile/test_verdict_protocol.py"],
     "colbench_gym/scoring/answer.py": ["tests/colbench_gym/scoring/test_answer.py", "tests/colbench_gym/scoring/test_answer_forms.py"],
     "colbench_gym/scoring/message.py": ["tests/colbench_gym/scoring/test_message.py"],
-    "colbench_gym/scoring/markdown.py": ["tests/colbench_gym/scoring/test_markdown.py"],
-    "colbench_gym/scoring/program_parts.py": ["tests/colbench_gym/scoring/test_answer_forms.py"],
 }  # fmt: skip
 
 
