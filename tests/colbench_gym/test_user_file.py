@@ -106,7 +106,7 @@ FOREIGN = [
     ("rows.jsonl", LINES.encode("utf-16-be"), "UTF-16 text; convert it: `iconv -f UTF-16BE"),
     ("rows.jsonl", LINES.encode("utf-32"), "UTF-32 text"),
     ("rows.jsonl", LINES.encode("utf-32-be"), "UTF-32 text; convert it: `iconv -f UTF-32BE"),
-    ("rows.jsonl", gzip.compress(LINES.encode()), "a gzip file; rename it so that its name ends in .jsonl.gz"),
+    ("rows.jsonl", gzip.compress(LINES.encode(), mtime=0), "a gzip file; rename it so that its name ends in .jsonl.gz"),
     ("rows.jsonl", b"PAR1\x15\x04", "a Parquet file; rename it so that its name ends in .parquet"),
     ("rows.jsonl", b"PK\x03\x04\x14\x00", "a zip file"),
     ("rows.jsonl", b"\x28\xb5\x2f\xfd\x24\x30", "a zstd file"),
@@ -118,8 +118,8 @@ FOREIGN = [
     ("rows.jsonl", b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n", "a pointer of Git LFS, not the file itself; get the file"),
     ("rows.jsonl", b'problem_description,ground_truth,test_cases\n"a","b","c"\n', "a CSV table"),
     ("rows.jsonl", b"\xef\xbb\xbfproblem_description\tground_truth\ttest_cases\n1\t2\t3\n", "a TSV table"),
-    ("rows.jsonl.gz", gzip.compress(b"PAR1\x15\x04"), "a Parquet file"),
-    ("rows.jsonl.gz", gzip.compress(LINES.encode("utf-16")), "UTF-16 text"),
+    ("rows.jsonl.gz", gzip.compress(b"PAR1\x15\x04", mtime=0), "a Parquet file"),
+    ("rows.jsonl.gz", gzip.compress(LINES.encode("utf-16"), mtime=0), "UTF-16 text"),
     ("rows.parquet", b"<html>gone</html>", "an HTML page"),
 ]  # fmt: skip
 
@@ -145,7 +145,7 @@ def test_another_format_is_named(name, content, text, on_error, tmp_path):
     [
         ("rows.jsonl.gz", LINES.encode(), "is not a gzip file, though its name ends in .gz; rename it so that its name ends in .jsonl."),
         ("rows.parquet", LINES.encode(), "is not a Parquet file, though its name ends in .parquet; rename it so that its name ends in .jsonl."),
-        ("rows.jsonl.gz", gzip.compress(LINES.encode())[:-30], "is a gzip file that is cut or damaged"),
+        ("rows.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-30], "is a gzip file that is cut or damaged"),
         ("rows.jsonl", ARRAY.encode()[:-30], "expected a JSON array of rows (Unterminated string"),
         ("rows.jsonl", ARRAY.rstrip("]").encode(), "expected a JSON array of rows (No closing ']'"),
         ("rows.jsonl", ARRAY.encode("latin-1"), None),

@@ -30,7 +30,7 @@ def rows_of(path):
     [
         ("d.jsonl", b"\xef\xbb\xbf" + "\r\n".join(map(json.dumps, ROWS)).encode()),
         ("d.json", json.dumps(ROWS, indent=1).encode()),
-        ("d.jsonl.gz", gzip.compress("\n".join(map(json.dumps, ROWS)).encode())),
+        ("d.jsonl.gz", gzip.compress("\n".join(map(json.dumps, ROWS)).encode(), mtime=0)),
     ],
 )  # fmt: skip
 def test_every_dialogue_is_read_and_nulls_are_absent(name, content, tmp_path, caplog):
