@@ -15,7 +15,6 @@ from sweetrl_agent.algorithms.own_critics import SPECS, CheckedCritic, register_
 from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
-from sweetrl_agent.trainers.preflight import refuse_lost
 
 HERE = __name__
 TINY = {
@@ -236,18 +235,3 @@ def test_by_default_a_turns_advantage_is_its_score_alone():
 
     roles = ("user", "assistant", "user", "assistant")
     assert Counts().dialogue_advantages([{"role": role, "content": "x"} for role in roles], "") == [11.0, 31.0]
-
-
-def test_finished_stages_whose_files_are_gone_are_named(collected):
-    run = registry_run(collected)
-    refuse_lost(run, run.stages, ["pairs", "critic"])
-    (collected / "trajectories.jsonl").rename(collected / "away")
-    try:
-        with pytest.raises(ColBenchError) as caught:
-            refuse_lost(run, run.stages, ["pairs", "critic", "report"])
-    finally:
-        (collected / "away").rename(collected / "trajectories.jsonl")
-    assert str(caught.value) == (
-        f"{collected} lacks trajectories.jsonl of its finished stage 'collect', which 'pairs' reads; restore the files, or remove "
-        f"'collect' from {collected / 'seconds.json'} to make them again."
-    )
