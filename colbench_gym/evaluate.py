@@ -184,7 +184,7 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
                         if (cell.agent, cell.split) == (policy.name, split) and not records.is_done(cell.name):
                             with recorded(records, cell):
                                 _play(evaluation, policy, player, cell, file)
-        env, rows = evaluation.env_class, in_order(file.rows, settings)
+        env, rows = evaluation.env_class, in_order(file.rows, records)
         results = make_results(rows, settings, env.metric, env.success_means, human, evaluation.prices, gym_versions())
         write_results(records, results)
     print(table(results))

@@ -11,8 +11,9 @@ def deleted(path):
 
 def cut_mid_line(path):
     data = path.read_bytes()
-    start = data.rstrip(b"\n").rfind(b"\n") + 1
-    path.write_bytes(data[: start + (len(data) - start) // 2])
+    start = data.rfind(b"\n", 0, len(data) * 3 // 4) + 1
+    end = data.find(b"\n", start)
+    path.write_bytes(data[: (start + (end if end >= 0 else len(data))) // 2])
 
 
 def cut_at_a_line_end(path):

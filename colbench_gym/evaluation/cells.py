@@ -15,7 +15,7 @@ from typing import Any
 from colbench_gym.digests import rows_of
 from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.folder import RESULTS, ROWS, Settings
-from colbench_gym.files import Row, read_json, write_json
+from colbench_gym.files import Row, iter_rows, read_json, write_json, write_rows
 from colbench_gym.stage_records import StageRecords
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Its name in `stages.json`."""
-        return f"{self.agent}, {self.split}, seed {self.seed}"
+        return name_of(self.label)
 
     @property
     def label(self) -> Row:
@@ -86,6 +86,9 @@ def prepare(
         _log.warning("%s: is played again, since %s", name, why)
     records.settings = dict(settings)
     records.clear(invalid, {cell.name: cell.writes for cell in cells})
+    rows = records.folder / ROWS
+    if invalid and rows.exists():  # a changed row may have the label of no cell
+        write_rows(rows, (row for row in iter_rows(rows) if name_of(row) in records.stages))
     for cell in cells:
         if replays:
             records.reopen(cell.name)
@@ -99,11 +102,16 @@ def recorded(records: StageRecords, cell: Cell) -> Iterator[None]:
     records.finish(cell.name)
 
 
-def in_order(rows: Iterable[Row], settings: Settings) -> list[Row]:
-    """Rows by policy, split and seed, whatever the order in which they were played."""
-    agents, splits = list(settings["policies"]), list(settings["tasks"])
-    known = [row for row in rows if row["agent"] in agents and row["split"] in splits]
-    return sorted(known, key=lambda row: (agents.index(row["agent"]), splits.index(row["split"]), row.get("seed", 0)))
+def name_of(row: Mapping[str, Any]) -> str:
+    """Name of the cell that a row belongs to."""
+    return f"{row.get('agent')}, {row.get('split')}, seed {row.get('seed')}"
+
+
+def in_order(rows: Iterable[Row], records: StageRecords) -> list[Row]:
+    """The rows of the recorded cells by policy, split and seed, whatever the order in which they were played."""
+    agents, splits = list(records.settings["policies"]), list(records.settings["tasks"])
+    known = [row for row in rows if name_of(row) in records.stages]
+    return sorted(known, key=lambda row: (agents.index(row["agent"]), splits.index(row["split"]), row["seed"]))
 
 
 def write_results(records: StageRecords, results: Mapping[str, Any]) -> None:

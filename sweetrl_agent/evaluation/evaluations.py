@@ -179,7 +179,7 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
         for split, tasks in evaluation.tasks().items():
             _play_split(evaluation, records, spec, split, tasks)
     record = evaluation.config(None).record
-    rows = in_order(read_evaluation(folder / ROWS, record.metric), settings)
+    rows = in_order(read_evaluation(folder / ROWS, record.metric), records)
     human = _human_model(settings["evaluation"]["simulator"])
     results = make_results(rows, settings, record.metric, record.success_means, human, evaluation.prices, versions())
     _explain(evaluation, rows, results)

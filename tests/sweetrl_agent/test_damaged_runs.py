@@ -196,7 +196,7 @@ def test_a_report_shows_no_changed_file(name, copied, capsys):
     assert ("results.json has changed" in index) == (name == "results.json")
 
 
-@pytest.mark.parametrize(("name", "said"), [("policy/model.safetensors", "policy/ is not as stage 'actor' wrote it"), ("initial/model.safetensors", "initial/ is not as stage 'sft' wrote it"),
+@pytest.mark.parametrize(("name", "said"), [("policy/model.safetensors", "policy is not as stage 'actor' wrote it"), ("initial/model.safetensors", "initial is not as stage 'sft' wrote it"),
                                             ("config.yaml", "config.yaml is not as the run wrote it"), ("stages.json", "stages.json is not as a command wrote it")])  # fmt: skip
 def test_an_evaluation_does_not_play_a_changed_policy(name, said, copied, tmp_path, capsys):
     (one_bit_flipped if name.endswith("safetensors") else edited)(copied / name)

@@ -15,6 +15,7 @@ from sweetrl_agent.algorithms.own_critics import SPECS, CheckedCritic, register_
 from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
+from tests.sweetrl_agent.killed_runs import record_again
 
 HERE = __name__
 TINY = {
@@ -84,6 +85,7 @@ def _collect(folder, **more):
         folder / "trajectories.jsonl",
         [{**row, "metrics": {**row["metrics"], "tests_passed": 0.5 * (row["episode"] == 0)}} for row in rows],
     )
+    record_again(folder, "collect")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +140,7 @@ def test_a_stage_is_named_without_its_critic(tmp_path, capsys):
     config = train.parse(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank"}))
     assert config.run.stage == "rank brief"
     declared = stages_of(config.algorithm)
-    assert declared["rank brief"].reads == ("candidates.jsonl", "brief/critic/")
+    assert declared["rank brief"].reads == ("candidates.jsonl", "trajectories.jsonl", "brief/critic/", "initial/")
     assert declared["critic brief"].is_distributed and declared["actor brief"].writes == ("brief/policy/",)
     assert stages_of(registry.ALGORITHMS["no_hidden"])["critic no_hidden"].is_distributed
     assert train.main(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank", "output": tmp_path / "run"})) == 2
