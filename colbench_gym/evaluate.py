@@ -173,7 +173,8 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
     with locked_folder(folder):
         records, cells = StageRecords(folder), evaluation.cells()
         settings = merged_settings(records, evaluation.settings())
-        prepare(records, settings, cells, find_invalid(records, cells, evaluation.given.redo), evaluation.given.replay_void)
+        redo = evaluation.given.redo
+        prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.given.replay_void)
         write_json(folder / SETTINGS, settings)
         file, human = RowFile(folder / ROWS), ""
         for policy in evaluation.policies:

@@ -25,7 +25,7 @@ from colbench_gym.digests import Digests, complete_lines, file_of, has_label, la
 from colbench_gym.errors import ColBenchError
 from colbench_gym.files import write_json, write_rows
 
-FILE = "stages.json"
+FILE, RESULTS = "stages.json", "results.json"
 Seen = dict[str, str | None]
 
 
@@ -142,6 +142,11 @@ class StageRecords:
         if self.is_done(stage):
             self.stages[stage].order = 0
             self.save()
+
+    def keep_results(self) -> None:
+        """Rename the results of before `--redo`, so that they are not replaced by results of other inputs."""
+        if (self.folder / RESULTS).exists():
+            (self.folder / RESULTS).replace(self.folder / f"earlier_{RESULTS}")
 
     def clear(self, stages: Iterable[str], declared: Mapping[str, Collection[str]]) -> None:
         """Remove the files of stages that are to be done again, then their records.

@@ -28,11 +28,11 @@ def one_bit_flipped(path):
 
 
 def replaced(path):
-    """By the same file of another run: rows in another order, other weights, other numbers."""
+    """By the same file of another run: other rows, other weights, other numbers."""
     data = path.read_bytes()
     lines = data.splitlines(keepends=True)
     path.write_bytes(
-        b"".join(lines[1:] + lines[:1]) if len(lines) > 1 and path.suffix == ".jsonl" else data[:-64] + data[-64:][::-1]
+        b"".join(lines[1:] + lines[-1:]) if len(lines) > 1 and path.suffix == ".jsonl" else data[:-64] + data[-64:][::-1]
     )
 
 

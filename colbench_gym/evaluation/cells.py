@@ -71,7 +71,12 @@ def find_invalid(records: StageRecords, cells: Iterable[Cell], redo: Sequence[st
 
 
 def prepare(
-    records: StageRecords, settings: Settings, cells: Iterable[Cell], invalid: Mapping[str, str], replays: bool
+    records: StageRecords,
+    settings: Settings,
+    cells: Sequence[Cell],
+    invalid: Mapping[str, str],
+    redo: Sequence[str],
+    replays: bool,
 ) -> None:
     """Remove the rows of cells that are to be played again, and open those in which void episodes are to be.
 
@@ -80,11 +85,14 @@ def prepare(
         settings: Settings of the folder, which are recorded.
         cells: The cells of this command.
         invalid: What `find_invalid` returns for them.
+        redo: As in `find_invalid`; the results of before are kept under another name.
         replays: Whether void episodes are played again.
     """
     for name, why in invalid.items():
         _log.warning("%s: is played again, since %s", name, why)
     records.settings = dict(settings)
+    if redo:
+        records.keep_results()
     records.clear(invalid, {cell.name: cell.writes for cell in cells})
     rows = records.folder / ROWS
     if invalid and rows.exists():  # a changed row may have the label of no cell

@@ -108,6 +108,8 @@ class Run:
         """
         for name, why in invalid.items():
             _log.warning("%s: is done again, since %s", name, why)
+        if self.config.run.redo:
+            self.records.keep_results()
         self.records.clear(invalid, _declared(stages))
         if self.config.run.replay_void:
             for name in self._played():

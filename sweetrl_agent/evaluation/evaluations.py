@@ -171,7 +171,8 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     folder = evaluation.folder
     records, cells = StageRecords(folder), evaluation.cells()
     settings = merged_settings(records, evaluation.settings())
-    prepare(records, settings, cells, find_invalid(records, cells, evaluation.given.redo), evaluation.shared.replay_void)
+    redo = evaluation.given.redo
+    prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.shared.replay_void)
     write_json(folder / SETTINGS, settings)
     write_text(folder / "config.yaml", yaml.safe_dump(_written(evaluation), sort_keys=False))
     torch.set_num_threads(evaluation.shared.threads or usable_cpus())

@@ -147,6 +147,7 @@ def test_two_damaged_files_are_made_again_in_order(finished, copied, caplog):
 def test_redo_repeats_a_stage_and_what_follows(finished, copied, capsys, caplog):
     assert main([*_arguments(copied), "--redo", "rank"]) == 0
     assert [text.split(":")[0] for text in caplog.messages if "is done again" in text] == ["rank", "actor", "evaluate"]
+    (copied / "earlier_results.json").unlink()
     assert content(copied) == content(finished)
     assert main([*_arguments(copied), "--redo", "ranks"]) == 2
     assert "error: `redo` must be one of the stages 'sft', 'collect'," in capsys.readouterr().err
