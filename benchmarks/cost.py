@@ -99,7 +99,7 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
         "evaluate": lambda: record(run, run.path("evaluation.jsonl"), {"agent": "replayed"}, played, lambda: agent, "evaluate"),
     }
     for name in STAGES:
-        with run.stage(name):
+        with run.stage(run.stages[name]):
             work[name]()
         print(f"{size} tasks, {name}: {run.seconds[name]:.1f} s, {run.peak_mib[name]:.0f} MiB", file=sys.stderr, flush=True)
     return {"seconds": run.seconds, "peak_mib": run.peak_mib}

@@ -22,6 +22,7 @@ from colbench_gym.tasks import Task
 from colbench_gym.wrappers.discrete_actions import DiscreteActions
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.compare import parse
+from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.data.files import read_rows, write_json
 from sweetrl_agent.data.run import Run
@@ -86,7 +87,7 @@ def measure(folder: Path, seed: int, settings: Sequence[str]) -> dict[str, Any]:
     run = Run(config)
     for name in LEARNERS:
         if not run.is_done(name):
-            with run.stage(name):
+            with run.stage(stages_of(ALGORITHMS[name])[name]):
                 ALGORITHMS[name].train(run)
             print(f"seed {seed}: {name} learnt in {run.seconds[name]:.0f} s", flush=True)
     path = run.path("grades.json")

@@ -122,7 +122,7 @@ def run_trial(output: Path, seed: int, algorithm: str, settings: dict[str, Any],
     folder = output / "-".join([algorithm, *(f"{name}={value}" for name, value in settings.items())])
     if not folder.exists():
         folder.mkdir(parents=True)
-        for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "candidates.jsonl", "seconds.json"):
+        for name in ("trajectories.jsonl", "outcome_pairs.jsonl", "pairs_summary.json", "candidates.jsonl", "stages.json"):
             shutil.copy(output / "shared" / name, folder / name)
         os.symlink("../shared/initial", folder / "initial")
     _, config = compare.parse(arguments(folder, seed, settings))

@@ -44,7 +44,7 @@ from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.critics.advantage import candidate_log_probs
 from sweetrl_agent.data.files import write_json
-from sweetrl_agent.data.run import peak_memory_mib, versions
+from sweetrl_agent.data.machine import peak_memory_mib, versions
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.models.loading import load_model, load_policy, load_tokenizer
 from sweetrl_agent.models.tiny import build_tokenizer

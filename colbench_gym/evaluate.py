@@ -23,11 +23,13 @@ from typing import Any
 
 from colbench_gym.agents.agent import Agent
 from colbench_gym.agents.chat import Sampling
+from colbench_gym.digests import inputs_of_source, module_of
 from colbench_gym.envs.backend import BackendEnv
 from colbench_gym.envs.colbench_env import ColBenchEnv
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import ColBenchError
+from colbench_gym.evaluation.cells import Cell, find_invalid, in_order, prepare, recorded, write_results
 from colbench_gym.evaluation.episodes import Key, Played, Player
 from colbench_gym.evaluation.folder import (
     RESULTS,
@@ -46,9 +48,10 @@ from colbench_gym.evaluation.prices import Prices, read_prices
 from colbench_gym.evaluation.rows import RowFile
 from colbench_gym.evaluation.summary import VOID
 from colbench_gym.evaluation.table import table
-from colbench_gym.files import Row, write_json
+from colbench_gym.files import write_json
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
+from colbench_gym.stage_records import StageRecords
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
 from sandboxes.logs import add_log_level, shown_logs
@@ -100,13 +103,23 @@ class Evaluation:
             },
         }
 
+    def cells(self) -> list[Cell]:
+        """The episodes of each policy, split and seed, and what they depend on."""
+        common = (*module_of(self.simulator), *module_of(spec_of("sandbox", self.given.sandbox)))
+        return [
+            Cell(policy.name, split, seed, (*inputs_of_source(self.sources[split]), *common, *module_of(policy.text)))
+            for policy in self.policies
+            for split in self.splits
+            for seed in self.given.seeds
+        ]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if all episodes were played, 2 for an error, 130 if interrupted."""
     words = [_with_dashes(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     given = _parser().parse_args(words)
     try:
-        evaluation = prepare(given)
+        evaluation = parsed(given)
         if given.dry_run:
             return _plan(evaluation)
         with shown_logs(given.log_level, "stderr"):
@@ -120,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def prepare(given: argparse.Namespace) -> Evaluation:
+def parsed(given: argparse.Namespace) -> Evaluation:
     """Check the settings and load the tasks.
 
     Raises:
@@ -158,18 +171,23 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
     """Play the missing episodes, write the results and print them; returns the content of `results.json`."""
     folder = Path(evaluation.given.output)
     with locked_folder(folder):
-        settings = merged_settings(folder / SETTINGS, evaluation.settings())
+        records, cells = StageRecords(folder), evaluation.cells()
+        settings = merged_settings(records, evaluation.settings())
+        redo = evaluation.given.redo
+        prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.given.replay_void)
         write_json(folder / SETTINGS, settings)
         file, human = RowFile(folder / ROWS), ""
         for policy in evaluation.policies:
             for split in evaluation.splits:
                 with _player(evaluation, policy, split) as player:
                     human = player.envs[0].simulator.model
-                    for seed in evaluation.given.seeds:
-                        _play(evaluation, policy, player, seed, file)
-        env = evaluation.env_class
-        results = make_results(file.rows, settings, env.metric, env.success_means, human, evaluation.prices, gym_versions())
-        write_json(folder / RESULTS, results)
+                    for cell in cells:
+                        if (cell.agent, cell.split) == (policy.name, split) and not records.is_done(cell.name):
+                            with recorded(records, cell):
+                                _play(evaluation, policy, player, cell, file)
+        env, rows = evaluation.env_class, in_order(file.rows, records)
+        results = make_results(rows, settings, env.metric, env.success_means, human, evaluation.prices, gym_versions())
+        write_results(records, results)
     print(table(results))
     void = sum(row["outcome"] == VOID for row in file.rows)
     if void:
@@ -178,10 +196,10 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
     return results
 
 
-def _play(evaluation: Evaluation, policy: PolicySpec, player: Player, seed: int, file: RowFile) -> None:
-    """Play the missing episodes of a policy on a split with one seed."""
+def _play(evaluation: Evaluation, policy: PolicySpec, player: Player, cell: Cell, file: RowFile) -> None:
+    """Play the missing episodes of a cell."""
     tasks, episodes = evaluation.splits[player.split], evaluation.given.episodes
-    label: Row = {"agent": policy.name, "split": player.split, "seed": seed}
+    label, seed = cell.label, cell.seed
     keys = [Key(task, seed, index) for task in tasks for index in range(episodes)]
     by_id = {(key.task.id, key.episode): key for key in keys}
     if evaluation.given.replay_void:
@@ -230,6 +248,10 @@ def _plan(evaluation: Evaluation) -> int:
         print(f"split   {printable(split)}: {len(tasks)} tasks of {printable(evaluation.sources[split])}")
     per_policy = sum(map(len, evaluation.splits.values())) * given.episodes * len(given.seeds)
     print(f"        {per_policy} episodes of each policy in {given.env}, seeds {', '.join(map(str, given.seeds))}")
+    records = StageRecords(Path(given.output))
+    merged_settings(records, evaluation.settings())
+    for name, why in find_invalid(records, evaluation.cells(), given.redo).items():
+        print(f"again   {printable(name)}: {printable(why)}")
     print("The settings are valid; nothing was played.")
     return 0
 
@@ -295,6 +317,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-retries", type=int, default=5, help="retries of a request to a chat server (default: %(default)s)")
     add("--prices", default="", help="JSON or YAML: model -> {input, output}, prices of a million tokens")
     add("--replay-void", action="store_true", help="play void episodes again, in place")
+    add("--redo", nargs="+", default=[], metavar="POLICY", help="policies whose episodes are played again, from the first")
     add("--output", default="runs/eval", help="folder; an unfinished evaluation in it is resumed (default: %(default)s)")
     add("--dry-run", action="store_true", help="check the settings, print the plan and play nothing")
     add_log_level(parser)

@@ -40,6 +40,15 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
+def read_json(path: Path) -> Row:
+    """The JSON object in a file; {} if there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write a whole JSONL file row by row: the rows need not fit into memory together."""
     _write_whole(path, map(_line, rows))

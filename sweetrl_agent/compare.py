@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.evaluation.steps import Steps
 
 
 _log = logging.getLogger("sweetrl_agent.compare")  # `__name__` is "__main__" for a command
@@ -126,11 +127,11 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     write_text(folder / "config.yaml", yaml.safe_dump(shaping, sort_keys=False))
 
 
-def steps_of(given: CompareArguments) -> dict[str, Callable[[Run], None]]:
+def steps_of(given: CompareArguments) -> Steps:
     """All steps of a seed, by name, in order."""
     from sweetrl_agent.evaluation.steps import algorithm_steps, experiment_steps
 
-    return dict([*algorithm_steps(given.algorithms, own_settings(given)), *experiment_steps(given)])
+    return {**algorithm_steps(given.algorithms, own_settings(given)), **experiment_steps(given)}
 
 
 def plan(given: CompareArguments, config: Config) -> int:
@@ -144,7 +145,6 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.evaluation import missing
     from sweetrl_agent.evaluation.missing import describe_seed, left, packages
     from sweetrl_agent.trainers.preflight import troubles
 
@@ -153,10 +153,11 @@ def plan(given: CompareArguments, config: Config) -> int:
     runs = [Run(one, is_dry=True) for one in _seeds(given, config)]
     for name in given.algorithms:
         ALGORITHMS[name].plan(runs[0])
-    for run in runs:
-        print(describe_seed(run, steps))
-    has_work = any(left(run, steps) for run in runs)
-    for line in _times(given, runs[0], left(runs[0], steps)):
+    invalid = [run.find_invalid(steps.values()) for run in runs]
+    for run, again in zip(runs, invalid, strict=True):
+        print(describe_seed(run, steps, again))
+    has_work = any(left(run, steps, again) for run, again in zip(runs, invalid, strict=True))
+    for line in _times(given, runs[0], left(runs[0], steps, invalid[0])):
         print(line)
     if runs[0].note:
         print(runs[0].note)
@@ -167,19 +168,20 @@ def plan(given: CompareArguments, config: Config) -> int:
                 f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
             )
         print(f"with the first {count} trajectories of each seed: {', '.join(scaled(given.algorithms))}")
-    more = [*missing.checks(runs, steps, given.algorithms), *(_checks(given, runs[0]) if has_work else ())]
+    more = list(_checks(given, runs[0]) if has_work else ())
     return conclude(troubles(runs[0], STAGES if has_work else (), packages(given.algorithms), more))
 
 
 def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     """Work and expected times of a seed's training and evaluation; other experiments have none."""
     from sweetrl_agent.config.pipeline import STAGES
-    from sweetrl_agent.evaluation.missing import stages
+    from sweetrl_agent.evaluation.steps import algorithm_steps
     from sweetrl_agent.models.loading import cpu_speed
     from sweetrl_agent.trainers.forecast import as_lines, forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
-    works = forecast(run, {**stages(given.algorithms), **evaluations}, run.seconds, cpu_speed(run.config.model))
+    trained = {name: step for name, step in algorithm_steps(given.algorithms).items() if name not in evaluations}
+    works = forecast(run, {**trained, **evaluations}, run.seconds, cpu_speed(run.config.model))
     mine = [name for name in todo if name in works]
     each = "each of the seeds takes" if given.seeds > 1 else "it takes"
     return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
@@ -208,12 +210,14 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
 def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """Run the missing stages of every seed; writes results.json of the whole comparison."""
+    from colbench_gym.stage_records import StageRecords
     from sweetrl_agent.data.files import read_rows, write_json
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.comparison import all_results
     from sweetrl_agent.evaluation.failures import explain_shown, failures_of
     from sweetrl_agent.evaluation.missing import failure
     from sweetrl_agent.evaluation.pictures import keep_pictures
+    from sweetrl_agent.evaluation.steps import EXPLANATIONS
     from sweetrl_agent.trainers.trackers import make_trackers
 
     out, configs = Path(config.run.output), _seeds(given, config)
@@ -225,12 +229,16 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
         raise failure([Run(one, is_dry=True) for one in configs], failed, steps_of(given))
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
+    records = StageRecords(out, is_new=True)
+    records.begin("results", (), (), ("results.json",))
     write_json(out / "results.json", results)
+    records.finish("results")
     first = Run(configs[0])
-    rows = [row for row in read_rows(first.path("evaluation.jsonl")) if row["agent"] in given.algorithms]
-    explain_shown(first, rows, failures_of(first, rows))
-    if first.record.has_pages:
-        keep_pictures(first)
+    with first.stage(EXPLANATIONS):
+        rows = [row for row in read_rows(first.path("evaluation.jsonl")) if row["agent"] in given.algorithms]
+        explain_shown(first, rows, failures_of(first, rows))
+        if first.record.has_pages:
+            keep_pictures(first)
     return results
 
 
@@ -328,27 +336,29 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     from sweetrl_agent.algorithms.registry import scaled
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.evaluation.missing import left, stages
+    from sweetrl_agent.evaluation.missing import left
     from sweetrl_agent.evaluation.scaling import scaled_run
-    from sweetrl_agent.evaluation.steps import algorithm_steps, keep_own_settings, run_steps
+    from sweetrl_agent.evaluation.steps import algorithm_steps, refuse_other_settings, run_steps
     from sweetrl_agent.trainers.bridge import watched
-    from sweetrl_agent.trainers.preflight import check_models, refuse_lost
+    from sweetrl_agent.trainers.preflight import check_models
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
     if run.note:
         _log.info(run.note)
-    keep_own_settings(run, given.algorithms, own_settings(given))
     steps, root = steps_of(given), Path(config.run.output).parent
-    refuse_lost(run, stages(given.algorithms), todo := left(run, steps))
-    check_models(config, STAGES if todo else ())
+    refuse_other_settings(run, steps)
+    invalid = run.find_invalid(steps.values())
+    check_models(config, STAGES if left(run, steps, invalid) else ())
+    run.prepare(steps.values(), invalid)
     with watched(run, callbacks, root):
-        run_steps(run, list(steps.items()))
+        run_steps(run, steps)
     for count in given.scaling:
-        small = scaled_run(run, count)
+        steps = algorithm_steps(scaled(given.algorithms), own_settings(given))
+        small = scaled_run(run, count, steps)
         _log.info("seed %d: the first %d trajectories", run.seed, count)
         with watched(small, callbacks, root):
-            run_steps(small, algorithm_steps(scaled(given.algorithms), own_settings(given)))
+            run_steps(small, steps)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from sweetrl_agent.data.files import read_object, refuse_links_out
 from sweetrl_agent.reporting.chart_file import chosen, comparison_chart_names, run_chart_names, write_chart
 from sweetrl_agent.reporting.comparison import seed_folders, write_comparison
 from sweetrl_agent.reporting.index import RUN_FILES, is_comparison, write_index
-from sweetrl_agent.reporting.run_folder import RESULTS
+from sweetrl_agent.reporting.run_folder import RESULTS, refuse_changed
 from sweetrl_agent.reporting.run_report import write_report
 
 
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write(folder: Path) -> Path:
     """The page of a folder: a report if it is a run or a comparison, else an index of those below it."""
+    _refuse_changed(folder)
     if _is_comparison(folder):
         from sweetrl_agent.evaluation.costs import COLUMNS
 
@@ -89,6 +90,7 @@ def _draw(options: Any) -> Path:
     source: Path = options.folder
     if source.is_dir():
         refuse_links_out(source)
+        _refuse_changed(source)
     if _is_comparison(source):
         with _refusing_others(source):
             charts = comparison_chart_names(source, *_titles(), options.algorithms)
@@ -99,6 +101,12 @@ def _draw(options: Any) -> Path:
     chart = chosen(charts, options.chart, options.title, options.metric, options.x)
     beside = source if source.is_dir() else source.parent
     return write_chart(chart, options.output or beside / "charts" / f"{options.chart}.svg")
+
+
+def _refuse_changed(folder: Path) -> None:
+    """Refuse files that are not as the run, or a seed of the comparison, wrote them."""
+    for one in (folder, *seed_folders(folder)):
+        refuse_changed(one)
 
 
 def _is_comparison(source: Path) -> bool:

@@ -49,11 +49,11 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
             config = parse(arguments)
             held.enter_context(shown_logs(config.run.log_level, always=is_command))
-            from sweetrl_agent.data.distributed import is_first
+            from sweetrl_agent.data.distributed import is_first, meet
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
             from sweetrl_agent.trainers.bridge import find_callbacks, watched
-            from sweetrl_agent.trainers.preflight import check_models, check_packages, refuse_lost
+            from sweetrl_agent.trainers.preflight import check_models, check_packages
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             find_callbacks([*config.run.callbacks, *callbacks])
@@ -64,10 +64,16 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             if is_first():
                 held.enter_context(locked(Path(config.run.output)))
             opened = Run(config)
-            check_order(opened, config.run.stage)
-            check_packages(config, left(opened))
-            check_models(config, left(opened))
-            refuse_lost(opened, opened.stages, left(opened))
+            if is_first():
+                stages = opened.stages.values()
+                invalid = opened.find_invalid(stages)
+                check_order(opened, config.run.stage, invalid)
+                check_packages(config, left(opened, invalid))
+                check_models(config, left(opened, invalid))
+                opened.prepare(stages, invalid)
+            meet(opened.folder)
+            if not is_first():
+                opened.records.reload()
         with ending_with(ColBenchError), watched(opened, callbacks):
             run_stages(opened, config.run.stage)
     return 0
@@ -132,16 +138,16 @@ def dry_run(config: Any) -> int:
     """
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
-    from sweetrl_agent.trainers.preflight import refuse_lost, troubles
+    from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
     check(config)
     check_output(Path(config.run.output))
     planned = Run(config, is_dry=True)
-    check_order(planned, config.run.stage)
-    print_plan(planned)
-    lost = partial(refuse_lost, planned, planned.stages, left(planned))
-    return conclude(troubles(planned, left(planned), more=[lost]))
+    invalid = planned.find_invalid(planned.stages.values())
+    check_order(planned, config.run.stage, invalid)
+    print_plan(planned, invalid)
+    return conclude(troubles(planned, left(planned, invalid)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The folder of an evaluation: `evaluation.jsonl`, `settings.json` and `results.json`, of both packages' commands.
+"""The folder of an evaluation: `evaluation.jsonl`, `stages.json`, `settings.json` and `results.json`, of both packages' commands.
 
-`settings.json` says what the rows were made with. The same settings resume the evaluation; other policies, splits and seeds may be added.
+`stages.json` records what the rows were made with and their digests; `settings.json` is a copy of its settings. The same settings resume the
+evaluation; other policies, splits and seeds may be added.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.prices import Prices
 from colbench_gym.evaluation.summary import RESERVED, SCHEMA, differences, summarize, used
 from colbench_gym.files import Row, flock, not_writable
+from colbench_gym.stage_records import FILE, StageRecords
 
 ROWS, SETTINGS, RESULTS = "evaluation.jsonl", "settings.json", "results.json"
 #: Settings by kind: of the whole evaluation, by policy, and the source of every split.
@@ -40,33 +41,33 @@ def locked_folder(folder: Path) -> Iterator[None]:
             held.enter_context(flock(folder, fcntl.LOCK_EX))
         except OSError as error:
             raise not_writable(folder, error.strerror) from None
-        for name in (ROWS, SETTINGS, RESULTS):
+        for name in (ROWS, SETTINGS, RESULTS, FILE):
             for path in (folder / name, folder / f"{name}.part"):
                 if path.is_symlink():
                     raise ValueError(f"{str(path)!r} is a symbolic link; remove it, or give another `--output`.")
         yield
 
 
-def merged_settings(path: Path, given: Settings) -> Settings:
+def merged_settings(records: StageRecords, given: Settings) -> Settings:
     """The settings of a folder with those given added.
 
     Args:
-        path: The file `settings.json`, which may not exist.
+        records: The records of the folder.
         given: "evaluation": settings of all rows; "policies": settings of each policy; "tasks": source of each split.
 
     Raises:
         ValueError: If rows were made with another value of one of them.
-        ColBenchError: If the file is broken.
     """
-    before = _read(path)
+    before: Settings = {kind: records.settings.get(kind, {}) for kind in _KINDS}
+    now: Settings = json.loads(json.dumps(given))
     for kind in _KINDS:
-        for name, value in given[kind].items():
+        for name, value in now[kind].items():
             if name in before[kind] and before[kind][name] != value:
                 raise ValueError(
-                    f"{path} has another {name!r} of {kind}: {_shown(before[kind][name], value)}; give the same to resume, or another "
-                    "`--output`."
+                    f"{records.folder} has another {name!r} of {kind}: {_shown(before[kind][name], value)}; give the same to resume, or "
+                    "another `--output`."
                 )
-    return {kind: {**before[kind], **given[kind]} for kind in _KINDS}
+    return {kind: {**before[kind], **now[kind]} for kind in _KINDS}
 
 
 def make_results(
@@ -161,18 +162,6 @@ def gym_versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:  # a checkout that is not installed
             continue
-    return found
-
-
-def _read(path: Path) -> Settings:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {kind: {} for kind in _KINDS}
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(kind), dict) for kind in _KINDS):
-        raise ColBenchError(f"{path}: expected the settings of an evaluation; restore the file, or give another `--output`.")
     return found
 
 

@@ -93,6 +93,7 @@ class CriticKind:
         train: Trains it on the collected trajectories and writes its folder; None if it is not trained.
         uses_hidden: Whether it sees the hidden information, where there is any (unless `critic_hidden` is off).
         needs: Required capabilities of the environment, from `registry.CAPABILITIES`. A critic of states, and an oracle, do without hidden information.
+        module: Name of the module with its code.
     """
 
     title: str
@@ -100,6 +101,7 @@ class CriticKind:
     train: Callable[[Run, str], None] | None = None
     uses_hidden: bool = True
     needs: frozenset[str] = frozenset({"hidden"})
+    module: str = __name__
 
     def hidden_for(self, run: Run, hidden: Any) -> Any:
         """The hidden information that it sees, in the form in which it is given; "" if it sees none."""

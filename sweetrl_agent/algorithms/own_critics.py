@@ -95,6 +95,7 @@ def register_critic(named: str, setting: str = "critic") -> str:
         partial(train_own, named=name, found=found, arguments=arguments) if has_training else None,
         uses_hidden,
         frozenset({*getattr(found, "requires", ()), *({"hidden"} if uses_hidden else ())}),
+        found.__module__,
     )
     SPECS[own] = named
     return own

@@ -126,6 +126,11 @@ class Sweet(Algorithm):
         return "policy" if self.critic == SWEET else f"{self.critic}/policy"
 
     @property
+    def module(self) -> str:
+        """The module of its critic."""
+        return CRITICS[self.critic].module
+
+    @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """See `Algorithm`."""
         name = self.critic

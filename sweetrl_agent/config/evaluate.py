@@ -38,6 +38,7 @@ class EvaluateArguments:
     )
     seeds: list[int] = setting((), "Seeds of the episodes. Empty: the seed of the first run folder, or 0.")
     output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
+    redo: list[str] = setting((), "Policies whose episodes are played again, from the first.")
     prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")
     api_key_env: str = setting("OPENAI_API_KEY", "Environment variable with the key of chat servers.")
     timeout_s: float = setting(120.0, "Time limit of a request to a chat server, in seconds.", above=0)

@@ -164,6 +164,7 @@ class Config:
         for name in (
             "output",
             "stage",
+            "redo",
             "dry_run",
             "threads",
             "ray_workers",

@@ -23,6 +23,10 @@ class RunArguments:
         '\'{"name": "grpo", "clip": 0.1}\'.',
     )
     stage: str = setting("all", "The only stage to run. A stage reads the files of earlier stages.")
+    redo: list[str] = setting(
+        (),
+        "Stages to do again, with what follows from them and what has read the same changed files; their files are removed first.",
+    )
     dry_run: bool = setting(
         False,
         "Print the plan and check settings, packages, tasks, servers, GPU and folder. Runs nothing and loads no weights.",

@@ -57,6 +57,11 @@ class Algorithm:
         return f"{self.name}/agent"
 
     @property
+    def module(self) -> str:
+        """Name of the module whose code trains it: a change of that module is a change of its stages' inputs."""
+        return type(self).__module__
+
+    @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """Its own stages, in order, by names that are unique in a run folder; the first is the algorithm's name."""
         return {self.name: self.train}

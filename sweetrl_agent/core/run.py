@@ -22,7 +22,6 @@ class Run(Protocol):
         record: What is known of the environment.
         train: All training tasks.
         held_out: Tasks to measure on, by split.
-        unchanged: Folders of agents that have learnt nothing -> why; each of them is the initial policy.
         callbacks: What stages report to: `callbacks.log(stage, step, values)` and the like.
     """
 
@@ -31,8 +30,12 @@ class Run(Protocol):
     record: EnvironmentRecord
     train: tuple[Any, ...]
     held_out: dict[str, tuple[Any, ...]]
-    unchanged: dict[str, str]
     callbacks: Callbacks
+
+    @property
+    def unchanged(self) -> dict[str, str]:
+        """Folders of agents that have learnt nothing -> why; each of them is the initial policy."""
+        ...
 
     @property
     def tasks(self) -> tuple[Any, ...]:

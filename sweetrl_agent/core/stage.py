@@ -6,11 +6,13 @@ settings the first stage that a setting affects, `--dry_run` the files required,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal
+
+from colbench_gym.digests import file_of
 
 #: What a stage needs besides the files that it reads: it plays episodes, samples from the policy, or trains a model.
 Need = Literal["episodes", "samples", "training"]
@@ -21,13 +23,15 @@ class Stage:
     """One step of a run.
 
     Attributes:
-        name: Its name in `--stage`, `seconds.json` and reports.
+        name: Its name in `--stage`, `stages.json` and reports.
         purpose: What it does, in a few words.
-        reads: Files and folders of the run folder that it reads.
-        writes: Files and folders that it writes; the first one exists as soon as the stage has started.
+        reads: Files and folders of the run folder that it reads, and rows of files (`colbench_gym.digests`).
+        writes: Files, folders and rows that it writes.
         work: The function of a run that executes it, or "module:function", so that a declaration imports nothing.
         settings: Settings that affect its files and no earlier ones, by name or by a pattern such as "critic_*".
         needs: What it needs besides files.
+        inputs: What it reads from elsewhere: keys of `data.inputs.FINDERS`, or input names (`colbench_gym.digests`).
+        overrides: Settings that it alone is run with, by name.
         is_distributed: All processes of `accelerate launch` take part; otherwise only the first process runs it.
     """
 
@@ -38,7 +42,14 @@ class Stage:
     work: str | Callable[[Any], None]
     settings: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
+    inputs: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     is_distributed: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files and folders that it writes, without labels of rows."""
+        return tuple(dict.fromkeys(map(file_of, self.writes)))
 
     def run(self, run: Any) -> None:
         """Execute the stage.
@@ -46,6 +57,7 @@ class Stage:
         Args:
             run: The run, with its folder and settings.
         """
+        run = run.with_settings(self.overrides) if self.overrides else run
         if not isinstance(self.work, str):
             return self.work(run)
         function_of(self.work)(run)
@@ -64,7 +76,7 @@ def function_of(work: str) -> Callable[..., Any]:
 
 def as_table(stages: tuple[Stage, ...]) -> str:
     """The stages as a Markdown table, for the documentation."""
-    rows = [f"| {stage.name} | {stage.purpose} | {_listed(stage.reads)} | {_listed(stage.writes)} |" for stage in stages]
+    rows = [f"| {stage.name} | {stage.purpose} | {_listed(stage.reads)} | {_listed(stage.files)} |" for stage in stages]
     return "\n".join(["| stage | what it does | reads | writes |", "|---|---|---|---|", *rows])
 
 

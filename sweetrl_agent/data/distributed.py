@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.files import write_text
 
 SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -50,6 +53,37 @@ def refuse_other_sharding(trainer: Any) -> None:
     """
     if sharding() not in ("", str(trainer.accelerator.distributed_type.value)):
         raise ColBenchError(f"accelerate was launched with {sharding()} but trains without it here: FSDP needs GPUs.")
+
+
+def meet(folder: Path) -> None:
+    """Wait until all processes of this launch have called this function, so that none acts on what an earlier launch left in the folder.
+
+    The first process waits for a file with a new word of each other process, and answers with all words in one file. It first removes the
+    files of an earlier launch; a process whose file was removed writes it again.
+
+    Args:
+        folder: The run folder, which exists.
+    """
+    asked, answer, word = folder / f".process_{rank()}", folder / ".processes", uuid4().hex
+    if is_first():
+        others = [folder / f".process_{number}" for number in range(1, num_processes())]
+        for path in others:
+            path.unlink(missing_ok=True)
+        wait_until(lambda: all(path.exists() for path in others))
+        if others:
+            write_text(answer, " ".join(path.read_text() for path in others))
+        for path in others:
+            path.unlink()
+        return
+
+    def is_answered() -> bool:
+        if answer.exists() and word in answer.read_text():
+            return True
+        if not asked.exists():
+            write_text(asked, word)
+        return False
+
+    wait_until(is_answered)
 
 
 def wait_until(is_there: Callable[[], bool]) -> None:

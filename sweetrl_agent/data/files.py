@@ -22,9 +22,10 @@ from colbench_gym.files import (
     write_rows,
     write_text,
 )
+from colbench_gym.stage_records import StageRecords
 
 __all__ = [
-    "EVALUATION", "METRICS", "SECONDS", "Row", "append_rows", "check_output", "count_rows", "iter_rows", "locked", "read_object", "read_rows",
+    "EVALUATION", "METRICS", "SECONDS", "Row", "append_rows", "check_output", "count_rows", "is_text", "iter_rows", "locked", "metrics_of", "read_object", "read_rows",
     "refuse_links_out", "timeless", "whole_batches", "write_json", "write_rows", "write_text",
 ]  # fmt: skip
 #: Required fields of every row of `evaluation.jsonl` and of `metrics.jsonl`.
@@ -146,6 +147,25 @@ def refuse_links_out(folder: Path) -> None:
                 )
 
 
+def is_text(path: Path, text: str) -> bool:
+    """Whether a file has this content; a missing file has none."""
+    try:
+        return path.read_bytes() == text.encode()
+    except FileNotFoundError:
+        return not text
+    except OSError:
+        return False
+
+
 def timeless(row: Row) -> Row:
     """A row of metrics without its wall time."""
     return {name: value for name, value in row.items() if name != SECONDS}
+
+
+def metrics_of(records: StageRecords) -> dict[str, str]:
+    """The content of `metrics.jsonl` and of `timings.jsonl`, from the records of the stages."""
+    found = [record.facts["metrics"] for record in records.stages.values() if "metrics" in record.facts]
+    rows = [row for of_stage in found for own in of_stage.values() for row in own]
+    times = [{name: row[name] for name in ("stage", "step", SECONDS)} for row in rows if SECONDS in row]
+    both = {"metrics.jsonl": [timeless(row) for row in rows], "timings.jsonl": times}
+    return {name: "".join(json.dumps(row) + "\n" for row in own) for name, own in both.items()}

@@ -8,12 +8,9 @@ from sweetrl_agent.core.stage import Stage
 
 _ALWAYS = (
     ("config.yaml", "all settings; `--config` reads it"),
-    (
-        "seconds.json, peak_mib.json",
-        "wall time and most memory of each finished stage; a stage is done when it is in `seconds.json`",
-    ),
+    ("stages.json", "for each stage: digests of what it read and wrote, wall time, most memory, metrics"),
     ("versions.json", "versions of Python and packages, commit and machine"),
-    ("metrics.jsonl", "what training logged, by stage and step"),
+    ("metrics.jsonl", "what training logged, by stage and step; a copy from `stages.json`"),
     ("timings.jsonl", "wall time of these steps; apart, since it differs between equal runs"),
 )
 _FILES = {
@@ -32,6 +29,7 @@ _FILES = {
     "failures.jsonl": "why each evaluated episode failed, in one of a few kinds",
     "explanations.jsonl": "of the episodes that the report shows: wishes by turn, tests with expected and got",
     "results.json": "the results: means, 95% intervals, differences, and what was asked, heard and written down",
+    "pictures.json": "pictures of the pages in some dialogues, of environments with pages only",
     "report.html": "the same in the browser, with dialogues",
 }
 
@@ -48,7 +46,7 @@ def folder_guide(title: str, stages: Mapping[str, Stage], policy: str) -> str:
     rows += [
         f"| `{file}` | {_FILES.get(file) or (_FILES['policy/'] if file == f'{policy}/' else stage.purpose)} | {name} |"
         for name, stage in stages.items()
-        for file in stage.writes
+        for file in stage.files
     ]
     return "\n".join(
         [
@@ -62,8 +60,8 @@ def folder_guide(title: str, stages: Mapping[str, Stage], policy: str) -> str:
             "",
             "    python -m sweetrl_agent.train --config config.yaml --output .",
             "",
-            f"The trained policy is in `{policy}/`. Every file of rows has one JSON object a line. A finished stage is not run again; remove its name from",
-            "`seconds.json` and its files to repeat it.",
+            f"The trained policy is in `{policy}/`. Every file of rows has one JSON object a line. A finished stage is not run again, unless a file that it",
+            "wrote is missing or changed; `--redo STAGE` repeats it and what follows.",
             "",
         ]
     )

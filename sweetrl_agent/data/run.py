@@ -1,20 +1,15 @@
-"""A run folder: which stages are done, how long they took, and the settings of the run."""
+"""A run in its folder: its settings, its tasks, and the records of its stages."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import errno
-import gc
-import importlib.metadata
 import json
+import logging
 import os
-import platform
-import resource
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,23 +18,26 @@ import torch
 import yaml
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.stage_records import StageRecords
 from sweetrl_agent.config.job import Config, first_stage
-from sweetrl_agent.config.pipeline import STAGES, stages_of
+from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.policy import Policy
-from sweetrl_agent.core.processes import return_freed_memory
+from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.data.distributed import is_first, wait_until
-from sweetrl_agent.data.files import METRICS, SECONDS, Row, read_object, read_rows, timeless, write_json, write_rows, write_text
+from sweetrl_agent.data.files import Row, is_text, metrics_of, read_object, write_json, write_text
+from sweetrl_agent.data.inputs import input_names
+from sweetrl_agent.data.machine import forget_peak_memory, peak_memory_mib, versions
 
-PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
+_log = logging.getLogger(__name__)
 TEST_FRACTION = 5
 #: Cores reserved for browsers while pages are rendered.
 BROWSER_CORES = 2
 
 
 class Run:
-    """A run in its folder. Each stage runs once: its name is in `seconds.json` when all its files are complete."""
+    """A run in its folder. Each stage runs once: `stages.json` records what it read and wrote (`colbench_gym.stage_records`)."""
 
     def __init__(self, config: Config, is_dry: bool = False) -> None:
         """Open or create the folder.
@@ -49,23 +47,18 @@ class Run:
             is_dry: Nothing is created or written.
 
         Raises:
-            ValueError: If the folder has broken files, or a run with other settings that have affected files already.
-            ColBenchError: If tasks cannot be loaded.
+            ValueError: If the folder has a run with other settings that have affected files already.
+            ColBenchError: If tasks cannot be loaded, or the records are damaged.
         """
         self.config = config
         self.folder = Path(config.run.output)
         self.seed = config.run.seed
-        settings = yaml.safe_dump(config.settings(), sort_keys=False)
-        path = self.folder / "config.yaml"
-        self.seconds: dict[str, float] = _read(self.folder / "seconds.json")
-        self.peak_mib: dict[str, float] = _read(self.folder / "peak_mib.json")
-        self.unchanged: dict[str, str] = read_object(self.folder / "unchanged.json")
-        if path.exists():
-            self._refuse_what_is_fixed(path)
-        if config.run.replay_void:
-            self._reopen_played()
+        self.records = StageRecords(self.folder)
+        self._refuse_what_is_fixed()
         if is_first() and not is_dry:
-            write_text(path, settings)
+            self.records.settings = config.settings()
+            self.records.save()
+            write_text(self.folder / "config.yaml", yaml.safe_dump(config.settings(), sort_keys=False))
             self._note_versions(self.folder / "versions.json")
         self.callbacks = Callbacks(self)
         self.record = config.record
@@ -73,14 +66,14 @@ class Run:
         self.stages = stages_of(self.algorithm)
         self.train, self.held_out = load_splits(config)
 
-    def _refuse_what_is_fixed(self, path: Path) -> None:
-        old, new = (_placeless({**of, "callbacks": ()}) for of in (_read_settings(path), self.config.settings()))
-        changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    def _refuse_what_is_fixed(self) -> None:
+        old, new = (_placeless({**of, "callbacks": ()}) for of in (self.records.settings, _plain(self.config.settings())))
+        changed = [name for name in ({**old, **new} if self.records.settings else ()) if old.get(name) != new.get(name)]
         fixed = [name for name in changed if self._has_begun(first_stage(name))]
         if fixed:
             listed = ", ".join(f"{name}: {old.get(name)!r} there, {new.get(name)!r} here" for name in fixed[:5])
             raise ValueError(
-                f"{path} has other settings, and files were made with them ({listed}); "
+                f"{self.folder} has other settings, and files were made with them ({listed}); "
                 "give the same settings to resume that run, or another `--output` to start a new one."
             )
 
@@ -93,36 +86,68 @@ class Run:
             later = [*later, now]
         write_json(path, {**first, "later": later} if later else first)
 
-    def _reopen_played(self) -> None:
-        """Mark stages that play episodes as not done, unless a later stage has used their episodes: they replay void ones."""
-        played = [name for name in self.seconds if name.startswith(("evaluate", "simulators"))]
-        for name in [*played, *([] if self._has_begun("pairs") else ["collect"])]:
-            self.seconds.pop(name, None)
-
     def _has_begun(self, stage: str) -> bool:
-        output = STAGES[stage].writes[0] if stage in STAGES else stage  # a baseline's stage and folder have its name
-        own = any(self.folder.glob(f"*/{output}"))  # of another critic than SWEET-RL's
-        return own or self.is_done(stage) or self.path(output).exists()
+        """Whether a stage has begun, with any critic."""
+        return any(name == stage or name.startswith(f"{stage} ") for name in self.records.stages if self.records.is_begun(name))
+
+    def find_invalid(self, stages: Iterable[Stage]) -> dict[str, str]:
+        """Those of the stages that are to be done again, and why. Nothing is changed. A report is always made again.
+
+        Raises:
+            ValueError: If `redo` names none of the stages.
+            ColBenchError: As `StageRecords.find_invalid`.
+        """
+        return self.records.find_invalid(_declared(stages), self.config.run.redo)
+
+    def prepare(self, stages: Collection[Stage], invalid: Mapping[str, str]) -> None:
+        """Remove the files of stages that are to be done again, and restore files that are copies of the records.
+
+        Args:
+            stages: The stages of the command.
+            invalid: What `find_invalid` returns for them.
+        """
+        for name, why in invalid.items():
+            _log.warning("%s: is done again, since %s", name, why)
+        if self.config.run.redo:
+            self.records.keep_results()
+        self.records.clear(invalid, _declared(stages))
+        if self.config.run.replay_void:
+            for name in self._played():
+                self.records.reopen(name)
+        self._write_metrics(is_expected=bool(invalid))
+
+    def _played(self) -> list[str]:
+        """Stages that play episodes, unless a later stage has used their episodes: they replay void ones."""
+        played = [name for name in self.records.stages if name.startswith(("evaluate", "simulators"))]
+        return [*played, *([] if self._has_begun("pairs") else ["collect"])]
 
     def is_done(self, stage: str) -> bool:
         """Whether all files of the stage are complete."""
-        return stage in self.seconds
+        return self.records.is_done(stage)
 
     def wait_for(self, stage: str) -> None:
         """Wait until the first process has finished a stage."""
-        wait_until(lambda: stage in _read(self.folder / "seconds.json"))
-        self.seconds = _read(self.folder / "seconds.json")
+
+        def is_there() -> bool:
+            self.records.reload()
+            return self.is_done(stage)
+
+        wait_until(is_there)
 
     @contextlib.contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time a stage, record its peak memory, and mark it as done when the block ends without an error.
+    def stage(self, stage: Stage) -> Iterator[None]:
+        """Record what a stage reads and writes, its time and its peak memory. It is done when the block ends without an error.
 
         For a stage that was killed and resumed, only the last part is counted.
 
         Raises:
             ColBenchError: If the disk is full: Python, safetensors and torch raise different exceptions for it.
         """
-        start = time.monotonic()
+        start, name = time.monotonic(), stage.name
+        if is_first():
+            reads = () if name == "report" else stage.reads
+            facts = {"overrides": dict(stage.overrides)} if stage.overrides else {}
+            self.records.begin(name, reads, input_names(self.config, stage.inputs), stage.writes, **facts)
         forget_peak_memory()
         self.callbacks.stage_begin(name)
         try:
@@ -136,16 +161,32 @@ class Run:
             ) from error
         if not is_first():
             return
-        self.peak_mib[name] = round(peak_memory_mib())
-        write_json(self.folder / "peak_mib.json", self.peak_mib)
-        self.seconds[name] = round(time.monotonic() - start, 1)
-        write_json(self.folder / "seconds.json", self.seconds)
-        self.callbacks.stage_end(name, {"seconds": self.seconds[name], "peak_mib": self.peak_mib[name]})
+        found = {"seconds": round(time.monotonic() - start, 1), "peak_mib": round(peak_memory_mib())}
+        for other in self.records.finish(name, **found):
+            _log.warning("%s: is done again, since files that it has read have changed", other)
+        self.callbacks.stage_end(name, found)
 
     def leave_unchanged(self, policy: str, why: str) -> None:
         """Record that an algorithm has learnt nothing: its trained policy, otherwise in the folder `policy`, is the initial policy."""
-        self.unchanged[policy] = why
-        write_json(self.folder / "unchanged.json", self.unchanged)
+        self.records.note("unchanged", {policy: why}, policy)
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        return {stage: record.facts[name] for stage, record in self.records.stages.items() if name in record.facts}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time of each finished stage."""
+        return self._facts("seconds")
+
+    @property
+    def peak_mib(self) -> dict[str, float]:
+        """Peak memory of each finished stage in MiB."""
+        return self._facts("peak_mib")
+
+    @property
+    def unchanged(self) -> dict[str, str]:
+        """Folders of policies that have learnt nothing -> why."""
+        return {policy: why for own in self._facts("unchanged").values() for policy, why in own.items()}
 
     def with_settings(self, changed: Mapping[str, Any]) -> Run:
         """A view of the run with other settings for one algorithm's stages; files and records are shared."""
@@ -200,17 +241,20 @@ class Run:
         return policy
 
     def add_metrics(self, stage: str, rows: list[Row]) -> None:
-        """Write a stage's training metrics to `metrics.jsonl`, replacing earlier ones of the same stage.
+        """Record a stage's training metrics, replacing earlier ones of the same stage.
 
-        Their wall times go to `timings.jsonl`: equal runs have equal metrics and different times.
+        `metrics.jsonl` is a copy of the records of all stages; wall times are in `timings.jsonl`: equal runs have equal metrics and different times.
         """
-        if not is_first():
-            return
-        metrics = [timeless(row) for row in rows]
-        times = [{name: row[name] for name in ("stage", "step", SECONDS)} for row in rows if SECONDS in row]
-        for name, new in (("metrics.jsonl", metrics), ("timings.jsonl", times)):
-            kept = [row for row in read_rows(self.path(name), METRICS) if row["stage"] != stage]
-            write_rows(self.path(name), [*kept, *new])
+        if is_first():
+            self.records.note("metrics", {stage: rows}, stage)
+            self._write_metrics()
+
+    def _write_metrics(self, is_expected: bool = True) -> None:
+        for name, text in metrics_of(self.records).items():
+            if not is_text(self.path(name), text):
+                if not is_expected:
+                    _log.warning("%s: is written again from stages.json, since it is missing, changed or damaged", name)
+                write_text(self.path(name), text)
 
     def environment(self, tasks: Sequence[Any], num_envs: int, simulator: Any = None) -> DialogueEnvs:
         """Environments on some of its tasks, for `rollouts.play`; `simulator` replaces the simulated human of the settings."""
@@ -233,6 +277,17 @@ def beside_browsers(has_pages: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _declared(stages: Iterable[Stage]) -> dict[str, tuple[str, ...]]:
+    """Stages that are done once -> files that they write."""
+    return {stage.name: stage.writes for stage in stages if stage.name != "report"}
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON has them."""
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
 
 
 def source_names(config: Config) -> dict[str, str]:
@@ -270,46 +325,6 @@ def load_splits(config: Config) -> tuple[tuple[Any, ...], dict[str, tuple[Any, .
     return tasks, {name: own[:limit] for name, own in held_out.items()}
 
 
-def forget_peak_memory() -> None:
-    """Reset the peak of `peak_memory_mib`, after returning freed memory to the system.
-
-    On systems other than Linux, the peak remains that of the whole process.
-    """
-    gc.collect()
-    return_freed_memory()
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-
-
-def peak_memory_mib() -> float:
-    """Peak memory of this process in MiB: resident, plus GPU memory if there is a GPU."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        resident = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    except OSError:
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
-    return resident + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else 0.0)
-
-
-def _read(path: Path) -> dict[str, float]:
-    found = read_object(path)
-    if not all(type(value) in (int, float) for value in found.values()):
-        raise ColBenchError(f"{path}: expected a number for each stage; restore the file, or remove it.")
-    return found
-
-
-def _read_settings(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ColBenchError(f"{path} does not contain the settings of a run: {error}.") from None
-    if not isinstance(found, dict):
-        raise ColBenchError(f"{path} does not contain the settings of a run; restore the file, or give another `--output`.")
-    return found
-
-
 def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings without those that may change on resume: the address of the simulator's server and the name of its key."""
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -319,41 +334,3 @@ def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
             "simulator": {name: value for name, value in human.items() if name not in ("base_url", "api_key_env")},
         }
     return settings
-
-
-def versions() -> dict[str, Any]:
-    """Versions of Python and packages, the machine and, in a git checkout, the commit: what is needed to reproduce the run."""
-    packages = {}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = importlib.metadata.version(name)
-    commit = git_commit(__file__)
-    return {
-        "python": platform.python_version(),
-        "packages": packages,
-        **({"git_commit": commit} if commit else {}),
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def git_commit(file: str | Path) -> str | None:
-    """Commit of the checkout of a tracked file, with "-dirty" if tracked files have changed since.
-
-    None if git does not track the file (such as a package installed inside another repository) or git is not available.
-    """
-    path = Path(file).resolve()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
-        "GIT_OPTIONAL_LOCKS": "0"
-    }
-    said = ""
-    for command in (
-        ["ls-files", "--error-unmatch", path.name],
-        ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-    ):
-        try:
-            said = subprocess.run(
-                ["git", *command], cwd=path.parent, env=environment, capture_output=True, text=True, check=True, timeout=60
-            ).stdout
-        except (OSError, subprocess.SubprocessError):
-            return None
-    return said.strip()

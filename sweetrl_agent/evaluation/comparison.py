@@ -12,7 +12,8 @@ from colbench_gym.scoring.intervals import SHARES, holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.data.files import Row
-from sweetrl_agent.data.run import Run, versions
+from sweetrl_agent.data.machine import versions
+from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.evaluation.costs import ledger
 from sweetrl_agent.evaluation.evaluate import links, read_evaluation

@@ -11,28 +11,24 @@ from typing import Any
 import torch
 import yaml
 
-from colbench_gym.evaluation.folder import (
-    RESULTS,
-    ROWS,
-    SETTINGS,
-    Settings,
-    make_results,
-    merged_settings,
-    split_name,
-    unique_names,
-)
+from colbench_gym.digests import inputs_of_source
+from colbench_gym.evaluation.cells import Cell, find_invalid, in_order, prepare, recorded, write_results
+from colbench_gym.evaluation.folder import ROWS, SETTINGS, Settings, make_results, merged_settings, split_name, unique_names
 from colbench_gym.evaluation.prices import Prices
 from colbench_gym.evaluation.summary import HUMAN_TOKENS
+from colbench_gym.stage_records import StageRecords
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS, RUN_SETTINGS, TASK_SETTINGS, EvaluateArguments
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.data.files import Row, write_json, write_text
-from sweetrl_agent.data.run import TEST_FRACTION, beside_browsers, versions
+from sweetrl_agent.data.inputs import input_names
+from sweetrl_agent.data.machine import versions
+from sweetrl_agent.data.run import TEST_FRACTION, beside_browsers
 from sweetrl_agent.evaluation.evaluate import episode_row, read_evaluation
 from sweetrl_agent.evaluation.failures import explain_shown, failures_of, summarize_failures
 from sweetrl_agent.evaluation.policies import PolicySpec, pretrained_defaults
-from sweetrl_agent.evaluation.policy_loading import loader
+from sweetrl_agent.evaluation.policy_loading import loader, policy_inputs
 from sweetrl_agent.evaluation.wishes import summarize_wishes
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.rollouts import play
@@ -143,6 +139,23 @@ class Evaluation:
             "tasks": {split: full(source) + limit for split, source in self.sources.items()},
         }
 
+    @cache  # noqa: B019
+    def cells(self) -> list[Cell]:
+        """The episodes of each policy, split and seed, and what they depend on.
+
+        Raises:
+            ColBenchError: If the files of a run folder's policy are not as its stages wrote them.
+        """
+        return [
+            Cell(
+                spec.name, split, seed, (*inputs_of_source(source), *input_names(self.config(spec), ("env", "human")), *policy)
+            )
+            for spec in self.policies
+            for policy in [policy_inputs(spec)]
+            for split, source in self.sources.items()
+            for seed in self.given.seeds
+        ]
+
     def api(self) -> dict[str, Any]:
         """Settings of requests to chat servers."""
         return {name: getattr(self.given, name) for name in ("api_key_env", "timeout_s", "max_retries")}
@@ -156,19 +169,22 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
         ValueError: If the folder has rows of other settings.
     """
     folder = evaluation.folder
-    settings = merged_settings(folder / SETTINGS, evaluation.settings())
+    records, cells = StageRecords(folder), evaluation.cells()
+    settings = merged_settings(records, evaluation.settings())
+    redo = evaluation.given.redo
+    prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.shared.replay_void)
     write_json(folder / SETTINGS, settings)
     write_text(folder / "config.yaml", yaml.safe_dump(_written(evaluation), sort_keys=False))
     torch.set_num_threads(evaluation.shared.threads or usable_cpus())
     for spec in evaluation.policies:
         for split, tasks in evaluation.tasks().items():
-            _play_split(evaluation, spec, split, tasks)
+            _play_split(evaluation, records, spec, split, tasks)
     record = evaluation.config(None).record
-    rows = read_evaluation(folder / ROWS, record.metric)
+    rows = in_order(read_evaluation(folder / ROWS, record.metric), records)
     human = _human_model(settings["evaluation"]["simulator"])
     results = make_results(rows, settings, record.metric, record.success_means, human, evaluation.prices, versions())
     _explain(evaluation, rows, results)
-    write_json(folder / RESULTS, results)
+    write_results(records, results)
     write_json(folder / "versions.json", results["versions"])
     write_report(folder)
     return results
@@ -200,7 +216,7 @@ def _explain(evaluation: Evaluation, rows: Sequence[Row], results: dict[str, Any
         explain_shown(evaluated, rows, failures)
 
 
-def _play_split(evaluation: Evaluation, spec: PolicySpec, split: str, tasks: Sequence[Any]) -> None:
+def _play_split(evaluation: Evaluation, records: StageRecords, spec: PolicySpec, split: str, tasks: Sequence[Any]) -> None:
     """Play a policy's episodes on a split, with every seed. The policy is loaded once, and only if episodes are left."""
     config = evaluation.config(spec, evaluation.sources[split])
     load = loader(spec, config, evaluation.api())
@@ -208,12 +224,13 @@ def _play_split(evaluation: Evaluation, spec: PolicySpec, split: str, tasks: Seq
     episodes = episodes_of([task.id for task in tasks], config.evaluation.eval_episodes)
     size = 1 if spec.is_sequential else min(config.model.generation_batch, len(episodes))
     environment = partial(config.record.environments, config, tasks, size)
-    for seed in evaluation.given.seeds:
-        label = {"agent": spec.name, "split": split, "seed": seed}
-        player = partial(play.player, policy, environment, seed, f"evaluate {split}")
-        file = EpisodeFile(evaluation.folder / ROWS, partial(_row, config, {task.id: task for task in tasks}), label)
-        with beside_browsers(config.record.has_pages):
-            file.play(episodes, size, player, config.run, f"{spec.name}: {split}, seed {seed}")
+    for cell in evaluation.cells():
+        if (cell.agent, cell.split) != (spec.name, split) or records.is_done(cell.name):
+            continue
+        player = partial(play.player, policy, environment, cell.seed, f"evaluate {split}")
+        file = EpisodeFile(evaluation.folder / ROWS, partial(_row, config, {task.id: task for task in tasks}), cell.label)
+        with recorded(records, cell), beside_browsers(config.record.has_pages):
+            file.play(episodes, size, player, config.run, f"{spec.name}: {split}, seed {cell.seed}")
 
 
 def _row(config: Config, tasks: Mapping[str, Any], episode: Episode) -> Row:
@@ -240,7 +257,7 @@ def _human_model(simulator: Any) -> str:
 
 def _written(evaluation: Evaluation) -> dict[str, Any]:
     """The settings as `--config` reads them back, without those of the machine and the folder."""
-    given = {name: value for name, value in asdict(evaluation.given).items() if name != "output"}
+    given = {name: value for name, value in asdict(evaluation.given).items() if name not in ("output", "redo")}
     given["tasks"] = list(evaluation.sources.values())
     shared = {name: value for name, value in asdict(evaluation.shared).items() if name not in (*RUN_SETTINGS, "server_urls")}
     return given | {name: value for name, value in shared.items() if name in TASK_SETTINGS or name in evaluation.explicit}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.algorithms.registry import ALGORITHMS
-from sweetrl_agent.config.pipeline import stages_of
-from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.data.run import Run
-from sweetrl_agent.trainers.preflight import Check, Package, refuse_lost
+from sweetrl_agent.trainers.preflight import Package
 
 
 def packages(names: Iterable[str]) -> dict[Package, tuple[str, ...]]:
@@ -22,30 +19,19 @@ def packages(names: Iterable[str]) -> dict[Package, tuple[str, ...]]:
     return found
 
 
-def stages(names: Iterable[str]) -> dict[str, Stage]:
-    """Declarations of the training stages of algorithms."""
-    every = {name: stage for algorithm in names for name, stage in stages_of(ALGORITHMS[algorithm]).items()}
-    return {name: stage for name, stage in every.items() if name not in ("evaluate", "report")}
+def left(run: Run, steps: Collection[str], invalid: Collection[str] = ()) -> list[str]:
+    """Steps that are not done in a seed's folder, or are to be done again."""
+    return [name for name in steps if not run.is_done(name) or name in invalid]
 
 
-def left(run: Run, steps: Collection[str]) -> list[str]:
-    """Steps that are not done in a seed's folder."""
-    return [name for name in steps if not run.is_done(name)]
-
-
-def describe_seed(run: Run, steps: Collection[str]) -> str:
-    """What is done and what is left of a seed, in one line."""
-    missing = left(run, steps)
+def describe_seed(run: Run, steps: Collection[str], invalid: Mapping[str, str]) -> str:
+    """What is done, what is left and what is to be done again of a seed, a line each."""
+    missing = left(run, steps, invalid)
     if not missing:
         return f"seed {run.seed}: nothing is left to do ({len(steps)} steps are done)"
     done = f" ({len(steps) - len(missing)} of {len(steps)} steps are done)" if len(missing) < len(steps) else ""
-    return f"seed {run.seed}: {', '.join(missing)}{done}"
-
-
-def checks(runs: Sequence[Run], steps: Collection[str], names: Iterable[str]) -> list[Check]:
-    """One check for each seed: files that a stage on the list reads, and that a finished stage has written, are there."""
-    declared = stages(names)
-    return [partial(refuse_lost, run, declared, left(run, steps)) for run in runs]
+    again = [f"seed {run.seed}: {name} is done again, since {why}" for name, why in invalid.items()]
+    return "\n".join([f"seed {run.seed}: {', '.join(missing)}{done}", *again])
 
 
 def failure(runs: Sequence[Run], failed: Mapping[int, Exception], steps: Collection[str]) -> ColBenchError:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from colbench_gym.evaluation.cells import refuse_fewer
 from colbench_gym.evaluation.summary import differences
 from colbench_gym.evaluation.table import difference_lines
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
+from sweetrl_agent.config.pipeline import AGENTS
 from sweetrl_agent.core.critic import all_advantages
 from sweetrl_agent.data.files import Row, append_rows, read_object, read_rows, write_json
 from sweetrl_agent.data.run import Run
@@ -22,9 +24,6 @@ from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.reporting.figures import measure
 from sweetrl_agent.reporting.run_folder import ADVANTAGES
 from sweetrl_agent.reporting.run_report import write_report
-
-#: The pretrained model as it came, the policy that training starts from, and the trained policy.
-AGENTS = ("pretrained", "initial", "trained")
 
 
 def evaluate(run: Run) -> None:
@@ -67,6 +66,7 @@ def report(run: Run) -> None:
         results["wishes"] = wishes
     if failures := failures_of(run, rows):
         results["failures"] = summarize_failures(run.record.failure_kinds, failures)
+    refuse_fewer(run.path("results.json"), results)
     write_json(run.path("results.json"), results)
     explain_shown(run, rows, failures)
     if run.record.has_pages:

@@ -17,6 +17,7 @@ import yaml
 from colbench_gym.agents.chat import PREFIX, short_name, split_name
 from colbench_gym.agents.prompts import PROMPT_OF
 from colbench_gym.evaluation.folder import labelled, unique_names
+from colbench_gym.stage_records import FILE, StageRecords
 from sandboxes.named import nearest
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
@@ -159,6 +160,13 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} does not hold the settings of a run: {' '.join(str(error).split())[:200]}.") from None
     if not isinstance(found, dict) or "env" not in found:
         raise ValueError(f"{path} does not hold the settings of a run; give another folder.")
+    recorded = StageRecords(folder).settings
+    changed = [name for name, value in recorded.items() if found.get(name) != value]
+    if changed:
+        raise ValueError(
+            f"{path} is not as the run wrote it ({changed[0]}: {recorded[changed[0]]!r} in {FILE}, {found.get(changed[0])!r} here); restore it, or "
+            "give the run's command again, which writes it again."
+        )
     return found
 
 

@@ -14,15 +14,18 @@ import numpy as np
 from colbench_gym.agents.agent import Agent, FunctionAgent
 from colbench_gym.agents.chat import Sampling, chat_agent
 from colbench_gym.agents.person import PersonAgent
+from colbench_gym.digests import module_input, module_of
 from sandboxes.named import load_named
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import TINY
+from sweetrl_agent.config.pipeline import policy_files
 from sweetrl_agent.core.actions import DialogueActions
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.policy import Policy, Utterance
+from sweetrl_agent.data.inputs import folder_input
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
@@ -118,6 +121,25 @@ def _algorithm_of_run(spec: PolicySpec) -> tuple[Run, Any, str]:
     if folder and folder not in run.unchanged and not any(run.path(folder).parent.glob(f"{Path(folder).name}*")):
         raise ValueError(f"`policies`: {spec.place!r} has no policy of {algorithm.name!r}: {folder!r} is missing.")
     return run, algorithm, folder
+
+
+def policy_inputs(spec: PolicySpec) -> list[str]:
+    """What the policy is loaded from, by input names (`colbench_gym.digests`).
+
+    Raises:
+        ColBenchError: If files of a run folder's policy are not as its stages wrote them.
+    """
+    if spec.kind == "own":
+        return module_of(spec.text)
+    if spec.kind == "model":
+        return [name for path in dict.fromkeys((spec.place, _base_of(spec))) for name in folder_input(path)]
+    if spec.kind != "run":
+        return []
+    run, algorithm, _ = _algorithm_of_run(spec)
+    files = ["initial/", *(() if algorithm.policy in run.unchanged else policy_files(algorithm))]
+    run.records.refuse_changed_files(files)
+    base = [] if run.config.has_sft else folder_input(run.config.model.model)
+    return [*base, *(str(run.path(file)) for file in files if run.path(file).exists()), *module_input(algorithm.module)]
 
 
 def scripted(name: str, config: Config) -> Policy:

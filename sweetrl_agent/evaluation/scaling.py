@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sweetrl_agent.config.pipeline import STAGES
+from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.data.files import Row, read_rows, write_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.statistics import score_of, task_table
 
 
-def scaled_run(run: Run, trajectories: int) -> Run:
+def scaled_run(run: Run, trajectories: int, steps: Mapping[str, Stage]) -> Run:
     """A run in a subfolder of `run`'s, with the same initial policy and the first trajectories, in whole tasks.
+
+    Args:
+        run: The run.
+        trajectories: Number of trajectories.
+        steps: The steps that the smaller run has.
 
     Raises:
         ValueError: If the run has fewer trajectories.
@@ -26,14 +33,35 @@ def scaled_run(run: Run, trajectories: int) -> Run:
     folder = run.path(f"scale_{trajectories}")
     folder.mkdir(parents=True, exist_ok=True)
     small = Run(
-        replace(config, run=replace(config.run, output=str(folder)), collect=replace(config.collect, num_tasks=num_tasks))
+        replace(
+            config,
+            run=replace(config.run, output=str(folder), redo=[name for name in config.run.redo if name in steps]),
+            collect=replace(config.collect, num_tasks=num_tasks),
+        )
     )
-    if not small.is_done("collect"):
-        if config.has_sft and not small.path("initial").exists():
-            os.symlink(os.path.relpath(run.path("initial"), folder), small.path("initial"))
-        with small.stage("sft"), small.stage("collect"):
-            write_rows(small.path("trajectories.jsonl"), rows[: num_tasks * per_task])
+    small.prepare(steps.values(), small.find_invalid(steps.values()))
+    for stage in _shared(run, small, rows[: num_tasks * per_task]):
+        if not small.is_done(stage.name):
+            with small.stage(stage):
+                stage.run(small)
     return small
+
+
+def _shared(run: Run, small: Run, rows: Sequence[Row]) -> tuple[Stage, Stage]:
+    """The first two stages of the smaller run, which take the files of the other."""
+
+    def link(_: Run) -> None:
+        small.path("initial").unlink(missing_ok=True)
+        if run.config.has_sft:
+            os.symlink(os.path.relpath(run.path("initial"), small.folder), small.path("initial"))
+
+    def cut(_: Run) -> None:
+        write_rows(small.path("trajectories.jsonl"), rows)
+
+    return (
+        replace(STAGES["sft"], reads=("../initial/",), inputs=(), work=link),
+        replace(STAGES["collect"], reads=("../trajectories.jsonl", "initial/"), inputs=(), work=cut),
+    )
 
 
 def summarize(runs: Sequence[Run], algorithms: Sequence[str], counts: Sequence[int]) -> list[Row]:

@@ -36,7 +36,7 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
     if name in record.simulators:
         return record.simulators[name]
     try:
-        spec = json.loads(name) if name.lstrip().startswith("{") else name
+        spec = parsed(name)
         record.make_simulator(spec).close()
     except (ValueError, TypeError, RecursionError) as error:
         shown = "JSON" if name.lstrip().startswith("{") else repr(name[:200])  # JSON may contain a password
@@ -44,6 +44,11 @@ def simulator_spec(name: str, record: EnvironmentRecord) -> Any:
             f"`simulators` takes {tuple(record.simulators)}, names of simulators or JSON, got {shown}: {error}"
         ) from None
     return spec
+
+
+def parsed(name: str) -> Any:
+    """A name, or the mapping that JSON stands for."""
+    return json.loads(name) if name.lstrip().startswith("{") else name
 
 
 def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Sequence[str], num_tasks: int) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.data.files import refuse_links_out, write_text
 from sweetrl_agent.reporting.figures import NOTHING, Interval, interval, measure, measure_interval, number
 from sweetrl_agent.reporting.markup import Html, clip, join, note, section, tag
 from sweetrl_agent.reporting.page import fill_page
-from sweetrl_agent.reporting.run_folder import CONFIG, EVALUATION, METRICS, RESULTS, Record, RunFolder
+from sweetrl_agent.reporting.run_folder import CONFIG, EVALUATION, METRICS, RESULTS, Record, RunFolder, refuse_changed
 from sweetrl_agent.reporting.scores import headline_of, metric_of, read_scores
 
 INDEX, REPORT = "index.html", "report.html"
@@ -53,7 +54,7 @@ class Entry:
         date: When its results, or else its latest file, were written: UTC, to the minute.
         lines: Its agents; empty before it has results.
         has_report: Whether there is a report to open.
-        is_finished: Whether it has results.
+        state: Why it has no results; "" if it has some.
     """
 
     place: str
@@ -62,7 +63,7 @@ class Entry:
     date: str
     lines: Sequence[Line]
     has_report: bool
-    is_finished: bool
+    state: str
 
 
 def write_index(folder: Path) -> Path:
@@ -132,14 +133,18 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 def _entry(path: Path, folder: Path) -> Entry:
     seeds = sorted(p for p in path.glob("seed_*") if p.is_dir() and not p.is_symlink())
-    results = _object(path, RESULTS)
+    results, state = _object(path, RESULTS), ""
+    try:
+        refuse_changed(path, [RESULTS])
+    except ColBenchError:
+        results, state = {}, f"{RESULTS} has changed"
     compares = is_comparison(results) or bool(seeds)
     settings = results.get("settings") if isinstance(results.get("settings"), dict) else None
     config = settings or _settings(seeds[0] if seeds else path)
     lines = _comparison_lines(results) if is_comparison(results) else _run_lines(results, config)
     return Entry(
         path.relative_to(folder).as_posix(), "comparison" if compares else "run", str(config.get("env", "")) or NOTHING,
-        _date(path), lines, (path / REPORT).is_file(), bool(results),
+        _date(path), lines, (path / REPORT).is_file(), state or ("" if results else "not finished"),
     )  # fmt: skip
 
 
@@ -189,7 +194,7 @@ def _rows(entry: Entry, splits: Sequence[str]) -> list[Html]:
     name = clip(entry.place)
     place = f"{quote(entry.place)}/{REPORT}"
     link = Html(f'<a href="{place}">{join([name])}</a>') if entry.has_report else name
-    state = "" if entry.is_finished else ", not finished"
+    state = f", {entry.state}" if entry.state else ""
     lines = entry.lines or [Line(NOTHING, NOTHING, {})]
     return [
         tag(

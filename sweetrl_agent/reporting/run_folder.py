@@ -6,9 +6,14 @@ A run may have crashed or be in progress, so a missing, empty or broken file is 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from colbench_gym.errors import ColBenchError
+from colbench_gym.stage_records import FILE, StageRecords
+from sweetrl_agent.data.files import is_text, metrics_of
 
 Record = dict[str, Any]
 
@@ -23,7 +28,8 @@ PAIRS = "pairs_summary.json"
 PICTURES = "pictures.json"
 FAILURES = "failures.jsonl"
 EXPLANATIONS = "explanations.jsonl"
-PEAKS = "peak_mib.json"
+#: Files that a report shows.
+SHOWN = (RESULTS, METRICS, TIMINGS, EVALUATION, ADVANTAGES, PAIRS, PICTURES, FAILURES, EXPLANATIONS)
 
 MAX_CONFIG_CHARS = 60_000
 
@@ -91,8 +97,7 @@ class RunFolder:
         run.failures, run.explanations = (
             run._lines(folder / name) if (folder / name).exists() else [] for name in (FAILURES, EXPLANATIONS)
         )
-        if (folder / PEAKS).exists():
-            run.peaks = run.read_object(folder / PEAKS)
+        run.peaks = _peaks(folder)
         return run
 
     @classmethod
@@ -144,6 +149,32 @@ class RunFolder:
         if broken := len(lines) - len(records):
             self.troubles[path.name] = f"{path.name}: {broken} of {len(lines)} lines could not be read and are skipped."
         return records
+
+
+def refuse_changed(folder: Path, files: Collection[str] = SHOWN) -> None:
+    """Refuse to show files that are no longer as a finished stage wrote them. Without `stages.json` nothing is known.
+
+    Args:
+        folder: The folder of a run, an evaluation or a comparison.
+        files: Names of files.
+
+    Raises:
+        ColBenchError: Names the file and its stage, or the broken `stages.json`.
+    """
+    records = StageRecords(folder)
+    records.refuse_changed_files(files)
+    for name, text in metrics_of(records).items():
+        if name in files and text and not is_text(folder / name, text):
+            raise ColBenchError(
+                f"{folder / name} is not the copy of {FILE} that the run wrote; restore it, or give the run's command again, which writes it again."
+            )
+
+
+def _peaks(folder: Path) -> Record:
+    try:
+        return {name: record.facts.get("peak_mib") for name, record in StageRecords(folder).stages.items()}
+    except ColBenchError:  # a report says nothing of peaks then
+        return {}
 
 
 def _parse(text: str) -> Record | None:

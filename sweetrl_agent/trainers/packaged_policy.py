@@ -60,7 +60,7 @@ def keep(run: Any, folder: Path) -> None:
         run: A run whose SFT stage has ended.
         folder: Folder to write; replaced.
     """
-    from sweetrl_agent.data.run import versions
+    from sweetrl_agent.data.machine import versions
     from sweetrl_agent.trainers.sft_stage import demonstrations
 
     shutil.rmtree(folder, ignore_errors=True)

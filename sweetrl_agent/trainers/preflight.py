@@ -18,7 +18,7 @@ from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
-from sweetrl_agent.core.stage import Need, Stage
+from sweetrl_agent.core.stage import Need
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
@@ -93,30 +93,6 @@ def _is_installed(module: str) -> bool:
 
 def _needed_by(names: Collection[str]) -> str:
     return f", for {' and '.join(map(repr, names))}" if names else ""
-
-
-def refuse_lost(run: Run, declared: Mapping[str, Stage], left: Collection[str]) -> None:
-    """Refuse to go on where a finished stage's files are gone and a stage that is left reads them.
-
-    Args:
-        run: The run.
-        declared: Its stages.
-        left: Names of stages that are not done.
-
-    Raises:
-        ColBenchError: Names the file, its stage, and how to make it again.
-    """
-    writers = {file: name for name, stage in declared.items() for file in stage.writes if run.is_done(name)}
-    writers = {file: name for file, name in writers.items() if file != "initial/" or run.config.has_sft}
-    needs = [declared[name] for name in left if name in declared and name != "report"]  # a report says itself what it lacks
-    read = dict.fromkeys(file for stage in needs for file in stage.reads)
-    lost = [file for file in read if file in writers and not run.path(file).exists() and file.rstrip("/") not in run.unchanged]
-    if lost:
-        names = ", ".join(dict.fromkeys(repr(writers[file]) for file in lost))
-        raise ColBenchError(
-            f"{run.folder} lacks {' and '.join(lost)} of its finished stage {names}, which {next(stage.name for stage in needs if lost[0] in stage.reads)!r} reads; "
-            f"restore the files, or remove {names} from {run.path('seconds.json')} to make them again."
-        )
 
 
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:

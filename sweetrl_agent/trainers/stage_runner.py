@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import sandboxes
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def check_order(run: Run, wanted: str) -> None:
+def check_order(run: Run, wanted: str, invalid: Mapping[str, str]) -> None:
     """Refuse to run a single stage before its input files exist.
+
+    Args:
+        run: The run.
+        wanted: The stage; "all" for all.
+        invalid: Stages that are to be done again, and why.
 
     Raises:
         ValueError: If an earlier stage is not done.
@@ -24,14 +30,18 @@ def check_order(run: Run, wanted: str) -> None:
     names = [name for name in run.stages if name != "sft" or run.config.has_sft or name == wanted]
     if wanted not in ("all", *names):
         raise ValueError(f"`stage` must be one of {tuple(run.stages)} for {run.algorithm.name!r}, or all, got {wanted!r}.")
-    missing = [name for name in names[: names.index(wanted)] if not run.is_done(name)] if wanted != "all" else []
+    missing = [
+        name for name in names[: 0 if wanted == "all" else names.index(wanted)] if not run.is_done(name) or name in invalid
+    ]
     if missing:
-        raise ValueError(f"Stage {wanted!r} needs the files of {missing}; run these first, or leave out `--stage`.")
+        why = next((f" ({invalid[name]})" for name in missing if name in invalid), "")
+        raise ValueError(f"Stage {wanted!r} needs the files of {missing}{why}; run these first, or leave out `--stage`.")
 
 
-def left(run: Run) -> list[str]:
-    """Requested stages that are not done."""
-    return [name for name in run.stages if run.config.run.stage in ("all", name) and not run.is_done(name)]
+def left(run: Run, invalid: Collection[str] = ()) -> list[str]:
+    """Requested stages that are not done, or are to be done again."""
+    wanted = run.config.run.stage
+    return [name for name in run.stages if wanted in ("all", name) and (not run.is_done(name) or name in invalid)]
 
 
 def run_stages(run: Run, wanted: str) -> None:
@@ -51,7 +61,7 @@ def run_stages(run: Run, wanted: str) -> None:
     if run.note:
         say(run.note)
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
-    todo = [name for name in run.stages if wanted in ("all", name) and (name == "report" or not run.is_done(name))]
+    todo = left(run, ["report"])
     if not run.config.is_tiny:
         say(f"dtype: {dtype_line(run.config.model)}{speed_line(run.config.model)}")
     for line in as_lines(_forecast(run), todo, run.seconds):
@@ -61,12 +71,12 @@ def run_stages(run: Run, wanted: str) -> None:
     for name, stage in run.stages.items():
         if wanted not in ("all", name):
             continue
-        if name not in todo:
+        if name != "report" and run.is_done(name):
             say(f"{name}: done before, {run.seconds[name]:.0f} s")
         elif is_first() or stage.is_distributed:
             if name != "report":
-                say(_heading(run, name, todo[todo.index(name) :]))
-            with run.stage(name):
+                say(_heading(run, name, left(run, ["report"])))
+            with run.stage(stage):
                 stage.run(run)
         if not is_first() and name != "report":  # the report is the last stage, no process waits for it
             run.wait_for(name)
@@ -88,8 +98,13 @@ def _forecast(run: Run) -> dict[str, Work]:
     return forecast(run, run.stages, run.seconds, cpu_speed(run.config.model))
 
 
-def print_plan(run: Run) -> None:
-    """Print what the run would do."""
+def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
+    """Print what the run would do.
+
+    Args:
+        run: The run.
+        invalid: Stages that are to be done again, and why.
+    """
     from sweetrl_agent.models.loading import dtype_line, speed_line
 
     config, sources = run.config, run.sources
@@ -111,8 +126,10 @@ def print_plan(run: Run) -> None:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     for line in run.algorithm.plan(run):
         print(line)
-    for work in as_lines(_forecast(run), left(run), run.seconds):
+    for work in as_lines(_forecast(run), left(run, invalid), run.seconds):
         print(work)
+    for name, why in invalid.items():
+        print(f"again      {name}: {why}")
     weights = model_bytes(run)
     print(
         f"disk       up to {disk_bytes(run, weights or 0) / 2**20:,.0f} MiB{'' if weights else ', and six times the weights of the model'}"

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from colbench_gym import grade, play
+from colbench_gym.stage_records import StageRecords
 from sweetrl_agent import compare, report, train
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
@@ -182,7 +183,7 @@ def test_a_report_of_nothing(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
-RUN_FILES = ("config.yaml", "seconds.json", "peak_mib.json", "evaluation.jsonl", "metrics.jsonl", "hint_reading.json")
+RUN_FILES = ("config.yaml", "stages.json", "evaluation.jsonl", "metrics.jsonl", "hint_reading.json")
 
 
 @pytest.mark.parametrize("content", FILES, ids=str)
@@ -191,7 +192,10 @@ def test_broken_files_of_a_run_folder(name, content, tmp_path):
     stages = ["sft", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"]
     for folder in (tmp_path / "run", tmp_path / "compare" / "seed_0"):
         folder.mkdir(parents=True)
-        (folder / "seconds.json").write_text(json.dumps(dict.fromkeys([*stages, "evaluate zero_shot"], 1.0)))
+        records = StageRecords(folder)
+        for stage in (*stages, "evaluate zero_shot"):
+            records.begin(stage, (), (), ())
+            records.finish(stage, seconds=1.0, peak_mib=1.0)
         (folder / name).unlink(missing_ok=True)
         (folder / name).write_bytes(FILES[content])
     _assert_one_sentence(train.main, [*SMALL, "--output", str(tmp_path / "run"), "--stage", "report"])

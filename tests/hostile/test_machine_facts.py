@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sandboxes.cpus import cgroup_cpus, usable_cpus
-from sweetrl_agent.data.run import git_commit, versions
+from sweetrl_agent.data.machine import git_commit, versions
 
 ALONE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
 

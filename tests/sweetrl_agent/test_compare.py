@@ -11,14 +11,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from colbench_gym.stage_records import StageRecords
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent import compare, train
 from sweetrl_agent.algorithms.registry import ALGORITHMS as ALL
 from sweetrl_agent.algorithms.registry import refuse_missing
 from sweetrl_agent.config.job import Config
-from sweetrl_agent.data.files import locked, read_rows, write_json, write_rows
+from sweetrl_agent.data.files import locked, read_rows, write_rows
 from sweetrl_agent.evaluation import steps
 from sweetrl_agent.evaluation.comparison import compare_scores, tables
+
+from .killed_runs import mark_done, record_again
 
 #: The first test waits for the fixture, which takes three minutes on two quiet cores.
 SETTINGS = {
@@ -64,6 +67,7 @@ def _begin(folder, seed):
     for row in rows:
         row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
     write_rows(path, rows)
+    record_again(path.parent, "collect")
 
 
 @pytest.fixture(scope="module")
@@ -252,22 +256,16 @@ def test_a_dry_run_says_what_is_left_and_runs_nothing(finished, tmp_path, capsys
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("is_dry", ["true", "false"])
-def test_a_finished_stage_whose_files_are_gone_is_named_with_its_seed(tmp_path, capsys, is_dry):
+def test_a_finished_stage_whose_files_are_gone_is_done_again_and_named_with_its_seed(tmp_path, capsys):
     folder = tmp_path / "run"
     for seed in (0, 1):
         _begin(folder, seed)
     (folder / "seed_1" / "trajectories.jsonl").unlink()
-    asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--dry_run", is_dry]
-    assert compare.main([*_arguments(folder), *asked]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert (
-        f"{folder / 'seed_1'} lacks trajectories.jsonl of its finished stage 'collect', which 'pairs' reads; restore the files"
-        in said
-    )
-    assert "seed_0 lacks" not in said
-    if is_dry == "false":
-        assert "1 of 2 seeds failed" in said and "Left there: pairs, rft, evaluate rft." in said
+    asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--dry_run", "true"]
+    assert compare.main([*_arguments(folder), *asked]) == 0
+    said = capsys.readouterr().out
+    assert "seed 1: collect is done again, since trajectories.jsonl is missing, changed or damaged\n" in said
+    assert "seed 0: collect" not in said
 
 
 def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
@@ -280,18 +278,20 @@ def test_settings_of_a_stage_that_no_algorithm_has_begun_may_change(tmp_path):
 
 
 def test_settings_of_its_own_are_fixed_when_an_algorithm_has_begun(make_run):
-    run, longer = make_run(), {"no_hidden": {"critic_epochs": 4}}
-    steps.keep_own_settings(run, ["sweet", "no_hidden"], {"no_hidden": {"critic_epochs": 2}})
-    steps.keep_own_settings(run, ["sweet", "no_hidden"], longer)
-    run.path("no_hidden").mkdir()
-    run.artifact("no_hidden", "scores.jsonl").touch()
-    steps.keep_own_settings(run, ["no_hidden", "sweet"], longer)
-    steps.keep_own_settings(run, ["sweet"], {})  # it is not asked about
-    for own in ({}, {"no_hidden": {"critic_epochs": 1}}):
+    def steps_with(**own):
+        return steps.algorithm_steps(["sweet", "no_hidden"], own)
+
+    run, longer = make_run(), steps_with(no_hidden={"critic_epochs": 4})
+    steps.refuse_other_settings(run, steps_with(no_hidden={"critic_epochs": 2}))
+    with run.stage(longer["critic no_hidden"]):
+        pass
+    steps.refuse_other_settings(run, longer)
+    steps.refuse_other_settings(run, steps.algorithm_steps(["sweet"]))  # it is not asked about
+    for own in ({}, {"critic_epochs": 1}):
         with pytest.raises(
-            ValueError, match=r"^'no_hidden' was started in .* with `own_settings` \{'critic_epochs': 4\}, not "
+            ValueError, match=r"^Stage 'critic no_hidden' was begun in .* with `own_settings` \{'critic_epochs': 4\}, not "
         ):
-            steps.keep_own_settings(run, ["no_hidden"], own)
+            steps.refuse_other_settings(run, steps_with(no_hidden=own))
 
 
 def test_a_smaller_question_does_not_cost_the_larger_ones_report(finished, tmp_path, capsys):
@@ -311,17 +311,18 @@ def test_a_seed_that_cannot_be_done_is_named_and_costs_the_others_nothing(finish
         (folder / seed).mkdir(parents=True)
         for name in ("initial", "trajectories.jsonl"):
             (shutil.copytree if name == "initial" else shutil.copy)(finished / seed / name, folder / seed / name)
-        write_json(folder / seed / "seconds.json", {"sft": 1.0, "collect": 1.0})
     rows = read_rows(folder / "seed_0" / "trajectories.jsonl")
     write_rows(
         folder / "seed_0" / "trajectories.jsonl",
         [{**row, "metrics": {**row["metrics"], "tests_passed": 0.0}} for row in rows],
     )
+    for seed in ("seed_0", "seed_1"):
+        mark_done(folder / seed, "sft", "collect")
     asked = ["--algorithms", "rft", "--seeds", "2", "--credit_tasks", "0", "--workers", workers]
     assert compare.main([*_arguments(folder), *asked]) == 2
     said = capsys.readouterr().err
     assert "error: 1 of 2 seeds failed" in said and "seed 0: No task has two trajectories of different tests_passed" in said
-    assert "evaluate rft" in json.loads((folder / "seed_1" / "seconds.json").read_text())
+    assert StageRecords(folder / "seed_1").is_done("evaluate rft")
     assert not (folder / "results.json").exists()
 
 

@@ -11,6 +11,8 @@ from colbench_gym.tasks.embedded import family_of
 from sweetrl_agent import compare, train
 from sweetrl_agent.data.files import read_rows, write_rows
 
+from .killed_runs import record_again
+
 SETTINGS = {
     "sft_dialogues": 64, "sft_epochs": 1, "tiny_hidden_size": 32, "tiny_layers": 1, "tiny_vocab_size": 600,
     "num_tasks": 4, "trajectories_per_task": 2, "num_states": 4, "num_candidates": 3, "eval_tasks": 2, "shown_dialogues": 2,
@@ -40,6 +42,7 @@ def begun(tmp_path):
     for row in rows:
         row["metrics"]["tests_passed"] = 0.5 if row["episode"] == 0 else 0.0
     write_rows(own / "trajectories.jsonl", rows)
+    record_again(own, "collect")
     for stage in ("pairs", "critic", "candidates"):
         assert train.main([*words, "--stage", stage]) == 0
     tasks = {task.id: task for task in load_tasks("embedded:train")}
@@ -50,6 +53,7 @@ def begun(tmp_path):
         useless = next(fact for i, fact in enumerate(task.hidden.facts) if i not in family_of(task)[0].relevant)
         row["texts"] = [useful.phrases[0], useless.phrases[0], "I WANT TO ANSWER:\nNone"]
     write_rows(own / "candidates.jsonl", rows)
+    record_again(own, "candidates")
     return folder
 
 

@@ -291,6 +291,7 @@ def test_run_folders_of_different_environments_are_refused(run_folder, tmp_path,
     other = tmp_path / "other"
     shutil.copytree(run_folder.folder, other)
     (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("max_turns: 3", "max_turns: 4"))
+    (other / "stages.json").unlink()
     assert main([str(run_folder.folder), str(other), "--output", str(tmp_path / "e")]) == 2
     assert "error: Policies of run folders with different `max_turns`, 3 in" in capsys.readouterr().err
 

@@ -16,6 +16,7 @@ from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.envs.frontend_demonstrations import Demonstrator, demonstrations
 from sweetrl_agent.train import main, parse
+from tests.sweetrl_agent.killed_runs import record_again
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("needs_browser")]
 TASKS = load_tasks("embedded:train[:12]", kind="page")
@@ -79,6 +80,7 @@ def test_the_main_job_runs_on_pages(tmp_path, capsys):
     for i, row in enumerate(rows):  # a model this small shows no page, so chance must make the difference
         row["metrics"]["similarity"] = 0.1 + 0.5 * (i % 2)
     (folder / "trajectories.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    record_again(folder, "collect")
     assert main(words) == 0
     assert "similarity" in capsys.readouterr().out
     results = json.loads((folder / "results.json").read_text())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import logging
 
 import pytest
 
+from colbench_gym.stage_records import StageRecords
 from sweetrl_agent import Callback, StopTraining, compare, run_train, train
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.trainers.trackers.tracker import Tracker
@@ -129,4 +129,4 @@ def test_callbacks_from_python_stop_the_training_and_the_root_logger_is_left_alo
     assert before == (root.level, list(root.handlers), logging.getLogger("sweetrl_agent").level)
     assert [row["step"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == [1]
     assert Stops.stages == ["sft", "grpo", "evaluate", "report"] and results["trained"]["test"]["n"] == 3
-    assert json.loads((tmp_path / "run" / "seconds.json").read_text()).keys() >= {"grpo", "evaluate"}
+    assert all(map(StageRecords(tmp_path / "run").is_done, ("grpo", "evaluate")))

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from colbench_gym.evaluation.summary import differences
+from colbench_gym.stage_records import StageRecords
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.messages import HINT
-from sweetrl_agent.data.files import read_rows, write_json, write_rows
+from sweetrl_agent.data.files import read_rows, write_rows
 from sweetrl_agent.train import main, parse
 
-from .killed_runs import assert_same, give_luck, kill_at, start, words
+from .killed_runs import assert_same, give_luck, kill_at, mark_done, record_again, reopen_from, start, words
 
 SETTINGS = {
     "sft_dialogues": 64, "sft_epochs": 1, "sft_batch": 16, "tiny_hidden_size": 32, "tiny_layers": 1,
@@ -63,10 +64,7 @@ def copied(finished, tmp_path):
     def copy(stage):
         folder = tmp_path / stage
         shutil.copytree(finished, folder)
-        seconds = json.loads((folder / "seconds.json").read_text())
-        write_json(
-            folder / "seconds.json", {k: v for k, v in seconds.items() if list(STAGES).index(k) < list(STAGES).index(stage)}
-        )
+        reopen_from(folder, stage)
         for name in ("results.json", "report.html", "failures.jsonl", "explanations.jsonl"):
             (folder / name).unlink()
         return folder
@@ -77,12 +75,12 @@ def copied(finished, tmp_path):
 def test_a_run_leaves_its_files(finished):
     assert sorted(path.name for path in finished.iterdir()) == [
         "README.md", "candidates.jsonl", "config.yaml", "critic", "evaluation.jsonl", "explanations.jsonl", "failures.jsonl", "hint_reading.json", "initial", "metrics.jsonl", "outcome_pairs.jsonl",
-        "pairs_summary.json", "peak_mib.json", "policy", "report.html", "results.json", "scores.jsonl", "seconds.json",
+        "pairs_summary.json", "policy", "report.html", "results.json", "scores.jsonl", "stages.json",
         "timings.jsonl", "trajectories.jsonl", "turn_advantages.jsonl", "turn_pairs.jsonl", "versions.json",
     ]  # fmt: skip
     for model in ("initial", "critic", "policy"):
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (finished / model).iterdir()}
-    assert list(json.loads((finished / "seconds.json").read_text())) == list(STAGES)
+    assert list(StageRecords(finished).stages) == list(STAGES) and all(map(StageRecords(finished).is_done, STAGES))
 
 
 def test_metrics_stand_under_the_names_of_the_stages(finished):
@@ -179,7 +177,7 @@ def test_a_second_call_has_nothing_to_do(copied, capsys):
 def test_other_settings_in_the_same_folder_are_refused(finished, capsys):
     assert main(_arguments(finished, seed=1, num_states=17)) == 2
     assert capsys.readouterr().err == (
-        f"error: {finished / 'config.yaml'} has other settings, and files were made with them "
+        f"error: {finished} has other settings, and files were made with them "
         "(seed: 0 there, 1 here, num_states: 18 there, 17 here); "
         "give the same settings to resume that run, or another `--output` to start a new one.\n"
     )
@@ -191,7 +189,7 @@ def test_a_setting_may_change_until_its_stage_has_begun(finished, tmp_path, caps
     for name in ("config.yaml", "initial", "trajectories.jsonl"):
         source = finished / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    write_json(folder / "seconds.json", {"sft": 1.0, "collect": 1.0})
+    mark_done(folder, "sft", "collect")
     assert main([*_arguments(folder, min_best=1.0, critic_beta=0.2), "--stage", "pairs"]) == 2
     assert "no trajectory that passes 100% of its tests" in capsys.readouterr().err.replace("No task has a", "no")
     assert main([*_arguments(folder, min_best=0.0, critic_beta=0.3), "--stage", "pairs"]) == 0
@@ -217,6 +215,7 @@ def test_without_a_difference_there_is_nothing_to_learn(copied, capsys):
     for row in rows:
         row["metrics"]["tests_passed"] = 0.0
     write_rows(folder / "trajectories.jsonl", rows)
+    mark_done(folder, "collect")
     assert main([*_arguments(folder), "--stage", "pairs"]) == 2
     assert capsys.readouterr().err == (
         "error: No task has two trajectories of different tests_passed, so there is nothing to learn from. Start another run with more tasks, "
@@ -253,6 +252,7 @@ def test_candidates_of_other_trajectories_are_not_ranked(copied, capsys):
     folder = copied("rank")
     rows = read_rows(folder / "candidates.jsonl")
     write_rows(folder / "candidates.jsonl", [*rows[1:], rows[0]])
+    record_again(folder, "candidates")
     assert main([*_arguments(folder), "--stage", "rank"]) == 2
     said = capsys.readouterr().err
     assert "candidates.jsonl belongs to other trajectories; remove it" in said and "Traceback" not in said

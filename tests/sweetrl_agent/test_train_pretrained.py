@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from sweetrl_agent.data.files import read_rows, write_json
+from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.train import main
 
-from .killed_runs import assert_same, give_luck, kill_at, start, words
+from .killed_runs import assert_same, give_luck, kill_at, reopen_from, start, words
 
 SETTINGS = {
     "sft_dialogues": 44, "sft_batch": 4, "lora": "true", "lora_layers": 1, "lora_r": 2, "num_tasks": 4, "trajectories_per_task": 2,
@@ -113,8 +113,7 @@ def test_killed_in_sft_after_a_checkpoint_it_ends_with_the_same_model(arguments,
 def test_a_torn_checkpoint_of_an_adapter_is_not_read(stage, arguments, finished, tmp_path):
     folder = tmp_path / "torn"
     shutil.copytree(finished, folder)
-    seconds = json.loads((folder / "seconds.json").read_text())
-    write_json(folder / "seconds.json", {name: seconds[name] for name in list(seconds)[: list(seconds).index(stage)]})
+    reopen_from(folder, stage)
     target = {"critic": "critic", "actor": "policy"}[stage]
     shutil.rmtree(folder / target)
     torn = folder / target / "checkpoints" / "checkpoint-10"

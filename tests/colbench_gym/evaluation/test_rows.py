@@ -10,6 +10,7 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.folder import locked_folder, merged_settings, split_name, unique_names
 from colbench_gym.evaluation.rows import MOST_FAILED, RowFile
 from colbench_gym.files import read_rows
+from colbench_gym.stage_records import StageRecords
 
 
 def row(task, outcome="answered"):
@@ -67,17 +68,15 @@ def test_a_file_of_other_rows_is_refused_with_the_line(line, tmp_path):
 
 def test_settings_may_be_added_and_not_changed(tmp_path):
     given = {"evaluation": {"env": "E"}, "policies": {"a": {"policy": "random"}}, "tasks": {"test": "x"}}
-    path = tmp_path / "settings.json"
-    path.write_text(json.dumps(given))
-    more = merged_settings(path, {**given, "policies": {"b": {"policy": "oracle"}}})
+    records = StageRecords(tmp_path)
+    records.settings = given
+    more = merged_settings(records, {**given, "policies": {"b": {"policy": "oracle"}}})
     assert list(more["policies"]) == ["a", "b"]
     with pytest.raises(
         ValueError, match="has another 'a' of policies: policy 'random' there, 'oracle' here; give the same to resume"
     ):
-        merged_settings(path, {**given, "policies": {"a": {"policy": "oracle"}}})
-    path.write_text("[]")
-    with pytest.raises(ColBenchError, match="expected the settings of an evaluation; restore the file"):
-        merged_settings(path, given)
+        merged_settings(records, {**given, "policies": {"a": {"policy": "oracle"}}})
+    assert merged_settings(StageRecords(tmp_path / "new"), given) == given
 
 
 def test_one_process_in_a_folder_and_no_links(tmp_path):

@@ -15,7 +15,7 @@ from sweetrl_agent.algorithms.own_critics import SPECS, CheckedCritic, register_
 from sweetrl_agent.config.command_line import as_words
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.data.files import read_rows, write_json, write_rows
-from sweetrl_agent.trainers.preflight import refuse_lost
+from tests.sweetrl_agent.killed_runs import record_again
 
 HERE = __name__
 TINY = {
@@ -85,6 +85,7 @@ def _collect(folder, **more):
         folder / "trajectories.jsonl",
         [{**row, "metrics": {**row["metrics"], "tests_passed": 0.5 * (row["episode"] == 0)}} for row in rows],
     )
+    record_again(folder, "collect")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_a_stage_is_named_without_its_critic(tmp_path, capsys):
     config = train.parse(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank"}))
     assert config.run.stage == "rank brief"
     declared = stages_of(config.algorithm)
-    assert declared["rank brief"].reads == ("candidates.jsonl", "brief/critic/")
+    assert declared["rank brief"].reads == ("candidates.jsonl", "trajectories.jsonl", "brief/critic/", "initial/")
     assert declared["critic brief"].is_distributed and declared["actor brief"].writes == ("brief/policy/",)
     assert stages_of(registry.ALGORITHMS["no_hidden"])["critic no_hidden"].is_distributed
     assert train.main(as_words({**TINY, "critic": f"{HERE}:Brief", "stage": "rank", "output": tmp_path / "run"})) == 2
@@ -236,18 +237,3 @@ def test_by_default_a_turns_advantage_is_its_score_alone():
 
     roles = ("user", "assistant", "user", "assistant")
     assert Counts().dialogue_advantages([{"role": role, "content": "x"} for role in roles], "") == [11.0, 31.0]
-
-
-def test_finished_stages_whose_files_are_gone_are_named(collected):
-    run = registry_run(collected)
-    refuse_lost(run, run.stages, ["pairs", "critic"])
-    (collected / "trajectories.jsonl").rename(collected / "away")
-    try:
-        with pytest.raises(ColBenchError) as caught:
-            refuse_lost(run, run.stages, ["pairs", "critic", "report"])
-    finally:
-        (collected / "away").rename(collected / "trajectories.jsonl")
-    assert str(caught.value) == (
-        f"{collected} lacks trajectories.jsonl of its finished stage 'collect', which 'pairs' reads; restore the files, or remove "
-        f"'collect' from {collected / 'seconds.json'} to make them again."
-    )

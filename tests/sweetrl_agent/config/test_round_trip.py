@@ -24,7 +24,7 @@ CHOSEN = {
     "algorithms": ["zero_shot", "grpo"], "critics": ["no_hidden"], "best_of": [1, 2], "scaling": [9, 18],
     "simulators": ["terse", '{"name": "scripted"}'], "own_settings": '{"sweet": {"critic_epochs": 2}}', "dials": ["a b", "c"],
     "against": "PAPER", "pair_quantile": 0.1, "critic_batch": 16, "actor_batch": 16, "rft_batch": 32, "mtdpo_batch": 16, "max_turns": 4,
-    "critic_micro_batch": 4, "actor_micro_batch": 4, "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"],
+    "critic_micro_batch": 4, "actor_micro_batch": 4, "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"], "redo": ["rank", "evaluate rft"],
     "callbacks": ["my_package:MyCallback", "other:Callback"], "log_level": "debug",
 }  # fmt: skip
 PARTS = (CompareArguments, *Config.parts())

@@ -27,7 +27,7 @@ def test_what_a_stage_reads_was_written_before():
     written = {"metrics.jsonl"}  # of every stage that trains
     for stage in MAIN_JOB:
         assert {*stage.reads} <= written, stage.name
-        written |= {*stage.writes}
+        written |= {*stage.files}
 
 
 def test_every_setting_that_a_stage_claims_is_one_and_no_two_stages_claim_it():

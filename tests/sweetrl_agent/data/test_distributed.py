@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,11 +13,13 @@ from safetensors.torch import load_file
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.simulators import make
+from colbench_gym.stage_records import StageRecords
 from colbench_gym.tasks import load_tasks
 from sweetrl_agent.data import distributed
-from sweetrl_agent.data.files import read_rows, write_json, write_rows
+from sweetrl_agent.data.files import read_rows, write_rows
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.models import loading
+from tests.sweetrl_agent.killed_runs import mark_done
 
 CONFIGS = Path(__file__).parents[3] / "sweetrl_agent" / "configs" / "accelerate"
 SETTINGS = ["--stage", "critic", "--tasks", "embedded:train[:16]", "--critic_micro_batch", "4", "--threads", "1"]
@@ -37,7 +38,7 @@ def make_folder(tiny_model_folder, tmp_path):
             {"task_id": task.id, "hidden": task.hidden.reference, "chosen": _talk(a), "rejected": _talk(b)}
             for task, a, b in zip(tasks, better, worse, strict=True)
         ))  # fmt: skip
-        write_json(folder / "seconds.json", {"sft": 0.0, "collect": 0.0, "pairs": 0.0})
+        mark_done(folder, "sft", "collect", "pairs")
         return folder
 
     return make_one
@@ -84,7 +85,8 @@ def test_two_processes_take_the_steps_of_one(make_folder, tiny_model_folder):
     _train(one, tiny_model_folder)
     said = _train(two, tiny_model_folder, "-m", "torch.distributed.run", "--nproc_per_node", "2")
     _assert_same_training(one, two, tiny_model_folder)
-    assert set(json.loads((two / "seconds.json").read_text())) == {"sft", "collect", "pairs", "critic"}
+    records = StageRecords(two)
+    assert {*records.stages} == {"sft", "collect", "pairs", "critic"} and all(map(records.is_done, records.stages))
     assert said.count("sandbox:") == 1, "only the first process speaks"
     assert not list(two.glob("*.part"))
 

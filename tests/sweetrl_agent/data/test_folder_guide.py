@@ -10,7 +10,7 @@ from sweetrl_agent.data.folder_guide import folder_guide
 def test_it_names_every_file_and_its_stage():
     text = folder_guide("SWEET-RL", {stage.name: stage for stage in MAIN_JOB}, "policy")
     for stage in MAIN_JOB:
-        for file in stage.writes:
+        for file in stage.files:
             assert any(line.startswith(f"| `{file}` | ") and line.endswith(f"| {stage.name} |") for line in text.split("\n")), (
                 file
             )

@@ -13,6 +13,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.evaluation import CollectArguments
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import SFTArguments
+from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.data import run as run_module
@@ -61,11 +62,11 @@ def test_a_full_disk_ends_a_stage_with_a_sentence_and_leaves_it_undone(error, ma
     run = make_run("embedded:test[:3]")
     with (
         pytest.raises(ColBenchError, match="^The disk of .* is full .* give the same command"),
-        run.stage("collect"),
+        run.stage(STAGES["collect"]),
     ):
         raise error
     assert not run.is_done("collect")
-    with pytest.raises(OSError, match="Permission denied"), run.stage("collect"):
+    with pytest.raises(OSError, match="Permission denied"), run.stage(STAGES["collect"]):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 

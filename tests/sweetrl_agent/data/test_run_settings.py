@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from sweetrl_agent.algorithms.registry import find_algorithm
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.pipeline import STAGES, stages_of
 
 
 def test_the_reference_may_change_until_candidates_are_ranked(make_run):
     run = make_run(reference_hidden=False)
-    run.path("critic").mkdir()  # what stage "critic" leaves
-    run.path("candidates.jsonl").touch()
+    for name in ("critic", "candidates"):
+        with run.stage(STAGES[name]):
+            pass
     assert make_run(reference_hidden=True).config.algorithms.reference_hidden
     with pytest.raises(ValueError, match=r"\(form: 'paper' there, 'released' here\)"):
         make_run(reference_hidden=True, form="released")
-    run.path("scores.jsonl").touch()
+    again = make_run(reference_hidden=True)
+    with again.stage(STAGES["rank"]):
+        pass
     with pytest.raises(ValueError) as refused:
         make_run(reference_hidden=False)
     assert str(refused.value) == (
-        f"{run.path('config.yaml')} has other settings, and files were made with them "
+        f"{run.folder} has other settings, and files were made with them "
         "(reference_hidden: True there, False here); "
         "give the same settings to resume that run, or another `--output` to start a new one."
     )
@@ -26,8 +31,8 @@ def test_the_reference_may_change_until_candidates_are_ranked(make_run):
 
 def test_the_ranking_of_another_critic_fixes_the_reference_too(make_run):
     run = make_run(reference_hidden=False)
-    run.path("no_normalisation").mkdir()
-    run.path("no_normalisation/scores.jsonl").touch()
+    with run.stage(stages_of(find_algorithm("no_normalisation"))["rank no_normalisation"]):
+        pass
     with pytest.raises(ValueError, match=r"\(reference_hidden: False there, True here\)"):
         make_run(reference_hidden=True)
 
@@ -40,7 +45,7 @@ def test_a_run_with_other_settings_has_the_same_files_and_records(make_run):
     changed = {name for name, value in other.config.settings().items() if run.config.settings()[name] != value}
     assert changed == {"critic_epochs", "pair_quantile"}
     assert other.folder == run.folder and other.tasks == run.tasks
-    with other.stage("critic"):
+    with other.stage(STAGES["critic"]):
         pass
     assert run.is_done("critic")
 

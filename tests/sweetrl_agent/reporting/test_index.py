@@ -27,7 +27,7 @@ def runs(tmp_path):
 def test_runs_and_comparisons_are_listed_newest_first(runs):
     comparison, run = read_entries(runs)
     assert (comparison.place, comparison.kind, comparison.environment) == ("compare", "comparison", "ColBench-Backend-v0")
-    assert (comparison.date, comparison.is_finished, comparison.has_report) == ("2023-11-14 22:13", True, False)
+    assert (comparison.date, comparison.state, comparison.has_report) == ("2023-11-14 22:13", "", False)
     assert [line.agent for line in comparison.lines] == ["zero_shot", "rft", "sweet", "reinforce", "grpo"]
     assert comparison.lines[2].scores["unseen"] == ("16.0%", "[11.0, 21.0]") and comparison.lines[2].seeds == "0, 1, 2"
     assert (run.place, run.kind, run.environment, run.date) == (
@@ -67,7 +67,7 @@ def test_a_run_in_progress_is_listed_without_scores(tmp_path):
         "grpo",
         "3",
     )
-    assert found["seeds"].kind == "comparison" and not found["seeds"].is_finished
+    assert found["seeds"].kind == "comparison" and found["seeds"].state == "not finished"
     assert write_index(tmp_path).read_text().count("not finished") == 2
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from colbench_gym.stage_records import StageRecords
 from sweetrl_agent.reporting.run_report import write_report
 from sweetrl_agent.reporting.scores import ARROW
 
@@ -33,7 +34,9 @@ def test_of_two_agents_the_earlier_stands_first(folder):
 
 def test_a_stage_has_its_peak_where_it_is_known(folder):
     assert "GiB" not in _text(folder)
-    (folder / "peak_mib.json").write_text(json.dumps({"sft": 6656, "collect": "none"}))
+    records = StageRecords(folder)
+    for name, peak in {"sft": 6656, "collect": "none"}.items():
+        records.begin(name, (), (), (), peak_mib=peak)
     text = _text(folder)
     assert re.search(r"30(\.0)? s \(86%\), 6\.5 GiB", text), "of SFT"
     assert re.search(r"5(\.0)? s \(14%\)\s", text), "of collection, without a peak"

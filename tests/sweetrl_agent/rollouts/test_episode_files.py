@@ -15,10 +15,12 @@ from colbench_gym.errors import ColBenchError, SimulatorError
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators.scripted import ScriptedHuman
 from colbench_gym.tasks import load_tasks
+from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.episode import Episode, EpisodeKey
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import read_rows
+from sweetrl_agent.evaluation.steps import evaluation_step
 from sweetrl_agent.rollouts import play as rollouts
 from sweetrl_agent.rollouts.episode_files import LEAST_EPISODES, EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
@@ -167,7 +169,8 @@ def test_only_the_address_and_the_key_of_the_human_may_change(make_run):
         given = {"name": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1", "api_key_env": "A", **changed}
         return json.dumps(given)
 
-    make_run(simulator=human()).path("initial").mkdir()
+    with make_run(simulator=human()).stage(STAGES["sft"]):
+        pass
     elsewhere = make_run(simulator=human(base_url="http://127.0.0.1:2/v1", api_key_env="B"))
     assert "127.0.0.1:2" in elsewhere.config.task.simulator
     for other in (human(model="n"), human(temperature=1.0), "scripted"):
@@ -177,13 +180,19 @@ def test_only_the_address_and_the_key_of_the_human_may_change(make_run):
 
 def test_stages_are_opened_again_for_void_episodes_unless_something_was_made_of_them(make_run):
     run = make_run()
-    for name in ("collect", "evaluate", "evaluate rft"):
-        with run.stage(name):
+    played = (STAGES["collect"], STAGES["evaluate"], evaluation_step("rft"))
+    for stage in played:
+        with run.stage(stage):
             pass
     assert make_run().is_done("collect")
-    assert not any(make_run(replay_void=True).is_done(name) for name in ("collect", "evaluate", "evaluate rft"))
-    run.path("outcome_pairs.jsonl").touch()
     again = make_run(replay_void=True)
+    again.prepare(played, again.find_invalid(played))
+    assert not any(again.is_done(stage.name) for stage in played)
+    for stage in (*played, STAGES["pairs"]):
+        with again.stage(stage):
+            pass
+    again = make_run(replay_void=True)
+    again.prepare(played, again.find_invalid(played))
     assert again.is_done("collect") and not again.is_done("evaluate")
 
 

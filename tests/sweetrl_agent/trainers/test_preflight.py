@@ -17,7 +17,9 @@ import torch
 
 from sweetrl_agent import compare, train
 from sweetrl_agent.config.job import Config
+from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.data.run import Run
+from tests.sweetrl_agent.killed_runs import mark_done
 
 TASKS = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded"]
 VALID = "The settings are valid; nothing was run.\n"
@@ -227,8 +229,8 @@ def test_an_output_that_cannot_be_written(main, tmp_path, capsys):
 def test_a_folder_with_another_run(main, tmp_path, capsys):
     folder = tmp_path / "run" / ("seed_0" if main is compare.main else "")
     given = {"tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "", "sandbox": "embedded"}
-    Run(Config().with_settings({**given, "output": str(folder)}))
-    (folder / "initial").mkdir()
+    with Run(Config().with_settings({**given, "output": str(folder)})).stage(STAGES["sft"]):
+        pass
     assert main(_arguments(tmp_path)) == 0
     capsys.readouterr()
     assert main(_arguments(tmp_path, "--sft_epochs", "1")) == 2
@@ -249,6 +251,5 @@ def test_more_trajectories_than_there_will_be(tmp_path, capsys):
 def test_what_the_asked_stages_do_not_need_may_be_missing(tmp_path, capsys, nobody):
     """A report of what is there needs neither a server nor a GPU."""
     (tmp_path / "run").mkdir()
-    done = dict.fromkeys(["sft", "collect", "pairs", "critic", "candidates", "rank", "actor", "evaluate"], 1.0)
-    (tmp_path / "run" / "seconds.json").write_text(json.dumps(done))
+    mark_done(tmp_path / "run", *list(STAGES)[:-1])
     assert train.main(_arguments(tmp_path, *_human(nobody), "--stage", "report")) == 0

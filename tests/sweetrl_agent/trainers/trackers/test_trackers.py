@@ -11,6 +11,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.algorithms.registry import find_algorithm
+from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.config.run import TRACKERS as NAMES
 from sweetrl_agent.data.files import read_object
 from sweetrl_agent.trainers.bridge import watched
@@ -50,7 +52,7 @@ def test_every_name_of_the_setting_has_a_tracker():
 def test_all_stages_write_to_one_run_under_their_names(make_run, points):
     run = make_run()
     with watched(run):
-        with run.stage("critic no_hidden"):
+        with run.stage(stages_of(find_algorithm("no_hidden"))["critic no_hidden"]):
             run.callbacks.log(
                 "critic no_hidden", 10, {"stage": "critic no_hidden", "step": 10, "loss": 0.5, "rewards/chosen": 1}
             )

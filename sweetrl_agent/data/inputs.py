@@ -1,0 +1,81 @@
+"""What the stages of a run read from elsewhere: files of tasks, demonstrations, model folders, and modules of the user's own.
+
+Callbacks are no inputs: they may change whenever a run resumes.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from colbench_gym.digests import inputs_of_source, module_input, module_of
+from sweetrl_agent.core.settings import is_file
+
+Finder = Callable[[Any], list[str]]
+
+
+def input_names(config: Any, kinds: Iterable[str]) -> tuple[str, ...]:
+    """Input names (`colbench_gym.digests`) of the inputs of a stage.
+
+    Args:
+        config: All settings.
+        kinds: Keys of `FINDERS`; input names stay as they are.
+    """
+    found = [name for kind in kinds for name in (FINDERS[kind](config) if kind in FINDERS else [kind])]
+    return tuple(dict.fromkeys(found))
+
+
+def _tasks(config: Any) -> list[str]:
+    return inputs_of_source(config.task.tasks)
+
+
+def _held_out(config: Any) -> list[str]:
+    task = config.task
+    sources = (task.test_tasks or task.tasks, task.unseen_tasks, task.novel_tasks)
+    return [name for source in sources for name in inputs_of_source(source)]
+
+
+def _demonstrations(config: Any) -> list[str]:
+    given = config.task.demonstrations
+    return [given] if given and is_file(given) else inputs_of_source(given)
+
+
+def folder_input(path: str) -> list[str]:
+    """Input name of a model: its folder; [] for a name of the hub."""
+    return [path] if path and Path(path).expanduser().is_dir() else []
+
+
+def _environment(config: Any) -> list[str]:
+    """The modules of the environment: those named in the settings, or that of a registered id outside installed packages."""
+    import gymnasium
+
+    env, record = config.task.env, config.task.env_record
+    if ":" in env:
+        return [*module_input(env.partition(":")[0]), *module_of(record)]
+    spec = gymnasium.registry.get(env)
+    entry: Any = spec.entry_point if spec is not None else ""
+    module = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+    return [*(module_input(module) if module and not _is_installed(module) else []), *module_of(record)]
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is in a package that was installed, as gymnasium's own environments are."""
+    import importlib.util
+
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    places = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    return spec is not None and any(str(spec.origin).startswith(place) for place in places)
+
+
+FINDERS: Mapping[str, Finder] = {
+    "tasks": _tasks,
+    "held_out": _held_out,
+    "demonstrations": _demonstrations,
+    "model": lambda config: folder_input(config.model.model),
+    "judge_model": lambda config: folder_input(config.algorithms.judge_model),
+    "vision_model": lambda config: folder_input(config.algorithms.vision_model),
+    "env": _environment,
+    "human": lambda config: [*module_of(config.task.simulator_spec()), *module_of(config.task.sandbox_spec())],
+}
