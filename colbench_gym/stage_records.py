@@ -98,6 +98,13 @@ class StageRecords:
         """Whether a stage has been begun."""
         return stage in self.stages and self.stages[stage].is_begun
 
+    def has_written(self, stage: str) -> bool:
+        """Whether a stage is done, or has written a part of its outputs. One that failed before that may be begun with other settings."""
+        files = self.stages[stage].writes if self.is_begun(stage) else {}
+        return self.is_done(stage) or any(
+            (self.folder / file).exists() if file == file_of(file) else self.digests.of(file) is not None for file in files
+        )
+
     def begin(self, stage: str, reads: Iterable[str], inputs: Iterable[str], writes: Iterable[str], **facts: Any) -> None:
         """Record what a stage reads, before it writes anything."""
         record = self.stages.setdefault(stage, StageRecord())

@@ -87,8 +87,10 @@ class Run:
         write_json(path, {**first, "later": later} if later else first)
 
     def _has_begun(self, stage: str) -> bool:
-        """Whether a stage has begun, with any critic."""
-        return any(name == stage or name.startswith(f"{stage} ") for name in self.records.stages if self.records.is_begun(name))
+        """Whether a stage has written something, with any critic."""
+        return any(
+            self.records.has_written(name) for name in self.records.stages if name == stage or name.startswith(f"{stage} ")
+        )
 
     def find_invalid(self, stages: Iterable[Stage]) -> dict[str, str]:
         """Those of the stages that are to be done again, and why. Nothing is changed. A report is always made again.

@@ -132,7 +132,7 @@ def test_changed_tasks_are_refused_and_redo_is_the_way_out(command, change, plac
     before = (folder / "results.json").read_bytes()
     changed = change(_rows())
     if len(changed) > 4:
-        changed[-1] = {**changed[-1], "ground_truth": "def f():\n    return 1", "test_cases": {"t": "f()"}}
+        changed[-1] = {"problem_description": "One.", "ground_truth": "def f():\n    return 1", "test_cases": {"t": "f()"}}
     write_rows(place / "rows.jsonl", changed)
     assert command.main(_words(folder)) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (

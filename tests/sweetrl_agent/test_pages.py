@@ -51,7 +51,7 @@ def test_what_the_person_says_moves_the_page_towards_the_one_in_mind(shown):
 
 def test_a_hinted_demonstrator_shows_the_page_in_mind_at_once():
     for i, dialogue in enumerate(demonstrations(TASKS, 12, 1, Demonstrator(hinted_fraction=1.0))):
-        assert dialogue[:1] == hint_message(TASKS[i].hidden.reference)
+        assert dialogue[:1] == hint_message(TASKS[i].hidden.reference, noun="page")
         assert current_page([dialogue[2]["content"]]) == TASKS[i].hidden.reference
         assert dialogue[0]["content"].startswith("The page that the person has in mind")
 
