@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.models.structure_check import check_adapter_structure, check_structure
 from sweetrl_agent.models.template_check import SAMPLE, check_template
 from sweetrl_agent.models.weights_check import check_adapter_weights, check_weights, read_json
 
@@ -38,14 +39,16 @@ def check_model_files(
         _check_folder(folder)
         if (folder / ADAPTER).exists():
             check_adapter_weights(folder)
-            check_model_files(base or adapter_base(folder), revision, instructions, has_hint, has_pictures)
+            place = base or adapter_base(folder)
+            check_model_files(place, revision, instructions, has_hint, has_pictures)
+            check_adapter_structure(_config(place, revision), folder)
             return
         _check_config_file(folder)
     config = _config(path, revision)
     text = config.get_text_config()
     vocab_size = _whole(text, "vocab_size")
     if folder.is_dir():
-        check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0)
+        check_structure(config, check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0))
     if not has_pictures:
         tokenizer = _tokenizer(path, revision)
         _check_tokens(tokenizer, vocab_size)

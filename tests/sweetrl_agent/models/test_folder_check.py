@@ -12,8 +12,9 @@ import sys
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import compare, evaluate, train
@@ -103,6 +104,39 @@ def _embedding_of(rows):
     return edit
 
 
+def _only(wanted):
+    return _tensors(lambda tensors: [tensors.pop(name) for name in [*tensors] if not wanted(name)])
+
+
+def _renamed(tensors):
+    for name in [*tensors]:
+        tensors[f"module.{name}"] = tensors.pop(name)
+
+
+def _changed(part, change):
+    return _tensors(lambda tensors: tensors.update({name: change(tensors[name]) for name in tensors if part in name}))
+
+
+def _dtype(name):
+    def change(folder):
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes().replace(b'"F32"', name))
+
+    return change
+
+
+def _special(name, make):
+    def change(folder):
+        (folder / name).unlink()
+        make(folder / name)
+
+    return change
+
+
+def _encoded(name, encoding):
+    return lambda folder: (folder / name).write_text((folder / name).read_text(), encoding=encoding)
+
+
 def _linked(folder):
     (folder / "model.safetensors").rename(folder / "blob")
     (folder / "model.safetensors").symlink_to(folder / "nowhere")
@@ -170,6 +204,24 @@ BROKEN = {
     "index without a map": (_shards(lambda names: {}), "no `weight_map`"),
     "a shard is missing": (_shards(lambda names: {"weight_map": dict.fromkeys(names, SHARD)}, is_written=False), f"no weights .{SHARD}"),
     "a shard lacks a tensor": (_shards(lambda names: {"weight_map": dict.fromkeys([*names, "more"], SHARD)}), "lacks the tensor 'more'"),
+    "a tensor is missing": (_only(lambda name: name != "model.norm.weight"), "lacks 1 tensors of its architecture, such as 'model.norm.weight'"),
+    "a projection is missing": (_only(lambda name: "q_proj" not in name), "lacks 1 tensors of its architecture, such as .*q_proj"),
+    "tensors have other names": (_tensors(_renamed), "lacks [0-9]+ tensors of its architecture"),
+    "weights of another architecture": (_json("config.json", model_type="bert"), "lacks [0-9]+ tensors of its architecture, such as 'bert"),
+    "embeddings are not tied": (_json("config.json", tie_word_embeddings=False), "'lm_head.weight'"),
+    "a tensor of another shape": (_changed("up_proj", lambda tensor: tensor.T.contiguous()), "up_proj.weight' has the shape .* by config.json"),
+    "other sizes than the weights": (_json("config.json", intermediate_size=8), "has the shape .* by config.json"),
+    "unknown activation": (_json("config.json", hidden_act="nope"), "the weights do not fit config.json .KeyError"),
+    "unknown positions": (_json("config.json", rope_parameters={"rope_type": "nope"}), "the weights do not fit config.json .KeyError"),
+    "quantization without its package": (_json("config.json", quantization_config={"quant_method": "gptq", "bits": 4}), "do not fit config.json .ImportError"),
+    "integers for weights": (_changed("up_proj", lambda tensor: tensor.to(torch.int8)), "has the dtype 'I8', and config.json states no quantization"),
+    "unknown dtype of tensors": (_dtype(b'"X32"'), "has the dtype 'X32', which torch does not have"),
+    "configuration is a pipe": (_special("config.json", os.mkfifo), "config.json must be a file, got a folder, a pipe or a device"),
+    "generation settings are a pipe": (_special("generation_config.json", os.mkfifo), "generation_config.json must be a file"),
+    "configuration is a folder": (_special("config.json", os.mkdir), "config.json must be a file"),
+    "configuration in UTF-16": (_encoded("config.json", "utf-16"), "config.json is not JSON .UnicodeDecodeError"),
+    "configuration with a byte order mark": (_encoded("config.json", "utf-8-sig"), "config.json is not JSON .JSONDecodeError: Unexpected UTF-8 BOM"),
+    "tokenizer's settings in UTF-16": (_encoded("tokenizer_config.json", "utf-16"), "tokenizer_config.json is not JSON"),
     "a shard elsewhere": (_shards(lambda names: {"weight_map": dict.fromkeys(names, "../x.safetensors")}), "outside of the folder"),
 }  # fmt: skip
 
@@ -244,6 +296,26 @@ def test_a_folder_that_may_not_be_read(folder):
         folder.chmod(0o700)
 
 
+def test_adapters_must_fit_their_base_model(folder, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")).save_pretrained(
+        tmp_path / "adapter"
+    )
+    check_model_files(str(tmp_path / "adapter"), "main", base=str(folder))
+    for changes, fault in (
+        ({"r": 8}, "its adapter does not fit its base model .RuntimeError"), ({"target_modules": ["nope"]}, "does not fit its base model"),
+        ({"peft_type": "NOPE"}, "does not fit its base model"), ({"target_modules": ["q_proj", "v_proj", "o_proj"]}, "lacks 2 tensors of its architecture, such as .*o_proj"),
+    ):  # fmt: skip
+        broken = shutil.copytree(tmp_path / "adapter", tmp_path / "broken", dirs_exist_ok=True)
+        _json("adapter_config.json", base_model_name_or_path=str(folder), **changes)(broken)
+        assert re.search(fault, found := _fault(broken)), found
+
+
+def test_no_weights_are_read(folder, monkeypatch):
+    monkeypatch.setattr("safetensors.safe_open", lambda *_, **__: pytest.fail("opened"))
+    check_model_files(str(folder), "main")
+
+
 def test_a_hub_name_without_the_hub(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert _fault("nobody/has-this-model").endswith("and HF_HUB_OFFLINE forbids to ask the hub")
@@ -260,7 +332,8 @@ def test_adapters(folder, tmp_path):
     ):  # fmt: skip
         path.write_text(text)
         assert fault in _fault(adapter)
-    path.write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")).save_pretrained(adapter)
     check_model_files(str(adapter), "main")
     check_model_files(str(adapter), "main", base=str(folder))
     (adapter / "adapter_model.safetensors").write_bytes(b"x" * 20)
@@ -269,9 +342,9 @@ def test_adapters(folder, tmp_path):
     assert "pickle (adapter_model.bin)" in _fault(adapter)
 
 
-def test_headers_have_the_shapes(folder):
+def test_headers_have_the_dtypes_and_shapes(folder):
     assert header(folder / "model.safetensors") == {
-        name: tuple(t.shape) for name, t in load_file(folder / "model.safetensors").items()
+        name: ("F32", tuple(t.shape)) for name, t in load_file(folder / "model.safetensors").items()
     }
 
 
