@@ -19,7 +19,13 @@ _MAX_SIZE = 1 << 24
 
 
 def check_model_files(
-    path: str, revision: str, instructions: str = "", has_hint: bool = False, has_pictures: bool = False, base: str = ""
+    path: str,
+    revision: str,
+    instructions: str = "",
+    has_hint: bool = False,
+    has_pictures: bool = False,
+    base: str = "",
+    is_trained: bool = False,
 ) -> None:
     """Check a model's configuration, tokenizer, chat template and, in a folder, the headers of its weights.
 
@@ -30,6 +36,7 @@ def check_model_files(
         has_hint: Whether a critic reads hidden information in front of its dialogues.
         has_pictures: Whether it is a vision-language model, which has a processor instead of a tokenizer.
         base: Base model of an adapter; "" for the one that its configuration names.
+        is_trained: Whether it is trained, see `check_template`.
 
     Raises:
         ColBenchError: If it cannot be used; says why.
@@ -40,7 +47,7 @@ def check_model_files(
         if (folder / ADAPTER).exists():
             check_adapter_weights(folder)
             place = base or adapter_base(folder)
-            check_model_files(place, revision, instructions, has_hint, has_pictures)
+            check_model_files(place, revision, instructions, has_hint, has_pictures, is_trained=is_trained)
             check_adapter_structure(_config(place, revision), folder)
             return
         _check_config_file(folder)
@@ -52,7 +59,7 @@ def check_model_files(
     if not has_pictures:
         tokenizer = _tokenizer(path, revision)
         _check_tokens(tokenizer, vocab_size)
-        check_template(tokenizer, instructions, has_hint)
+        check_template(tokenizer, instructions, has_hint, is_trained)
 
 
 def _is_place(path: str, folder: Path) -> bool:

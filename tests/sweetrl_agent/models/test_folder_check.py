@@ -272,6 +272,18 @@ def test_a_template_without_a_system_role_is_refused_where_one_is_needed(templat
     assert "fails for a critic's dialogue, which has the hidden information as a system message" in _fault(folder, "", True)
 
 
+@pytest.mark.parametrize(
+    "template", ["{{ messages[-1]['content'] }}<|end|>", MESSAGES + "{% if add_generation_prompt %}<think>{% endif %}"]
+)
+def test_a_template_that_changes_a_turn_is_refused_where_the_model_is_trained(template, folder):
+    _template(template)(folder)
+    check_model_files(str(folder), "main")
+    with pytest.raises(
+        ColBenchError, match="cannot be trained with, for a dialogue: The chat template renders agent turn 1 differently"
+    ):
+        check_model_files(str(folder), "main", is_trained=True)
+
+
 def test_places_that_are_no_folder(tmp_path, tiny_model_folder):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
@@ -294,26 +306,6 @@ def test_a_folder_that_may_not_be_read(folder):
         assert _fault(folder) == "the folder may not be read (permission denied)"
     finally:
         folder.chmod(0o700)
-
-
-def test_adapters_must_fit_their_base_model(folder, tmp_path):
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")).save_pretrained(
-        tmp_path / "adapter"
-    )
-    check_model_files(str(tmp_path / "adapter"), "main", base=str(folder))
-    for changes, fault in (
-        ({"r": 8}, "its adapter does not fit its base model .RuntimeError"), ({"target_modules": ["nope"]}, "does not fit its base model"),
-        ({"peft_type": "NOPE"}, "does not fit its base model"), ({"target_modules": ["q_proj", "v_proj", "o_proj"]}, "lacks 2 tensors of its architecture, such as .*o_proj"),
-    ):  # fmt: skip
-        broken = shutil.copytree(tmp_path / "adapter", tmp_path / "broken", dirs_exist_ok=True)
-        _json("adapter_config.json", base_model_name_or_path=str(folder), **changes)(broken)
-        assert re.search(fault, found := _fault(broken)), found
-
-
-def test_no_weights_are_read(folder, monkeypatch):
-    monkeypatch.setattr("safetensors.safe_open", lambda *_, **__: pytest.fail("opened"))
-    check_model_files(str(folder), "main")
 
 
 def test_a_hub_name_without_the_hub(monkeypatch):
