@@ -20,6 +20,7 @@ from colbench_gym.errors import TaskError
 
 MAX_ROW_BYTES = 16 * 2**20
 MAX_DOCUMENT_BYTES = 512 * 2**20
+MAX_BLANK_LINES = 2**22
 MAX_EXPANSION, _LEAST_EXPANDED, _MOST_EXPANDED = 200, 64 * 2**20, 2**30
 #: Names of files with rows.
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet")
@@ -41,6 +42,13 @@ _FORMATS: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "an Arrow file", "write its rows with `datasets.Dataset.from_file(...).to_json('rows.jsonl')`"),
     (b"\xff\xff\xff\xff", "an Arrow stream", "write its rows with `datasets.Dataset.from_file(...).to_json('rows.jsonl')`"),
     (b"SQLite format 3\0", "an SQLite database", "export its rows as JSON Lines"),
+    (b"ORC", "an ORC file", "export its rows as JSON Lines"),
+    (b"\x80\x04\x95", "a pickle, which can run code when it is read", "export its rows as JSON Lines where you trust it"),
+    (b"\x80\x05\x95", "a pickle, which can run code when it is read", "export its rows as JSON Lines where you trust it"),
+    (b"\x93NUMPY", "a NumPy array", "export its rows as JSON Lines"),
+    (b"\x89PNG", "a picture", "give a file with rows"),
+    (b"\xff\xd8\xff", "a picture", "give a file with rows"),
+    (b"<<<<<<< ", "a file with conflicts of a merge", "resolve them"),
     (b"Obj\x01", "an Avro file", "export its rows as JSON Lines"),
     (b"\x89HDF", "an HDF5 file", "export its rows as JSON Lines"),
     (b"%PDF", "a PDF file", "give a file with rows"),
@@ -48,7 +56,8 @@ _FORMATS: tuple[tuple[bytes, str, str], ...] = (
 )  # fmt: skip
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _XML = re.compile(rb"\s*<[?!\w]")
-_HEADER = re.compile(rb'"?[A-Za-z_]\w*"?(?:([,\t;])"?[A-Za-z_]\w*"?)+\s*')
+#: Names of columns: words, quoted or not, with one delimiter between all of them; that of an index is empty.
+_HEADER = re.compile(rb'(?=.*[A-Za-z_])"?[\w .-]*"?([,\t;|])"?[\w .-]*"?(?:\1"?[\w .-]*"?)*\s*')
 _ARRAY = re.compile(rb"\s*\[\s*[{\]]")
 _BOM, _BETWEEN = b"\xef\xbb\xbf", b" \t\r\n\x1e,"
 _HEAD_BYTES = 1 << 12
@@ -95,10 +104,14 @@ def row_texts(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         TaskError: If the file does not exist, has another format, or is damaged.
     """
-    _check_is_file(path)
-    if path.suffix.lower() == ".parquet":
-        yield from _parquet_texts(path)
-        return
+    try:
+        _check_is_file(path)
+        yield from (_parquet_texts if path.suffix.lower() == ".parquet" else _json_texts)(path)
+    except OSError as error:
+        raise TaskError(f"The file {str(path)[:200]!r} cannot be read ({error.strerror}); give another one.") from None
+
+
+def _json_texts(path: Path) -> Iterator[tuple[int, bytes]]:
     with _opened(path) as file:
         start = file.read(_HEAD_BYTES)
     _check_format(path, start)
@@ -116,13 +129,43 @@ def parse_row(text: bytes) -> tuple[dict[str, Any] | None, str]:
     if len(text) > MAX_ROW_BYTES:
         return None, f"at most {MAX_ROW_BYTES} bytes"
     try:
-        row = json.loads(text.decode("utf-8"))
+        row = _loads(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         hint = "text in Latin-1 or Windows-1252 is converted by `iconv -f WINDOWS-1252 -t UTF-8`"
         return None, f"a JSON object in UTF-8, and byte {error.object[error.start]:#04x} is not ({hint})"
     except (ValueError, RecursionError) as error:
-        return None, f"a JSON object ({error})"
+        return None, f"a JSON object ({_reason(text, error)})"
+    if isinstance(row, str) and row.lstrip().startswith("{"):
+        return None, "a JSON object, not a text that holds one (encoded twice)"
     return (row, "") if isinstance(row, dict) else (None, "a JSON object")
+
+
+def _loads(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: If it is none, or if an object has a key twice: `json` would drop all values but the last.
+    """
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)[:50]!r} occurs twice")
+    return found
+
+
+def _reason(text: bytes, error: Exception) -> str:
+    """Why a text is no JSON object, in terms of what people write for one."""
+    if text.startswith((b"//", b"/*", b"#")):
+        return "JSON has no comments; remove them"
+    if text.startswith((b"{'", b"[{'")):
+        return "JSON has double quotes; this is Python's notation, so write rows by `json.dumps`"
+    if text.startswith(b"\x1b"):
+        return "the text has colours of a terminal; write it without them, as by `jq -M`"
+    return str(error)
 
 
 def stem(path: Path) -> str:
@@ -166,6 +209,10 @@ def refuse_folder(path: Path) -> None:
 def _check_is_file(path: Path) -> None:
     refuse_folder(path)
     if not path.is_file():
+        if path.exists():
+            raise TaskError(
+                f"Expected a file of rows, got a pipe, a socket or a device at {str(path)!r}; write its rows to a file."
+            )
         raise TaskError(f"Expected a JSONL file of tasks at {str(path)!r}, found none; give the path of an existing file.")
 
 
@@ -173,7 +220,11 @@ def _check_format(path: Path, start: bytes) -> None:
     """Refuse a file of another format, given its first bytes as they are unpacked."""
     found = next(((what, advice) for magic, what, advice in _FORMATS if start.startswith(magic)), None)
     text = start.removeprefix(_BOM)
-    if found is None and len(start) > 3 and b"\0" in start[:4]:
+    if found is None and start and not start.strip(b"\0"):
+        found = ("zero bytes, as an interrupted copy leaves them", "get it again")
+    elif found is None and start[257:262] == b"ustar":
+        found = ("a tar archive", "unpack it with `tar xf`")
+    elif found is None and len(start) > 3 and b"\0" in start[:4]:
         wide = "UTF-32" if start[:4].count(0) == 3 else "UTF-16"
         found = (f"{wide} text", f"convert it: `iconv -f {wide}{'BE' if start[0] == 0 else 'LE'} -t UTF-8`")
     elif found is None and _HTML.match(text):
@@ -181,10 +232,10 @@ def _check_format(path: Path, start: bytes) -> None:
     elif found is None and _XML.match(text):
         found = ("XML", "export its rows as JSON Lines")
     elif found is None and (header := _HEADER.fullmatch(text.partition(b"\n")[0])):
-        name = {b",": "CSV", b"\t": "TSV", b";": "CSV"}[header[1]]
+        name, separator = ("TSV", "\\t") if header[1] == b"\t" else ("CSV", header[1].decode())
         found = (
             f"a {name} table",
-            "write its rows with `pandas.read_csv(...).to_json('rows.jsonl', orient='records', lines=True)`",
+            f"write its rows with `pandas.read_csv(..., sep='{separator}').to_json('rows.jsonl', orient='records', lines=True)`",
         )
     if found is not None:
         raise TaskError(f"{path}: expected JSON Lines (a JSON object a line, in UTF-8), got {found[0]}; {found[1]}.")
@@ -209,13 +260,16 @@ def _opened(path: Path) -> BinaryIO | _Expanding:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, without commas and white space around them. A longer line is cut to `MAX_ROW_BYTES` plus one byte."""
     with _opened(path) as file:
-        number = 0
+        number = last = 0
         while line := file.readline(MAX_ROW_BYTES + 1):
             number += 1
+            if number - last > MAX_BLANK_LINES:
+                raise TaskError(f"{path} has more than {MAX_BLANK_LINES} blank lines one after the other; remove them.")
             is_cut = len(line) > MAX_ROW_BYTES
             text = line if is_cut else line.removeprefix(_BOM).strip(_BETWEEN)
             if text:
                 yield number, text
+                last = number
             while is_cut and not line.endswith(b"\n"):
                 line = file.readline(MAX_ROW_BYTES + 1)
                 is_cut = bool(line)
@@ -272,7 +326,7 @@ def _document(path: Path) -> list[tuple[int, bytes]]:
         return []
     try:
         texts = list(_values(_whole(path), 0))
-        values = [json.loads(text) for text in texts]
+        values = [_loads(text) for text in texts]
     except (ValueError, RecursionError, TaskError):
         return []
     if len(values) == 1 and isinstance(values[0], dict) and _is_table(values[0].get("data")):
@@ -298,6 +352,11 @@ def _parsed(text: bytes) -> Any:
         return None
 
 
+def _text(value: Any) -> str:
+    """The text of a value that JSON does not have; bytes are the texts of a writer that did not mark them as such."""
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
 def _parquet_texts(path: Path) -> Iterator[tuple[int, bytes]]:
     """The rows of a Parquet file as JSON. Values that JSON does not have become their text."""
     with path.open("rb") as file:
@@ -313,11 +372,11 @@ def _parquet_texts(path: Path) -> Iterator[tuple[int, bytes]]:
         raise TaskError(f"{path} is a Parquet file, which needs pyarrow: `pip install pyarrow`.") from None
     try:
         batches, count = ParquetFile(path).iter_batches(batch_size=16), 0
-        for number, row in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), 1):
-            text = json.dumps(row, default=str).encode()
+        for number, row in enumerate(chain.from_iterable(batch.to_pylist(maps_as_pydicts="strict") for batch in batches), 1):
+            text = json.dumps(row, default=_text).encode()
             count = _counted(path, count + len(text))
             yield Ordinal(number), text
-    except TaskError:
+    except (TaskError, OSError):
         raise
     except Exception as error:  # pyarrow raises a dozen unrelated types for a damaged file
         reason = str(error).partition("\n")[0]

@@ -59,13 +59,38 @@ def head(name: str, definition: Definition | None) -> str:
 def _bind(body: Sequence[Any], found: dict[str, Definition | None]) -> None:
     for node in body:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            found[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and not isinstance(node.value, (*_DATA, type(None))):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            value = _value(node.value, found)
-            found.update((target.id, value) for target in targets if isinstance(target, ast.Name))
+            found[node.name] = _decorated(node, found)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                _assign(target, node.value, found)
         else:
             _bind_branches(node, found)
+
+
+def _assign(target: ast.expr, value: ast.expr | None, found: dict[str, Definition | None]) -> None:
+    """Bind a target of an assignment; of several names at once (`f, g = ...`), each to its own value if the source shows it."""
+    if isinstance(target, ast.Name):
+        if not isinstance(value, (*_DATA, type(None))):
+            found[target.id] = _value(value, found)
+    elif isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            for part, own in zip(target.elts, value.elts, strict=True):
+                _assign(part, own, found)
+        elif not isinstance(value, _DATA):
+            found.update((part.id, None) for part in target.elts if isinstance(part, ast.Name))
+
+
+def _decorated(node: Definition, found: Definitions) -> Definition:
+    """A definition with the parameters that decorators of the same source give it, if these are stated and not passed on as `*args`."""
+    for decorator in reversed(node.decorator_list):
+        name = decorator.func if isinstance(decorator, ast.Call) else decorator
+        maker = found.get(name.id) if isinstance(name, ast.Name) else None
+        if isinstance(decorator, ast.Call) and isinstance(maker, ast.FunctionDef):
+            maker = _returned(maker)
+        made = _returned(maker) if isinstance(maker, ast.FunctionDef) else None
+        if isinstance(made, _FUNCTIONS) and not made.args.vararg and not made.args.kwarg:
+            node = type(made)(node.name, made.args, node.body, [])
+    return node
 
 
 def _bind_branches(node: ast.stmt, found: dict[str, Definition | None]) -> None:

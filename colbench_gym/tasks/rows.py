@@ -33,6 +33,7 @@ MAX_BITS = 14_284
 _SIGNATURE = re.compile(r"The signature of the function is:?\s*(def\s.*)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN = 80
+_BOM = "\ufeff"
 #: Cache of checked sources: hash -> heads of the functions that the tests use. A file may have many rows of a task, and is often read twice.
 _checked: dict[bytes, dict[str, str]] = {}
 _MOST_CHECKED = 10_000
@@ -108,6 +109,13 @@ def read_tasks(
     return tasks
 
 
+class _Absent(str):
+    """The fields of a row that lacks one, as an error shows them."""
+
+    def __repr__(self) -> str:
+        return f"a row of {self}" if self else "a row without fields"
+
+
 class _Fields:
     """The fields of a task row, or of the `task` of a trajectory row."""
 
@@ -125,7 +133,7 @@ class _Fields:
     def take(self, field: str, kind: type, expected: str, is_valid: Callable[[Any], bool] = bool) -> Any:
         value = self.row.get(field)
         if not isinstance(value, kind) or not is_valid(value):
-            raise self.error(field, expected, value)
+            raise self.error(field, expected, value if field in self.row else _Absent(", ".join(map(repr, self.row))))
         return value
 
     def text(self, field: str, expected: str, is_valid: Callable[[str], bool], most: int = MAX_TEXT_CHARS) -> str:
@@ -162,7 +170,7 @@ def task_from_row(row: Mapping[str, Any], path: Path, line: int) -> Task:
     fields = _Fields(row, path, line)
     inner = fields.row
     description = fields.text("problem_description", "a non-empty text", _has_text)
-    reference = fields.text("ground_truth", "the source of a function", _has_text)
+    reference = fields.text("ground_truth", "the source of a function", _has_text).removeprefix(_BOM)
     if inner.get("hidden_information") is not None:
         fields.text("hidden_information", "a text", lambda text: True)
     tests = fields.take("test_cases", dict, "a table of test name to call", _has_values)
@@ -192,7 +200,7 @@ def answer_from_row(row: Mapping[str, Any], path: Path, line: int) -> str | None
         "task" in row and row["task"] is None and row.get("answer") is None
     )  # the columns of other rows, as `datasets` fills them
     if is_null or ("task" not in row and "answer" not in row):
-        return str(_Fields(row, path, line).take("ground_truth", str, "the source of a function", _has_text))
+        return str(_Fields(row, path, line).take("ground_truth", str, "the source of a function", _has_text)).removeprefix(_BOM)
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, str):
         raise RowError(path, line, "answer", "a text or null", answer)
@@ -251,7 +259,8 @@ def _parse(source: str, mode: str, fields: _Fields, field: str) -> Any:
         tree = parse_source(source, mode)
     except PARSE_ERRORS as error:
         why = (isinstance(error, SyntaxError) and needed(source, mode)) or str(error)
-        raise fields.error(field, f"Python source that compiles ({why})", source) from None
+        what = "Python source" if mode == "exec" else "a Python expression, such as a call,"
+        raise fields.error(field, f"{what} that compiles ({why})", source) from None
     if len(source) >= MAX_DEPTH - 10 and _is_deeper(
         [tree], MAX_DEPTH, ast.iter_child_nodes
     ):  # each level takes at least one character

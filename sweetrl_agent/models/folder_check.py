@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.models.structure_check import check_adapter_structure, check_structure
 from sweetrl_agent.models.template_check import SAMPLE, check_template
 from sweetrl_agent.models.weights_check import check_adapter_weights, check_weights, read_json
 
@@ -18,7 +19,13 @@ _MAX_SIZE = 1 << 24
 
 
 def check_model_files(
-    path: str, revision: str, instructions: str = "", has_hint: bool = False, has_pictures: bool = False, base: str = ""
+    path: str,
+    revision: str,
+    instructions: str = "",
+    has_hint: bool = False,
+    has_pictures: bool = False,
+    base: str = "",
+    is_trained: bool = False,
 ) -> None:
     """Check a model's configuration, tokenizer, chat template and, in a folder, the headers of its weights.
 
@@ -29,6 +36,7 @@ def check_model_files(
         has_hint: Whether a critic reads hidden information in front of its dialogues.
         has_pictures: Whether it is a vision-language model, which has a processor instead of a tokenizer.
         base: Base model of an adapter; "" for the one that its configuration names.
+        is_trained: Whether it is trained, see `check_template`.
 
     Raises:
         ColBenchError: If it cannot be used; says why.
@@ -38,18 +46,20 @@ def check_model_files(
         _check_folder(folder)
         if (folder / ADAPTER).exists():
             check_adapter_weights(folder)
-            check_model_files(base or adapter_base(folder), revision, instructions, has_hint, has_pictures)
+            place = base or adapter_base(folder)
+            check_model_files(place, revision, instructions, has_hint, has_pictures, is_trained=is_trained)
+            check_adapter_structure(_config(place, revision), folder)
             return
         _check_config_file(folder)
     config = _config(path, revision)
     text = config.get_text_config()
     vocab_size = _whole(text, "vocab_size")
     if folder.is_dir():
-        check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0)
+        check_structure(config, check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0))
     if not has_pictures:
         tokenizer = _tokenizer(path, revision)
         _check_tokens(tokenizer, vocab_size)
-        check_template(tokenizer, instructions, has_hint)
+        check_template(tokenizer, instructions, has_hint, is_trained)
 
 
 def _is_place(path: str, folder: Path) -> bool:

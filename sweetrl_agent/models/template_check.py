@@ -13,6 +13,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.messages import hint_message, system_message
+from sweetrl_agent.data.chat import encode_dialogue
 
 #: CPU time of all renderings in seconds, the wall time to wait for them, and what they may allocate and write.
 CPU_S, WALL_S = 5, 30.0
@@ -28,16 +29,17 @@ SAMPLE = (
 Messages = Sequence[Mapping[str, str]]
 
 
-def check_template(tokenizer: Any, instructions: str, has_hint: bool) -> None:
+def check_template(tokenizer: Any, instructions: str, has_hint: bool, is_trained: bool = False) -> None:
     """Render the sample dialogue as the agent and a critic do.
 
     Args:
         tokenizer: The tokenizer with the template.
         instructions: The agent's system prompt; "" for none.
         has_hint: Whether a critic reads hidden information in front of the dialogue, as a system message.
+        is_trained: Whether the model is trained, which needs the tokens of every turn of the agent inside the whole dialogue.
 
     Raises:
-        ColBenchError: If there is no template, or it fails, does not end or writes too much. The message says for which dialogue.
+        ColBenchError: If there is no template, or it fails, renders a turn differently inside the whole dialogue of a trained model, does not end or writes too much. The message says for which dialogue.
     """
     if not tokenizer.chat_template:
         raise ColBenchError(
@@ -51,16 +53,16 @@ def check_template(tokenizer: Any, instructions: str, has_hint: bool) -> None:
             *hint_message("def f", instructions),
             *SAMPLE,
         ]
-    if reason := _in_a_process(tokenizer, cases):
+    if reason := _in_a_process(tokenizer, cases, is_trained):
         raise ColBenchError(f"its chat template {reason}")
 
 
-def _in_a_process(tokenizer: Any, cases: Mapping[str, Messages]) -> str:
+def _in_a_process(tokenizer: Any, cases: Mapping[str, Messages], is_trained: bool) -> str:
     """What is wrong with the renderings; "" if nothing is."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")  # a fork has the libraries loaded
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_render, args=(tokenizer, cases, sender), daemon=True)
+    process = context.Process(target=_render, args=(tokenizer, cases, is_trained, sender), daemon=True)
     process.start()
     sender.close()
     reason = ""
@@ -79,7 +81,7 @@ def _no_end() -> str:
     return f"does not end within {CPU_S} s or takes more than {MEMORY_BYTES >> 20} MiB on {len(SAMPLE)} short messages"
 
 
-def _render(tokenizer: Any, cases: Mapping[str, Messages], sender: Connection) -> None:
+def _render(tokenizer: Any, cases: Mapping[str, Messages], is_trained: bool, sender: Connection) -> None:
     """In the process: send what is wrong."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         _limit()
@@ -98,6 +100,12 @@ def _render(tokenizer: Any, cases: Mapping[str, Messages], sender: Connection) -
             return
         if SAMPLE[2]["content"] not in prompt:
             sender.send(f"leaves out what the other side says last, for {name}")
+            return
+        try:
+            if is_trained:
+                encode_dialogue([dict(message) for message in messages], tokenizer)
+        except ValueError as error:
+            sender.send(f"cannot be trained with, for {name}: {error}".rstrip("."))
             return
     sender.send("")
 

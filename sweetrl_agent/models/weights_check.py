@@ -25,11 +25,12 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|embed_in)\.weight$")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h)\.([0-9]{1,6})\.")
 
-Shapes = Mapping[str, tuple[int, ...]]
+#: Dtype (as safetensors spells it) and shape of each tensor, by name.
+Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
-def check_weights(folder: Path, vocab_size: int, num_layers: int) -> None:
-    """Check the weights of a model folder.
+def check_weights(folder: Path, vocab_size: int, num_layers: int) -> Tensors:
+    """Check the weights of a model folder; returns their dtypes and shapes.
 
     Args:
         folder: The folder.
@@ -39,19 +40,20 @@ def check_weights(folder: Path, vocab_size: int, num_layers: int) -> None:
     Raises:
         ColBenchError: If there are none, if they are pickles, or if a file is torn or does not fit; the message names the file.
     """
-    shapes = _sharded(folder / INDEX) if (folder / INDEX).exists() else header(_file(folder, WEIGHTS))
-    if not shapes:
+    tensors = _sharded(folder / INDEX) if (folder / INDEX).exists() else header(_file(folder, WEIGHTS))
+    if not tensors:
         raise ColBenchError(f"{WEIGHTS} holds no tensors")
-    for name, shape in shapes.items():
+    for name, (_, shape) in tensors.items():
         if _EMBEDDING.search(name) and "visual" not in name and shape and shape[0] != vocab_size:
             raise ColBenchError(
                 f"its weights have {shape[0]} token embeddings ({name}), and config.json says {vocab_size} (`vocab_size`)"
             )
     layers = {
-        int(found[1]) for name in shapes if "visual" not in name and "vision" not in name and (found := _LAYER.search(name))
+        int(found[1]) for name in tensors if "visual" not in name and "vision" not in name and (found := _LAYER.search(name))
     }
     if num_layers and layers and len(layers) < num_layers:
         raise ColBenchError(f"its weights have {len(layers)} layers, and config.json says {num_layers} (`num_hidden_layers`)")
+    return tensors
 
 
 def check_adapter_weights(folder: Path) -> None:
@@ -81,24 +83,24 @@ def _file(folder: Path, name: str) -> Path:
     raise ColBenchError(f"it has no weights ({name})")
 
 
-def _sharded(index: Path) -> Shapes:
-    """Shapes in all shards of an index."""
+def _sharded(index: Path) -> Tensors:
+    """The tensors in all shards of an index."""
     found = read_json(index).get("weight_map")
     if not isinstance(found, dict) or not found or not all(isinstance(file, str) for file in found.values()):
         raise ColBenchError(f"{index.name} has no `weight_map` of tensors and their files")
-    shapes: dict[str, tuple[int, ...]] = {}
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name in sorted({*found.values()}):
         if Path(name).name != name:
             raise ColBenchError(f"{index.name} names a file outside of the folder, {name[:100]!r}")
         own = header(_file(index.parent, name))
         if missing := [tensor for tensor, file in found.items() if file == name and tensor not in own]:
             raise ColBenchError(f"{name} lacks the tensor {missing[0][:100]!r}, which {index.name} places there")
-        shapes |= own
-    return shapes
+        tensors |= own
+    return tensors
 
 
-def header(path: Path) -> Shapes:
-    """Shapes of the tensors of a safetensors file, by name.
+def header(path: Path) -> Tensors:
+    """Dtypes and shapes of the tensors of a safetensors file, by name.
 
     Raises:
         ColBenchError: If the header cannot be read, or the data has another size than it states.
@@ -109,28 +111,29 @@ def header(path: Path) -> Shapes:
         if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
             raise ColBenchError(f"{path.name} is torn or not a safetensors file: {size} bytes, and a header of {length}")
         entries = _parse(file.read(length), path.name)
-    shapes: dict[str, tuple[int, ...]] = {}
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
     end = 0
     for name, entry in entries.items():
         if name != "__metadata__":
-            shapes[name], last = _tensor(name, entry, path.name)
+            dtype, shape, last = _tensor(name, entry, path.name)
+            tensors[name] = (dtype, shape)
             end = max(end, last)
     if size - 8 - length != end:
         raise ColBenchError(f"{path.name} is torn: its header describes {end} bytes of data, and it has {size - 8 - length}")
-    return shapes
+    return tensors
 
 
-def _tensor(name: str, entry: Any, file: str) -> tuple[tuple[int, ...], int]:
-    """Shape of a tensor, and where its data ends."""
+def _tensor(name: str, entry: Any, file: str) -> tuple[str, tuple[int, ...], int]:
+    """Dtype and shape of a tensor, and where its data ends."""
     try:
         dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
-        is_valid = all(type(side) is int and side >= 0 for side in (*shape, start, end))
+        is_valid = isinstance(dtype, str) and all(type(side) is int and side >= 0 for side in (*shape, start, end))
         is_valid = is_valid and (dtype not in _BITS or (end - start) * 8 == math.prod(shape) * _BITS[dtype])
     except (KeyError, TypeError, ValueError):
         is_valid = False
     if not is_valid:
         raise ColBenchError(f"the header of {file} is broken at the tensor {name[:100]!r}")
-    return shape, end
+    return dtype, shape, end
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -139,6 +142,8 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ColBenchError: If it is none; the message names the file.
     """
+    if path.exists() and not path.is_file():
+        raise ColBenchError(f"{path.name} must be a file, got a folder, a pipe or a device")
     try:
         return _parse(path.read_bytes(), path.name)
     except OSError as error:
@@ -147,7 +152,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _parse(content: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        found = json.loads(content.decode("utf-8"))  # `json.loads` would take UTF-16 too, which transformers does not
     except (ValueError, RecursionError) as error:
         raise ColBenchError(f"{name} is not JSON ({type(error).__name__}: {str(error)[:100]})") from None
     if not isinstance(found, dict):

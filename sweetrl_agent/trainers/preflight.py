@@ -171,7 +171,8 @@ def check_model(setting: str, path: str, arguments: Any, has_hint: bool = False,
     from sweetrl_agent.models.loading import system_prompt
 
     try:
-        check_model_files(path, arguments.revision, system_prompt(arguments), has_hint, setting == "vision_model", base)
+        prompt, is_trained = system_prompt(arguments), setting == "model"
+        check_model_files(path, arguments.revision, prompt, has_hint, setting == "vision_model", base, is_trained)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gzip
 import json
+import os
 import random
 
 import pytest
@@ -121,6 +122,17 @@ FOREIGN = [
     ("rows.jsonl.gz", gzip.compress(b"PAR1\x15\x04", mtime=0), "a Parquet file"),
     ("rows.jsonl.gz", gzip.compress(LINES.encode("utf-16"), mtime=0), "UTF-16 text"),
     ("rows.parquet", b"<html>gone</html>", "an HTML page"),
+    ("rows.jsonl", b";problem_description;ground_truth\r\n0;a;b\r\n", "a CSV table; write its rows with `pandas.read_csv(..., sep=';')"),
+    ("rows.jsonl", b",problem_description,ground truth\n0,a,b\n", "a CSV table"),
+    ("rows.jsonl", b"\tproblem_description\tground_truth\n0\ta\tb\n", "a TSV table; write its rows with `pandas.read_csv(..., sep='\\t')"),
+    ("rows.jsonl", bytes(100), "zero bytes, as an interrupted copy leaves them; get it again"),
+    ("rows.jsonl", b"rows.jsonl".ljust(257, b"\0") + b"ustar\0", "a tar archive"),
+    ("rows.jsonl.gz", gzip.compress(b"rows.jsonl".ljust(257, b"\0") + b"ustar\0", mtime=0), "a tar archive"),
+    ("rows.jsonl", b"\x80\x05\x95\x85\x00", "a pickle, which can run code"),
+    ("rows.jsonl", b"\x89PNG\r\n\x1a\n", "a picture"),
+    ("rows.jsonl", b"\x93NUMPY\x01\x00", "a NumPy array"),
+    ("rows.jsonl", b"ORC\x01", "an ORC file"),
+    ("rows.jsonl", b"<<<<<<< HEAD\n{}\n=======\n", "a file with conflicts of a merge"),
 ]  # fmt: skip
 
 
@@ -214,3 +226,68 @@ def test_random_bytes_are_an_error_and_nothing_else(tmp_path):
             list(read_attempts(path, "skip"))
         except TaskError as error:
             assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"test_cases": {"a": "f(1)", "a": "f(2)"}}', "the key 'a' occurs twice"),
+        ('{"problem_description": "A", "problem_description": "B"}', "the key 'problem_description' occurs twice"),
+        ("// rows of May", "JSON has no comments"),
+        ("{'problem_description': 'A'}", "JSON has double quotes; this is Python's notation"),
+        ("\x1b[1;39m{", "colours of a terminal"),
+        (json.dumps(json.dumps(ROW)), "not a text that holds one (encoded twice)"),
+    ],
+)
+def test_a_line_that_is_nearly_a_row_says_what_it_is(line, reason, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{line}\n{LINES}")
+    with pytest.raises(RowError) as caught:
+        read_tasks(path)
+    assert reason in str(caught.value) and caught.value.line == 1
+
+
+def test_an_object_of_another_layout_is_named_by_its_keys(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"train": ROWS, "test": []}))
+    with pytest.raises(RowError, match="field 'problem_description': expected a non-empty text, got a row of 'train', 'test'"):
+        read_tasks(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_not_opened(make, tmp_path):
+    make(tmp_path / "rows.jsonl")
+    with pytest.raises(TaskError, match="got a pipe, a socket or a device at '.*'; write its rows to a file"):
+        read_tasks(tmp_path / "rows.jsonl")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs a file that cannot be read, as Linux has one")
+def test_a_file_that_cannot_be_read_is_one_sentence():
+    for path, reason in (("/proc/self/mem", "Input/output error"), ("a" * 300, "File name too long")):
+        with pytest.raises(TaskError, match=f"cannot be read .{reason}.; give another one"):
+            read_tasks(path)
+
+
+def test_endless_blank_lines_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(user_file, "MAX_BLANK_LINES", 10)
+    path = tmp_path / "rows.jsonl"
+    path.write_text(LINES.replace("\n", "\n" * 10))
+    assert len(read_tasks(path)) == 3
+    path.write_text(LINES.replace("\n", "\n" * 12))
+    with pytest.raises(TaskError, match="more than 10 blank lines one after the other"):
+        read_tasks(path, "skip")
+
+
+def test_maps_and_bytes_of_parquet_are_tables_and_texts(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {
+        name: pa.array([row[name].encode() for row in ROWS], pa.binary()) for name in ("problem_description", "ground_truth")
+    }
+    tests = [list(row["test_cases"].items()) for row in ROWS]
+    columns["test_cases"] = pa.array(tests, pa.map_(pa.string(), pa.string()))
+    parquet.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    path = tmp_path / "rows.jsonl"
+    path.write_text(LINES)
+    assert [t.hidden.calls for t in read_tasks(tmp_path / "rows.parquet")] == [t.hidden.calls for t in read_tasks(path)]

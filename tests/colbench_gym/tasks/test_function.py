@@ -34,6 +34,12 @@ def task(reference, *calls, request="Please add one."):
     ("reference", "calls", "signature"),
     [
         (F + "\ndef main():\n    print(f(1))\n", ["f(3)"], "def f(x)"),
+        ("def pair():\n    return abs, min\nup, down = pair()", ["up(3)"], "up = ..."),
+        ("up, (down, n) = (lambda x: x + 1), [lambda y: y - 1, 3]", ["down(3)"], "def down(y)"),
+        ("def add(g):\n    def both(x, y):\n        return g(x) + y\n    return both\n@add\n" + F, ["f(3, 4)"], "def f(x, y)"),
+        ("def add(n):\n    def of(g):\n        def both(y):\n            return g(n) + y\n        return both\n    return of\n@add(2)\n" + F, ["f(4)"], "def f(y)"),
+        ("def log(g):\n    def inner(*a, **k):\n        return g(*a, **k)\n    return inner\n@log\n" + F, ["f(3)"], "def f(x)"),
+        ("def keep(g):\n    return g\n@keep\n" + F, ["f(3)"], "def f(x)"),
         (F + "\ndef test_f():\n    assert f(1) == 2\n", ["f(3)"], "def f(x)"),
         (F + "\nclass Helper:\n    pass\n", ["f(3)"], "def f(x)"),
         (F + "\n" + G, ["f(3)"], "def f(x)"),

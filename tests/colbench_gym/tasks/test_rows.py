@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -104,15 +105,16 @@ def test_a_malformed_field_is_refused_with_its_place(tmp_path, field, value, tex
 @pytest.mark.parametrize("missing", ["problem_description", "ground_truth", "test_cases"])
 def test_a_missing_field_is_refused(tmp_path, missing):
     row = {key: value for key, value in ROW.items() if key != missing}
-    with pytest.raises(RowError, match=f"line 1, field '{missing}': expected .*, got None"):
+    with pytest.raises(RowError, match=f"line 1, field '{missing}': expected .*, got a row of '"):
         read_tasks(_write(tmp_path / "rows.jsonl", row))
 
 
 def test_a_call_that_is_none_is_refused_by_its_name(tmp_path):
     for call, text in (
         (7, "a call of the function, got 7"),
-        ("total(", "Python source that compiles"),
-        ("x = 1", "Python source"),
+        ("total(", "a Python expression, such as a call, that compiles"),
+        ("x = 1", "a Python expression"),
+        ("assert total([1]) == 1", "a Python expression"),
     ):
         row = {**ROW, "test_cases": {**ROW["test_cases"], "test4": call}}
         with pytest.raises(RowError, match=re.escape(f"field 'test_cases.test4': expected {text}")):
@@ -188,3 +190,8 @@ def test_nulls_as_datasets_writes_them_are_absent(tmp_path):
     for tests in (None, {"test1": None}):
         with pytest.raises(RowError, match="field 'test_cases': expected a table of test name to call, got "):
             read_tasks(_write(tmp_path / "rows.jsonl", {**ROW, "test_cases": tests}))
+
+
+def test_a_byte_order_mark_in_a_reference_is_no_part_of_it():
+    row = {**ROW, "ground_truth": "\ufeff" + ROW["ground_truth"]}
+    assert task_from_row(row, Path("f"), 1).hidden.reference == ROW["ground_truth"] == answer_from_row(row, Path("f"), 1)

@@ -85,6 +85,13 @@ def test_a_row_with_another_number_of_texts_than_turns_is_refused(hidden):
         Episode.from_row({**row, "hidden_information": hidden})
 
 
+@pytest.mark.parametrize("turns", [[None], ["x"], [[]], None, "x", {"a": 1}, [{}]])
+def test_turns_that_are_no_objects_are_refused(turns):
+    row = Episode("a", 0, dialogue("?", "x"), [Turn("x")], {"outcome": "ended"}, 0.0).to_row()
+    with pytest.raises(ColBenchError, match="got one with a field missing or of another type"):
+        Episode.from_row({**row, "turns": turns})
+
+
 def dialogue(*texts):
     return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
 

@@ -12,8 +12,9 @@ import sys
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent import compare, evaluate, train
@@ -103,6 +104,39 @@ def _embedding_of(rows):
     return edit
 
 
+def _only(wanted):
+    return _tensors(lambda tensors: [tensors.pop(name) for name in [*tensors] if not wanted(name)])
+
+
+def _renamed(tensors):
+    for name in [*tensors]:
+        tensors[f"module.{name}"] = tensors.pop(name)
+
+
+def _changed(part, change):
+    return _tensors(lambda tensors: tensors.update({name: change(tensors[name]) for name in tensors if part in name}))
+
+
+def _dtype(name):
+    def change(folder):
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes().replace(b'"F32"', name))
+
+    return change
+
+
+def _special(name, make):
+    def change(folder):
+        (folder / name).unlink()
+        make(folder / name)
+
+    return change
+
+
+def _encoded(name, encoding):
+    return lambda folder: (folder / name).write_text((folder / name).read_text(), encoding=encoding)
+
+
 def _linked(folder):
     (folder / "model.safetensors").rename(folder / "blob")
     (folder / "model.safetensors").symlink_to(folder / "nowhere")
@@ -170,6 +204,24 @@ BROKEN = {
     "index without a map": (_shards(lambda names: {}), "no `weight_map`"),
     "a shard is missing": (_shards(lambda names: {"weight_map": dict.fromkeys(names, SHARD)}, is_written=False), f"no weights .{SHARD}"),
     "a shard lacks a tensor": (_shards(lambda names: {"weight_map": dict.fromkeys([*names, "more"], SHARD)}), "lacks the tensor 'more'"),
+    "a tensor is missing": (_only(lambda name: name != "model.norm.weight"), "lacks 1 tensors of its architecture, such as 'model.norm.weight'"),
+    "a projection is missing": (_only(lambda name: "q_proj" not in name), "lacks 1 tensors of its architecture, such as .*q_proj"),
+    "tensors have other names": (_tensors(_renamed), "lacks [0-9]+ tensors of its architecture"),
+    "weights of another architecture": (_json("config.json", model_type="bert"), "lacks [0-9]+ tensors of its architecture, such as 'bert"),
+    "embeddings are not tied": (_json("config.json", tie_word_embeddings=False), "'lm_head.weight'"),
+    "a tensor of another shape": (_changed("up_proj", lambda tensor: tensor.T.contiguous()), "up_proj.weight' has the shape .* by config.json"),
+    "other sizes than the weights": (_json("config.json", intermediate_size=8), "has the shape .* by config.json"),
+    "unknown activation": (_json("config.json", hidden_act="nope"), "the weights do not fit config.json .KeyError"),
+    "unknown positions": (_json("config.json", rope_parameters={"rope_type": "nope"}), "the weights do not fit config.json .KeyError"),
+    "quantization without its package": (_json("config.json", quantization_config={"quant_method": "gptq", "bits": 4}), "do not fit config.json .ImportError"),
+    "integers for weights": (_changed("up_proj", lambda tensor: tensor.to(torch.int8)), "has the dtype 'I8', and config.json states no quantization"),
+    "unknown dtype of tensors": (_dtype(b'"X32"'), "has the dtype 'X32', which torch does not have"),
+    "configuration is a pipe": (_special("config.json", os.mkfifo), "config.json must be a file, got a folder, a pipe or a device"),
+    "generation settings are a pipe": (_special("generation_config.json", os.mkfifo), "generation_config.json must be a file"),
+    "configuration is a folder": (_special("config.json", os.mkdir), "config.json must be a file"),
+    "configuration in UTF-16": (_encoded("config.json", "utf-16"), "config.json is not JSON .UnicodeDecodeError"),
+    "configuration with a byte order mark": (_encoded("config.json", "utf-8-sig"), "config.json is not JSON .JSONDecodeError: Unexpected UTF-8 BOM"),
+    "tokenizer's settings in UTF-16": (_encoded("tokenizer_config.json", "utf-16"), "tokenizer_config.json is not JSON"),
     "a shard elsewhere": (_shards(lambda names: {"weight_map": dict.fromkeys(names, "../x.safetensors")}), "outside of the folder"),
 }  # fmt: skip
 
@@ -220,6 +272,18 @@ def test_a_template_without_a_system_role_is_refused_where_one_is_needed(templat
     assert "fails for a critic's dialogue, which has the hidden information as a system message" in _fault(folder, "", True)
 
 
+@pytest.mark.parametrize(
+    "template", ["{{ messages[-1]['content'] }}<|end|>", MESSAGES + "{% if add_generation_prompt %}<think>{% endif %}"]
+)
+def test_a_template_that_changes_a_turn_is_refused_where_the_model_is_trained(template, folder):
+    _template(template)(folder)
+    check_model_files(str(folder), "main")
+    with pytest.raises(
+        ColBenchError, match="cannot be trained with, for a dialogue: The chat template renders agent turn 1 differently"
+    ):
+        check_model_files(str(folder), "main", is_trained=True)
+
+
 def test_places_that_are_no_folder(tmp_path, tiny_model_folder):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
@@ -260,7 +324,8 @@ def test_adapters(folder, tmp_path):
     ):  # fmt: skip
         path.write_text(text)
         assert fault in _fault(adapter)
-    path.write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")).save_pretrained(adapter)
     check_model_files(str(adapter), "main")
     check_model_files(str(adapter), "main", base=str(folder))
     (adapter / "adapter_model.safetensors").write_bytes(b"x" * 20)
@@ -269,9 +334,9 @@ def test_adapters(folder, tmp_path):
     assert "pickle (adapter_model.bin)" in _fault(adapter)
 
 
-def test_headers_have_the_shapes(folder):
+def test_headers_have_the_dtypes_and_shapes(folder):
     assert header(folder / "model.safetensors") == {
-        name: tuple(t.shape) for name, t in load_file(folder / "model.safetensors").items()
+        name: ("F32", tuple(t.shape)) for name, t in load_file(folder / "model.safetensors").items()
     }
 
 
