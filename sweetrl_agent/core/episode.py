@@ -142,7 +142,7 @@ class Episode:
                 _is(row["task_id"], str),
                 _is(row["episode"], int),
                 [{"role": _is(said["role"], str), "content": _is(said["content"], str)} for said in row["dialogue_history"]],
-                [_turn(one) for one in row["turns"]],
+                [_turn(_is(one, dict)) for one in row["turns"]],
                 {**row["metrics"], "outcome": _is(row["metrics"]["outcome"], str)},
                 _is(row["reward"], int, float),
                 hidden=_hidden(row["hidden_information"], len(row["turns"])),
