@@ -5,14 +5,17 @@ The markers of a message are in `colbench_gym.scoring.message`. The program of a
     * **Pieces.** The answer's pieces of code are its fences (of backticks or tildes, of any length, with any info string, in lists and
       quotes, closed or not), its code blocks by indentation, ``<pre>``, and runs of lines of prose that are Python. A fence that does not
       parse also ends at a later line that could end it, if its code then parses: code may hold fences, in a docstring for instance.
+      What a browser does not show is no piece.
       A piece that is indented as a whole is moved to the margin.
     * **The function.** The program is the *last* piece that defines the task's function at module level: by ``def``, by ``async def``, or
       by an assignment of a function. If there is none, it is the last piece that assigns something else to the name that may be called
-      (a class, an import, a call), and then the last that defines the function without a body (``...``, ``pass``, a docstring). A call of
+      (a class, an import, a call), and then the last that defines the function without a body or with ``...`` in place of a part. A call of
       the function, an example or a test, defines nothing, nor does a method, nor a function within another one.
     * **What it uses.** The statements of earlier pieces that the program uses come before it, and what those use: imports, helpers,
-      constants, loops that fill a table. A helper may also follow. Statements that call the task's function (examples, tests), main guards,
-      input of a shell and output are left out. A piece stays as it is, with all that it does besides.
+      constants, loops that fill a table. A helper may also follow, and a later version of a helper comes after the piece. Pieces do
+      not import from each other: they are one program. Statements that call the task's function (examples, tests), main guards, input of
+      a shell and output are left out. A piece stays as it is, with all that it does besides.
+    * **Prose.** If there is no program so far, code below a line of prose may be indented as a whole, follow words on its line, or be escaped.
     * **Characters.** Line ends of any kind are the same. Invisible characters and unusual white space, which no editor shows, are left out or
       become blanks if the answer holds no such program as it is; in string literals only if it holds none otherwise.
     * An answer without such a piece is the whole answer if it parses, else its last piece that defines something, else its first one, else
@@ -33,7 +36,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
-from colbench_gym.scoring.markdown import CodeBlock, code_blocks, lengthened, unindented_fences, without_comments
+from colbench_gym.scoring.markdown import (
+    OPENS_BLOCK,
+    CodeBlock,
+    code_blocks,
+    lengthened,
+    unindented_code,
+    unindented_fences,
+    without_hidden,
+)
 from colbench_gym.scoring.message import ANSWER_MARKER, THOUGHT_MARKER, AgentMessage, parse_message, without_marker
 from colbench_gym.scoring.program_parts import Piece, program_of, without_prose
 from colbench_gym.scoring.python_names import Definition, definition, module_statements
@@ -60,15 +71,13 @@ _MARKUP = re.compile(r"`{3}|~{3}|<pre\b|<!--|^[ >]*(?: {4}|\t)", re.MULTILINE | 
 _NESTED = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})[ \t]*(?:\{?\.?python3?\b\}?|\{?\.?py\b\}?)?[ \t]*", re.IGNORECASE)
 _CODE_START = re.compile(
-    r"(?:async\s+)?(?:def|class)\s|import\s|from\s|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
+    r"(?:async\s+)?(?:def|class)\s|import\s+[\w.]+\s*(?:[,;#]|as\b|$)|from\s+[\w.]+\s+import\b|@|\"\"\"|'''|(?:async\s+)?(?:if|for|while|with|try)\b.*:\s*(?:#.*)?$"
     r"|[^\W\d]\w*\s*(?::[^=\n]+)?=(?!=)"
 )
 _INDENTED_START = re.compile(r"\s*[ \t](?:async\s+)?(?:def|class)\s|\s*[ \t](?:import|from|@)")
-_OPENS_BLOCK = re.compile(
-    r"\s*(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$"
-)
 _PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
+_ESCAPED = re.compile(r"\\([_*\[\]()<>#-])")
 _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)\1(?!`)")
 _LANGUAGE_LINE = re.compile(r"\A\s*(?:python3?|py)[ \t]*\n", re.IGNORECASE)
 _NO_PROGRAM = frozenset(
@@ -183,9 +192,10 @@ class _Reader:
         yield self._code(text)
         if (moved := unindented_fences(text)) != text:
             yield self._code(moved)
-        plain = _FENCE.sub("", without_comments(text))
+        plain = _FENCE.sub("", without_hidden(text))
         answer = parse_message(plain).answer
-        for other in dict.fromkeys([*([] if answer is None else [answer]), plain, _QUOTE.sub("", plain)]):
+        others = [plain, _QUOTE.sub("", plain), unindented_code(plain, self.name), _ESCAPED.sub(r"\1", plain)]
+        for other in dict.fromkeys([*([] if answer is None else [answer]), *others]):
             lines = other.split("\n")
             runs = self._runs(lines) if other != text else []
             yield [] if plain != text and _leaves_code(lines, runs) else runs
@@ -199,10 +209,12 @@ class _Reader:
         for block in blocks:
             if block.kind != "indented" and (not found or block.start >= found[-1].end):
                 found += self._block(text, block, depth)
+        hidden = frozenset(line for block in blocks if block.kind == "hidden" for line in range(block.start, block.end))
         lines, runs, line = text.split("\n"), [], 0
         for own in [*found, _Lines(text.count("\n") + 1, 0, "", None)]:
-            runs += self._runs(lines, line, own.start)
-            line = max(line, own.end)
+            if own.start not in hidden:  # a string of a program may hold what hides text elsewhere
+                runs += self._runs(lines, line, own.start, hidden)
+                line = max(line, own.end)
         covered = {line for own in [*found, *runs] for line in range(own.start, own.end)}
         for block in blocks:
             if (
@@ -215,12 +227,13 @@ class _Reader:
 
     def _block(self, text: str, block: CodeBlock, depth: int) -> list[_Lines]:
         """The pieces in a code block."""
-        if block.kind == "comment":
+        if block.kind == "hidden":
             return [_Lines(block.start, block.end, "", None)]
         code = _LANGUAGE_LINE.sub("", block.text, count=1).strip("\n")
         is_program = block.language not in _NO_PROGRAM
         has_markup = depth < _MOST_NESTED and _NESTED.search(code) is not None
-        own = None if has_markup and block.language in ("markdown", "md") else self._piece(code, is_program)
+        is_outer = (has_markup and block.language in ("markdown", "md")) or (not is_program and "<<" in code)  # "cat <<EOF"
+        own = None if is_outer else self._piece(code, is_program)
         if own is None and block.kind == "fence" and (longer := self._longer(text, block, is_program)):
             return [longer]
         if own is None and not self.parser.has_finished:
@@ -242,8 +255,10 @@ class _Reader:
                 return _Lines(longer.start, longer.end, piece.text, piece)
         return None
 
-    def _runs(self, lines: list[str], start: int = 0, stop: int | None = None) -> list[_Lines]:
-        """The runs of lines that are Python, among those from `start` to before `stop`. A run starts with a line that looks like code, and ends at the end or before an unindented line.
+    def _runs(
+        self, lines: list[str], start: int = 0, stop: int | None = None, hidden: frozenset[int] = frozenset()
+    ) -> list[_Lines]:
+        """The runs of lines that are Python, among those from `start` to before `stop`. A run starts with a line that looks like code and is not hidden, and ends at the end or before an unindented line.
 
         If it does not parse, the next one tried ends before the line of the error, because all longer runs have the same error.
         """
@@ -253,7 +268,7 @@ class _Reader:
         for first in margins:
             if self.parser.has_finished:
                 break
-            if first < start or not _CODE_START.match(lines[first]):
+            if first < start or first in hidden or not _CODE_START.match(lines[first]):
                 continue
             end = stop
             while end > first and not self.parser.has_finished:
@@ -311,7 +326,7 @@ def _continues_code(lines: list[str], start: int) -> bool:
     """Whether indented lines are the body of a statement: the last unindented line before them opens a block."""
     before = lines[max(0, start - _MOST_LINES_ABOVE) : start]
     above = next((line for line in reversed(before) if line.strip() and not line.startswith(("    ", "\t"))), "")
-    return _OPENS_BLOCK.match(above) is not None
+    return OPENS_BLOCK.match(above) is not None
 
 
 class _Parser:

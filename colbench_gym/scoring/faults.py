@@ -30,7 +30,7 @@ _CODE = re.compile(
     r"^\s*(?:(?:async\s+)?def\b|class\s+\w|import\s+\w|from\s+\w+\s+import|return\b|\w+\s*=[^=]|@\w|[\w.]+\(.*\)\s*$)",
     re.MULTILINE,
 )
-_MARKED = re.compile(r"^\s*(?:\d+[:.|]?|\+)\s*def\s", re.MULTILINE)
+_MARKED = re.compile(r"^\s*(?:\d+\s*[:.|)]?|\+|In \[\d+\]:)\s*def\s|^@@ |^[+]{3} ", re.MULTILINE)
 _CUT = (
     "was never closed",
     "unterminated",
@@ -68,7 +68,7 @@ def fault(task: Task, answer: str | None, source: str, calls: Sequence[str]) -> 
     if level is Definition.NONE:
         return _of_names(name, tree)
     if level is Definition.STUB:
-        return f"`{name}` has no body: only a docstring, `pass` or `...`."
+        return f"`{name}` is not complete: it has no body, or `...` in place of a part; give the whole function."
     return _of_function(task, name, tree, failed)
 
 
@@ -96,7 +96,7 @@ def _of_text(name: str, source: str, error: BaseException) -> str:
     if language and not re.search(r"^\s*def\s+\w+\s*\(.*:\s*$", source, re.MULTILINE):
         return f"The answer is written in {language}, it seems; `{name}` has to be a Python function."
     if _MARKED.search(source):
-        return "The lines of the program begin with numbers or with the signs of a diff; give its code alone."
+        return "The lines of the program begin with numbers, prompts or the signs of a diff; give its code alone."
     if not _CODE.search(source):
         return f"The answer has no Python code; give the function `{name}` in a ```python block."
     line, message = getattr(error, "lineno", None) or 1, getattr(error, "msg", None) or str(error)

@@ -1,7 +1,7 @@
 """The code blocks of a Markdown text, as a reader of CommonMark sees them: fences, code by indentation, ``<pre>``, in lists and in quotes.
 
-The block structure is read by markdown-it-py, with three differences to CommonMark. HTML other than ``<pre>`` and comments is text, so that a
-fence below ``<details>`` is a fence. What an HTML comment hides is no block. A line without the mark of a quote ends the quote.
+The block structure is read by markdown-it-py, with three differences to CommonMark. HTML is text, so that a fence below ``<details>`` is
+a fence, other than ``<pre>`` and what a browser does not show: comments, ``<script>``, ``<style>`` and ``<template>`` hide what they hold. A line without the mark of a quote ends the quote.
 
 The time is linear in the text. Quotes and lists that are nested more than `MAX_NESTING` deep hold no block, and no block starts or goes on behind
 the first `MAX_LINES` lines.
@@ -21,19 +21,30 @@ from markdown_it.rules_block import StateBlock
 
 MAX_LINES, MAX_NESTING = 20_000, 20
 _RULES = ["code", "fence", "blockquote", "hr", "list", "heading", "lheading", "paragraph"]
-_HTML = re.compile(r"(?:</?(?!pre\b)[a-z][^<>]{0,200}>[ \t]{0,8}){0,8}<pre\b|<!--", re.IGNORECASE)
+_UNSHOWN = "script|style|template"
+_HTML = re.compile(
+    rf"(?:</?(?!(?:pre|{_UNSHOWN})\b)[a-z][^<>]{{0,200}}>[ \t]{{0,8}}){{0,8}}<(pre|{_UNSHOWN})\b|<!--", re.IGNORECASE
+)
+_HIDDEN = re.compile(rf"<!--.*?(?:-->|\Z)|<({_UNSHOWN})\b.*?(?:</\1\b[^>]*>|\Z)", re.DOTALL | re.IGNORECASE)
+#: Signs of code before a comment that starts within a line: it may be in a string.
+_CODE_SIGNS = re.compile(r"[\"'`#=()]")
 _PRE = re.compile(r"<pre\b[^>]*>(.*?)(?:</pre\b|\Z)", re.DOTALL | re.IGNORECASE)
 _DRESS_OF_CODE = re.compile(r"</?(?:code|span|font)\b[^>]*>", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"[\s>]*(`{3,}|~{3,})[ \t]*$")
 _DEEP_FENCE = re.compile(r"^((?: {0,3}>)*)( ?(?: {4}|\t| {1,3}\t)[ \t]*)(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+_INDENTED_CODE = re.compile(r"([ \t]+)(?:(?:async[ \t]+)?def|class|import|from|@)\b")
+#: An unindented line of Python that indented ones follow.
+OPENS_BLOCK = re.compile(
+    r"\s*(?:@|(?:(?:async\s+)?(?:def|class|for|with)|if|elif|else|while|try|except|finally|match|case)\b.*:\s*(?:#.*)?$)"
+)
 
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """A block of code, or a comment of HTML, which hides what it holds.
+    """A block of code, or HTML that is not shown, such as a comment.
 
     Attributes:
-        text: Its content, without the indentation of the block; of ``<pre>``, without tags and entities.
+        text: Its content, without the indentation of the block; of ``<pre>``, without tags, entities and what is not shown.
         info: The info string of a fence, e.g. "python"; else "".
         kind: How it is marked.
         start: Its first line in the text, from 0: of a fence, the line of the fence.
@@ -42,7 +53,7 @@ class CodeBlock:
 
     text: str
     info: str
-    kind: Literal["fence", "indented", "pre", "comment"]
+    kind: Literal["fence", "indented", "pre", "hidden"]
     start: int
     end: int
 
@@ -53,7 +64,7 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    r"""The code blocks and the comments of a text whose lines end in ``\n``, in order."""
+    r"""The code blocks and the hidden parts of a text whose lines end in ``\n``, in order."""
     blocks: list[CodeBlock] = []
     if text.count("\n") > MAX_LINES:
         text = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])
@@ -63,10 +74,10 @@ def code_blocks(text: str) -> list[CodeBlock]:
             blocks.append(CodeBlock(token.content, token.info, "fence", start, end))
         elif token.type == "code_block":
             blocks.append(CodeBlock(token.content, "", "indented", start, end))
-        elif token.type == "comment":
-            blocks.append(CodeBlock("", "", "comment", start, end))
+        elif token.type == "hidden":
+            blocks.append(CodeBlock("", "", "hidden", start, end))
         elif token.type == "pre":
-            inner = (_DRESS_OF_CODE.sub("", match.group(1)) for match in _PRE.finditer(token.content))
+            inner = (_DRESS_OF_CODE.sub("", _HIDDEN.sub("", match.group(1))) for match in _PRE.finditer(token.content))
             blocks += (CodeBlock(html.unescape(code), "", "pre", start, end) for code in inner)
     return blocks
 
@@ -93,11 +104,11 @@ def lengthened(text: str, block: CodeBlock, most: int) -> Iterator[CodeBlock]:
         lines[end] = plain
 
 
-def without_comments(text: str) -> str:
-    """The text with blank lines for its comments of HTML."""
-    comments = [block for block in code_blocks(text) if block.kind == "comment"] if "<!--" in text else []
+def without_hidden(text: str) -> str:
+    """The text with blank lines for the HTML that is not shown."""
+    hidden = [block for block in code_blocks(text) if block.kind == "hidden"] if _HIDDEN.search(text) else []
     lines = text.split("\n")
-    for block in comments:
+    for block in hidden:
         lines[block.start : block.end] = [""] * (block.end - block.start)
     return "\n".join(lines)
 
@@ -122,6 +133,23 @@ def unindented_fences(text: str) -> str:
     return "\n".join(lines)
 
 
+def unindented_code(text: str, name: str) -> str:
+    """The text with indented lines of Python below a line of prose moved to the margin, and without prose before the function on its line."""
+    lines, indent, is_prose = text.split("\n"), "", True
+    for i, line in enumerate(lines):
+        if indent and (line.startswith(indent) or not line.strip()):
+            lines[i] = line.removeprefix(indent)
+            continue
+        start = _INDENTED_CODE.match(line) if is_prose else None
+        indent = start.group(1) if start else ""
+        lines[i] = line.removeprefix(indent)
+        if line.strip() and not line[0].isspace():
+            is_prose = not OPENS_BLOCK.match(line)
+    return re.sub(
+        rf"^[^\n\"'`#=():]{{1,80}}:[ \t*_]*(?=(?:async )?def {re.escape(name)}\b)", "", "\n".join(lines), flags=re.MULTILINE
+    )
+
+
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
@@ -138,14 +166,15 @@ def _ends_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _html(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A rule of markdown-it-py: ``<pre>``, after other tags or none, and comments, each to the line that ends it."""
+    """A rule of markdown-it-py: ``<pre>`` and what is not shown, after other tags or none, each to the line that ends it."""
     if state.is_code_block(start):
         return False
-    opening = _HTML.match(state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]])
-    if not opening or silent:
-        return opening is not None
-    is_comment = opening.group() == "<!--"
-    ending, column = ("-->" if is_comment else "</pre"), state.bMarks[start] + state.tShift[start] + opening.end()
+    begin = state.bMarks[start] + state.tShift[start]
+    element, column = _opening(state.src[begin : state.eMarks[start]])
+    ending, column = ("</" + element if element.isalpha() else "-->"), begin + column
+    is_open = element in ("", "pre", "<!--") or column <= _last(state, ending)
+    if not element or not is_open or silent:
+        return element != "" and is_open
     line = start
     while line < end:
         if line > start and state.sCount[line] < state.blkIndent and not state.isEmpty(line):
@@ -154,6 +183,22 @@ def _html(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         if ending in state.src[column : state.eMarks[line - 1]].lower():
             break
         column = state.bMarks[line]
-    token = state.push("comment" if is_comment else "pre", "", 0)
+    token = state.push("pre" if element == "pre" else "hidden", "", 0)
     token.content, token.map, state.line = state.getLines(start, line, state.blkIndent, True), [start, line], line
     return True
+
+
+def _last(state: StateBlock, ending: str) -> int:
+    """Where an ending stands last in the whole text."""
+    if ending not in state.env:
+        state.env[ending] = state.src.lower().rfind(ending)
+    return int(state.env[ending])
+
+
+def _opening(line: str) -> tuple[str, int]:
+    """The element that starts on a line, "<!--" for a comment and "...<!--" for one after prose, and where its content does; "" if none does."""
+    if match := _HTML.match(line):
+        return (match.group(1) or "<!--").lower(), match.end()
+    at = line.rfind("<!--")
+    is_comment = at > 0 and "-->" not in line[at:] and not _CODE_SIGNS.search(line[:at])
+    return ("...<!--", at + 4) if is_comment else ("", 0)

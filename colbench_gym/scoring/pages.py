@@ -66,6 +66,8 @@ _OTHER_LANGUAGES = frozenset(
 )
 _MARKUP = re.compile(r"`{3}|~{3}|<pre\b", re.IGNORECASE)
 _FENCE_LINE = re.compile(r"^[^\w\n<]*(?:`{3}|~{3}).*$", re.MULTILINE)
+#: The end of a fence on the line of the last tag.
+_GLUED = re.compile(r"(?<=>)[ \t]*(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 _QUOTE = re.compile(r"^(?: {0,3}>)+ ?", re.MULTILINE)
 _UNSEEN_ENDS = re.compile(rf"\A[\s{INVISIBLE}]+|[\s{INVISIBLE}]+\Z")
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH\n", "\n=======\n", ">>>>>>> REPLACE"
@@ -119,12 +121,15 @@ def _rank(block: CodeBlock) -> int:
 
 
 def _whole(text: str, block: CodeBlock) -> str:
-    """The page of a fence, with what follows its end if its first element ends there."""
+    """The page of a fence, with what follows its end if its first element ends there, and without what follows an end behind its last tag."""
     first = _FIRST_ELEMENT.search(block.text)
     if first and len(text) <= _MOST_CHARS and not _has_ended(block.text, first.group(1)):
         for longer in lengthened(text, block, _MOST_ENDS):
             if _has_ended(longer.text, first.group(1)):
                 return _trimmed(longer.text)
+    end = _GLUED.search(block.text)
+    if first and end and _has_ended(block.text[: end.start()], first.group(1)):
+        return _trimmed(block.text[: end.start()])
     return _trimmed(block.text)
 
 

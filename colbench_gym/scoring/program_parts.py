@@ -6,19 +6,30 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
+from colbench_gym.python_source import parse_source
 from colbench_gym.scoring.python_names import (
     BUILTINS,
     Definition,
     Names,
     definition,
     is_main_guard,
+    is_stub,
     module_statements,
     names_of,
+)
+
+#: A comment in place of a part of a function: "# ...", "# ... existing code ...", "# ... (unchanged)".
+_ELIDED = re.compile(
+    r"^[ \t]+#[ \t]*(?:\.{3}|…)(?:[ (]+(?:the|your|existing|previous|remaining|rest|other|of|code|function|body|logic|implementation|lines|steps"
+    r"|same|as|before|above|earlier|is|are|stays?|remains?|unchanged|omitted|for|brevity|here|goes)\b){0,9}[ )]*(?:\.{3}|…)?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 
@@ -62,13 +73,18 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
         pieces: Pieces of an answer, in order.
         name: Name of the function.
     """
+    pieces = _without_own_imports(pieces)
     functions = frozenset(
         node.name
         for piece in pieces
         for node in module_statements(piece.tree)
         if isinstance(node, ast.FunctionDef) and node.name != name
     )
-    found = [definition(piece.tree, name, functions) for piece in pieces]
+    levels = (definition(piece.tree, name, functions) for piece in pieces)
+    found = [
+        min(level, Definition.STUB) if _ELIDED.search(piece.text) else level
+        for level, piece in zip(levels, pieces, strict=True)
+    ]
     best = max(found, default=Definition.NONE)
     if best is Definition.NONE:
         return best, ""
@@ -80,7 +96,6 @@ def program_of(pieces: Sequence[Piece], name: str) -> tuple[Definition, str]:
 
 def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
     """The chosen piece after the statements of the others that it uses."""
-    needed, bound = _needs(pieces[chosen].tree)
     parts = [
         _Part(node, piece, place)
         for place, piece in enumerate(pieces)
@@ -88,17 +103,23 @@ def _with_parts(pieces: Sequence[Piece], chosen: int, name: str) -> str:
         for node in piece.tree.body
         if not is_main_guard(node)
     ]
-    taken = [parts[i] for i in sorted(_used(parts, needed, bound, chosen, name))]
-    if not taken:
+    builtins = BUILTINS - {one for part in parts if part.place < chosen and _is_function(part.node) for one in part.names.binds}
+    needed, bound = _needs(pieces[chosen].tree, builtins)
+    helpers = bound & names_of(pieces[chosen].tree).uses - {name}
+    later = [part for part in parts if part.place > chosen and _corrects(part, helpers)]
+    needed |= set().union(*(part.names.uses for part in later)) - bound - builtins
+    taken = [parts[i] for i in sorted(_used(parts, needed, bound | builtins, chosen, name))]
+    if not taken and not later:
         return pieces[chosen].text
-    places = {part.place for part in taken}
+    places = {part.place for part in [*taken, *later]}
     future = [one for place in sorted({*places, chosen}) for one in _future_imports(pieces[place].tree)]
     head = [f"from __future__ import {', '.join(dict.fromkeys(future))}"] if future else []
     texts = ["\n".join(_source(part.piece, part.node) for part in taken if part.place == place) for place in sorted(places)]
-    return "\n\n".join([*head, *texts, _without_future_imports(pieces[chosen])])
+    after = [_source(part.piece, part.node) for part in later if part not in taken]
+    return "\n\n".join(filter(None, [*head, *texts, _without_future_imports(pieces[chosen]), *after]))
 
 
-def _needs(tree: ast.Module) -> tuple[set[str], set[str]]:
+def _needs(tree: ast.Module, builtins: Set[str]) -> tuple[set[str], set[str]]:
     """The names that a module uses and does not bind, or uses before it binds them, and those that it binds."""
     needed: set[str] = set()
     used: set[str] = set()
@@ -110,7 +131,7 @@ def _needs(tree: ast.Module) -> tuple[set[str], set[str]]:
         )
         used |= names.uses
         bound |= names.binds
-    return (needed | (used - bound)) - BUILTINS, bound
+    return (needed | (used - bound)) - builtins, bound
 
 
 def _used(parts: Sequence[_Part], needed: set[str], bound: set[str], chosen: int, name: str) -> set[int]:
@@ -138,7 +159,7 @@ def _used(parts: Sequence[_Part], needed: set[str], bound: set[str], chosen: int
         for i in own:
             if i not in taken:
                 taken.add(i)
-                new = parts[i].names.uses - known - BUILTINS - bound
+                new = parts[i].names.uses - known - bound
                 known |= new
                 waiting += sorted(new)
     return taken
@@ -149,8 +170,45 @@ def _may_help(part: _Part, needed: set[str], name: str) -> bool:
     return name in needed or (name not in part.names.binds and name not in part.names.now)
 
 
+def _corrects(part: _Part, helpers: set[str]) -> bool:
+    """Whether a later statement is a new version of a helper that stands in the chosen piece."""
+    node = part.node
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in helpers and not is_stub(node)
+
+
 def _is_function(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------------
+
+
+def _without_own_imports(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """The pieces without imports from each other, as the files of one answer have them: ``from helpers import rate``."""
+    imports = [[node for node in piece.tree.body if isinstance(node, ast.ImportFrom) and _may_be_own(node)] for piece in pieces]
+    if len(pieces) == 1 or not any(imports):
+        return pieces
+    defined = [
+        {one for node in piece.tree.body if not isinstance(node, ast.Import | ast.ImportFrom) for one in names_of(node).binds}
+        for piece in pieces
+    ]
+    found = []
+    for i, (piece, nodes) in enumerate(zip(pieces, imports, strict=True)):
+        others = set().union(*defined[:i], *defined[i + 1 :])
+        own = [(node, _assigned(node)) for node in nodes if all(alias.name in others for alias in node.names)]
+        text = _with_texts(piece, own)
+        found.append(Piece(text, parse_source(text), piece.is_program) if own else piece)
+    return found
+
+
+def _may_be_own(node: ast.ImportFrom) -> bool:
+    module = (node.module or "").partition(".")[0]
+    return node.level > 0 or module not in sys.stdlib_module_names | {"numpy"}
+
+
+def _assigned(node: ast.ImportFrom) -> str:
+    """What an import does where the names that it imports exist already."""
+    return "; ".join(f"{one.asname} = {one.name}" for one in node.names if one.asname not in (None, one.name)) or "pass"
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------
@@ -164,12 +222,17 @@ def _future_imports(tree: ast.Module) -> Iterator[str]:
 
 def _without_future_imports(piece: Piece) -> str:
     """The source of a piece with its imports from ``__future__``, which have to be first in a program, replaced by ``pass``."""
+    imports = (node for node in piece.tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__")
+    return _with_texts(piece, [(node, "pass") for node in imports])
+
+
+def _with_texts(piece: Piece, changes: Sequence[tuple[ast.stmt, str]]) -> str:
+    """The source of a piece with other texts for some of its statements, which are in order."""
     lines = list(piece.lines)
-    for node in reversed(piece.tree.body):
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            first, last = lines[node.lineno - 1].encode(), lines[(node.end_lineno or node.lineno) - 1].encode()
-            kept = first[: node.col_offset].decode() + "pass" + last[node.end_col_offset :].decode()
-            lines[node.lineno - 1 : node.end_lineno] = [kept]
+    for node, text in reversed(changes):
+        first, last = lines[node.lineno - 1].encode(), lines[(node.end_lineno or node.lineno) - 1].encode()
+        kept = first[: node.col_offset].decode() + text + last[node.end_col_offset :].decode()
+        lines[node.lineno - 1 : node.end_lineno] = [kept]
     return "\n".join(lines)
 
 

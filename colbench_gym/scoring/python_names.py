@@ -233,8 +233,10 @@ def _value(value: ast.expr, name: str, functions: frozenset[str]) -> Definition:
 
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function has no body: a docstring, ``pass``, ``...`` or ``raise NotImplementedError`` alone."""
-    return all(_is_empty(one) for one in node.body)
+    """Whether a function has no body (a docstring, ``pass`` or ``raise NotImplementedError`` alone), or ``...`` in place of a part of it."""
+    return all(_is_empty(one) for one in node.body) or any(
+        isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and one.value.value is Ellipsis for one in node.body
+    )
 
 
 def _is_empty(node: ast.stmt) -> bool:

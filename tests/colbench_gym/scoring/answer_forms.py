@@ -22,6 +22,18 @@ def _calling(name: str, before: str = "", value: str = "_impl(*values, **named)"
     return f"def {name}(*values, **named):\n{indent(before, '    ')}    return {value}"
 
 
+NEEDS_ONE = "assert ONE == 1\n"
+
+
+def _first(source: str, statement: str) -> str:
+    head, _, body = source.partition("\n")
+    return f"{head}\n    {statement}\n{body}"
+
+
+def _defined(source: str) -> str:
+    return source.partition("(")[0].removeprefix("def ")
+
+
 def _wrong(name: str) -> str:
     return f"def {name}(*values, **named):\n    return 'wrong'"
 
@@ -126,6 +138,23 @@ CONTAINERS: dict[str, Callable[[str], str]] = {
     "inline fence": lambda s: f"```{s}```",
     "inline fence with a language": lambda s: f"```python {s}```",
     "prose inside of the fence": lambda s: f"```\nHere is the function:\n{s}\nIt does it.\n```",
+    "bare, indented below prose": lambda s: f"Here:\n{indent(s, '    ')}\nBye.",
+    "bare, indented by two": lambda s: f"Here:\n\n{indent(s, '  ')}\n\nBye.",
+    "bare, indented by one below prose": lambda s: f"Here:\n{indent(s, ' ')}\nBye.",
+    "bare, indented by a tab below prose": lambda s: f"Here:\n{indent(s, chr(9))}\nBye.",
+    "bare, indented, with an import": lambda s: f"Here:\n{indent(f'import math{chr(10)}{chr(10)}{s}', '  ')}\n\nBye.",
+    "bare, after words on its line": lambda s: f"Answer: {s}",
+    "bare, after bold words on its line": lambda s: f"**The solution:** {s}\n\nThat is it.",
+    "bare, escaped for Markdown": lambda s: "Here:\n\n" + s.replace("_", "\\_").replace("*", "\\*") + "\n\nBye.",
+    "bare, many words that start statements": lambda s: "from the list I take some.\nimport duty is added.\nclass sizes are left out.\n" * 25 + f"\n{s}",
+    "here document": lambda s: f"```bash\ncat > f.py <<EOF\n{s}\nEOF\n```",
+    "a string with tags that hide": lambda s: "Here:\n\nA = 1\nB = \'\'\'\n<script>\n</script>\n<style>\n\'\'\'\n\n" + _first(s, "assert A and B") + "\n\nBye.",
+    "a string with an open comment": lambda s: f"Here:\n\nA = '<!-- x'\n{s}\n\nBye.",
+    "words about tags": lambda s: f"<style> is not needed, nor is\n<script>, <!-- as you said.\n\n```python\n{s}\n```",
+    "wrong version in a comment within a line": lambda s: f"```python\n{s}\n```\n\nAs said <!-- before:\ndef {_defined(s)}(*a):\n    return 'wrong'\n--> it fits.",
+    "wrong version in a script": lambda s: f"```python\n{s}\n```\n\n<script>\ndef {_defined(s)}(*a):\n    return 'wrong'\n</script>",
+    "wrong version in a style": lambda s: f"{s}\n\n<div><style>\ndef {_defined(s)}(*a):\n    return 'wrong'\n</style></div>",
+    "wrong version in a comment in pre": lambda s: f"<pre>\n{html.escape(s)}\n</pre>\n<pre>\n<!--\ndef {_defined(s)}(*a):\n    return 'wrong'\n-->\n</pre>",
     "old version in a comment": lambda s: f"<!--\n```python\ndef broken(:\n```\n-->\n\n```python\n{s}\n```",
     "interactive session": lambda s: "```\n" + "\n".join((">>> " if i == 0 else "... ") + line for i, line in enumerate(s.split("\n"))) + "\n... \n```",
 }  # fmt: skip
@@ -251,6 +280,18 @@ FORMS |= {
     "wrong version with code that fails": lambda s, n: _fenced(f"{_wrong(n)}\nprint(undefined)\n1 / 0", s),
     "corrected in the same block": lambda s, n: PY.format(f"{_wrong(n)}\n\n{s}"),
     "helper corrected": lambda s, n: _fenced("def _impl(*a, **k):\n    return 'wrong'", _calling(n), _impl(s, n), between="\n\nand better:\n\n"),
+    "helper corrected alone": lambda s, n: _fenced(f"def _impl(*a, **k):\n    return 1 / 0\n\n{_calling(n)}", _impl(s, n), between="\n\nThe helper has to be:\n\n"),
+    "helper corrected twice, with helpers": lambda s, n: _fenced(f"def _impl(*a, **k):\n    return 1 / 0\n\n{_calling(n)}", "def _impl(*a, **k):\n    return 2 / 0", f"import math\ndef one(x):\n    return math.floor(x)\nassert one\n\n{_impl(s, n)}\n"),
+    "helper, then its stub": lambda s, n: _fenced(f"{_impl(s, n)}\n\n{_calling(n)}", "def _impl(*a, **k): ..."),
+    "helper with the name of a builtin": lambda s, n: _fenced("def hash(x):\n    return 'mine'\n\ndef filter(x):\n    return hash(x)", _impl(s, n), _calling(n, "assert filter(1) == 'mine'\n")),
+    "two files": lambda s, n: f"**helpers.py**\n{PY.format(_impl(s, n))}\n\n**main.py**\n{PY.format(f'from helpers import _impl{chr(10)}{chr(10)}{_calling(n)}')}",
+    "two files, main first": lambda s, n: _fenced(f"from .helpers import (\n    _impl,\n)\n\n{_calling(n)}", _impl(s, n)),
+    "two files, another name": lambda s, n: _fenced(f"ONE = 1\n{_impl(s, n)}", f"import math\nfrom tools.helpers import ONE, _impl as run\n\n{_calling(n, NEEDS_ONE, 'run(*values, **named)')}"),
+    "a package": lambda s, n: _fenced(s, f"from .{n} import {n}\n\n__all__ = ['{n}']"),
+    "whole, then its last lines": lambda s, n: _fenced(s, f"def {n}(*values):\n    ...\n    return result"),
+    "whole, then its last lines below a comment": lambda s, n: _fenced(s, f"def {n}(*values):\n    # ... existing code ...\n    return result"),
+    "whole, then its lines between comments": lambda s, n: _fenced(s, f"def {n}(*values):\n    # ...\n    result = 0\n    # … (the rest is unchanged)\n    return result"),
+    "wrong, then one with other ellipses": lambda s, n: _fenced(_wrong(n), _first(s, "# ... and the rest is easy\n    try: ...\n    except ValueError: ...")),
     "stub, then whole": lambda s, n: _fenced(_stub(n), s),
     "stub with pass": lambda s, n: _fenced(_stub(n, "pass"), s),
     "stub with a docstring": lambda s, n: _fenced(_stub(n, '"""Does it."""'), s),

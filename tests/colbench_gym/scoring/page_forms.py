@@ -48,5 +48,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "script before": lambda p: f"```js\nlet a = '<html>';\n```\n\n```html\n{p}\n```",
     "shell before": lambda p: f"```sh\nnpx serve\n```\n\n```html\n{p}\n```",
     "Python after": lambda p: f"```html\n{p}\n```\n\n```python\nprint('<html></html>')\n```",
+    "end on the last line": lambda p: f"Here:\n```html\n{p}```\nGood?",
+    "end on the last line, tildes": lambda p: f"~~~\n{p} ~~~\n\nGood?",
     "old version in a comment": lambda p: f"<!--\n```html\n<html>old</html>\n```\n-->\n\n```html\n{p}\n```",
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colbench_gym.scoring import markdown
-from colbench_gym.scoring.markdown import MAX_LINES, code_blocks, lengthened, unindented_fences, without_comments
+from colbench_gym.scoring.markdown import MAX_LINES, code_blocks, lengthened, unindented_code, unindented_fences, without_hidden
 
 
 def _shown(text):
@@ -18,7 +18,7 @@ def test_blocks_have_their_kind_language_text_and_lines():
         ("fence", "python", "x\n", 1, 4),
         ("indented", "", "y\n", 5, 6),
         ("pre", "", "a < b", 7, 8),
-        ("comment", "", "", 8, 11),
+        ("hidden", "", "", 8, 11),
         ("fence", "py", "w", 11, 13),
     ]
 
@@ -32,7 +32,36 @@ def test_a_fence_ends_at_a_later_line():
 
 def test_deep_fences_move_to_the_margin_and_comments_go():
     assert unindented_fences("Here:\n\t```py\n\tx\n\t    y\n\t```\nz") == "Here:\n```py\nx\n    y\n```\nz"
-    assert without_comments("a\n<!--\nb\n-->\nc") == "a\n\n\n\nc"
+    assert without_hidden("a\n<!--\nb\n-->\nc") == "a\n\n\n\nc"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<!--\n{}\n-->",
+        "a <b>b</b> <!-- c\n{}\n-->",
+        "<script type='x'>\n{}\n</script>",
+        "<div><style>\n{}\n</style>",
+        "<TEMPLATE>\n{}\n</template>",
+    ],
+)
+def test_what_a_browser_does_not_show_is_no_block(hidden):
+    for code in ("x = 1", "```\nx = 1\n```", "<pre>\nx = 1\n</pre>"):
+        for text in (hidden.format(code), f"- a\n- b\n\n{hidden.format(code)}"):
+            assert [block.kind for block in code_blocks(text)] == ["hidden"]
+    assert [block.text for block in code_blocks("<pre>\na\n<!--\nb\n-->\n<script>c</script>d</pre>")] == ["\na\n\nd"]
+
+
+@pytest.mark.parametrize("words", ["<style> goes first", "a <!-- b", "x = '<!--", "`<!--", "<!-- a --> b", "a <!-- b --> c"])
+def test_words_about_tags_hide_no_block(words):
+    assert [block.kind for block in code_blocks(f"{words}\n\n```\nx\n```\n")][-1] == "fence"
+
+
+def test_indented_code_moves_to_the_margin_below_prose_alone():
+    assert unindented_code("Here:\n  def f(x):\n    return x\n\n  a\nb", "f") == "Here:\ndef f(x):\n  return x\n\na\nb"
+    for code in ("class A:\n    def f(self):\n        pass", "@a\n  def f(x): pass", "if x:\n  import y"):
+        assert unindented_code(code, "f") == code
+    assert unindented_code("So: def f(x):\n    return x", "f") == "def f(x):\n    return x"
 
 
 def test_a_quote_ends_with_its_marks():
@@ -58,6 +87,9 @@ def test_what_is_behind_the_limits_is_no_block():
         "a\n===\n",
         "<pre>",
         "<!--\n",
+        "a <!--\n",
+        "<script>\n",
+        "<style></style>\n",
         "`",
         "    a\n\n",
         ">>> ```\n[a]: ```py\n",

@@ -88,6 +88,8 @@ WRONG: dict[str, tuple[Form, str, str]] = {
     "signature alone": (lambda s, n: f"`{_head(s).rstrip(':')}`", SYNTAX, "without a body"),
     "signature in a fence": (lambda s, n: PY.format(_head(s)), SYNTAX, "without a body"),
     "stub": (lambda s, n: PY.format(_stub(n)), VALUE, "has no body"),
+    "part of it": (lambda s, n: PY.format(f"def {n}(*values):\n    ...\n    return result"), NAME, "is not complete"),
+    "part of it, by a comment": (lambda s, n: PY.format(f"def {n}(*values):\n    # ... existing code ...\n    return result"), NAME, "NameError"),
     "stub with pass": (lambda s, n: PY.format(_stub(n, "pass")), VALUE, "has no body"),
     "stub that raises": (lambda s, n: PY.format(_stub(n, "raise NotImplementedError")), "exception:NotImplementedError", "has no body"),
     "docstring alone": (lambda s, n: PY.format(_stub(n, '"""Adds up."""')), VALUE, "has no body"),
