@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from colbench_gym.errors import ColBenchError
-from colbench_gym.stage_records import StageRecords
+from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.callback import Callbacks
@@ -53,7 +53,7 @@ class Run:
         self.config = config
         self.folder = Path(config.run.output)
         self.seed = config.run.seed
-        self.records = StageRecords(self.folder)
+        self.records = StageRecords(self.folder, kind=RUN)
         self._refuse_what_is_fixed()
         if is_first() and not is_dry:
             self.records.settings = config.settings()
