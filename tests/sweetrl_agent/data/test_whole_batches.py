@@ -7,7 +7,9 @@ import pytest
 from sweetrl_agent.data.files import read_rows, whole_batches, write_rows
 
 
-@pytest.mark.parametrize(("count", "batch", "total", "kept"), [(5, 2, 9, 4), (5, 2, 5, 5), (5, 2, 3, 3), (1, 4, 8, 0), (0, 4, 8, 0)])
+@pytest.mark.parametrize(
+    ("count", "batch", "total", "kept"), [(5, 2, 9, 4), (5, 2, 5, 5), (5, 2, 3, 3), (1, 4, 8, 0), (0, 4, 8, 0)]
+)
 @pytest.mark.parametrize("is_last", [True, False])
 def test_only_rows_of_the_work_are_removed(count, batch, total, kept, is_last, tmp_path):
     own, other = [{"own": True, "i": i} for i in range(count)], [{"own": False, "i": i} for i in range(4)]
