@@ -129,13 +129,11 @@ def _other_reference(rows):
 
 
 @BOTH
-@pytest.mark.parametrize("change", [_reworded, _other_reference, lambda rows: rows[:2], lambda rows: [*rows, rows[0]]])
+@pytest.mark.parametrize("change", [_reworded, _other_reference, lambda rows: rows[:2], lambda rows: _rows(5)])
 def test_changed_tasks_are_refused_and_redo_is_the_way_out(command, change, place, copied, capsys):
     folder = copied(command)
     before = (folder / "results.json").read_bytes()
     changed = change(_rows())
-    if len(changed) > 4:
-        changed[-1] = {**changed[-1], "ground_truth": "def f():\n    return 1", "test_cases": {"t": "f()"}}
     write_rows(place / "rows.jsonl", changed)
     assert command.main(_words(folder)) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
