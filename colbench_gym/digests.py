@@ -10,10 +10,12 @@ two seconds is read again next time, since times are coarse.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +30,8 @@ from sandboxes.named import find_beside
 MODULE = "module:"
 #: Age from which a file's times are trusted, in nanoseconds.
 SETTLED_NS = 2_000_000_000
+#: Entry of what has the place of a file and is none: a pipe or a device is not read, since that could take for ever.
+_NO_FILE: dict[str, Any] = {"sha256": "no file"}
 _OURS = ("sandboxes", "colbench_gym", "sweetrl_agent")
 _SLICE = re.compile(r"\[-?\d*:-?\d*\]$")
 _OBJECT = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.-]*")
@@ -144,7 +148,14 @@ class Digests:
         return found.hexdigest()
 
     def _of_file(self, path: Path, key: str) -> dict[str, Any]:
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+            return _NO_FILE  # a symbolic link to nothing
+        if not stat.S_ISREG(status.st_mode):
+            return _NO_FILE
         stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         if (entry := self.known.get(key)) is None or entry.get("stamp") != stamp:
             with path.open("rb") as file:

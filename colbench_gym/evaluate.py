@@ -40,6 +40,7 @@ from colbench_gym.evaluation.folder import (
     locked_folder,
     make_results,
     merged_settings,
+    refuse_links,
     split_name,
     unique_names,
 )
@@ -51,7 +52,7 @@ from colbench_gym.evaluation.table import table
 from colbench_gym.files import write_json
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
-from colbench_gym.stage_records import StageRecords
+from colbench_gym.stage_records import EVALUATION, StageRecords
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
 from sandboxes.logs import add_log_level, shown_logs
@@ -171,7 +172,7 @@ def run(evaluation: Evaluation) -> dict[str, Any]:
     """Play the missing episodes, write the results and print them; returns the content of `results.json`."""
     folder = Path(evaluation.given.output)
     with locked_folder(folder):
-        records, cells = StageRecords(folder), evaluation.cells()
+        records, cells = StageRecords(folder, kind=EVALUATION), evaluation.cells()
         settings = merged_settings(records, evaluation.settings())
         redo = evaluation.given.redo
         prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.given.replay_void)
@@ -248,7 +249,8 @@ def _plan(evaluation: Evaluation) -> int:
         print(f"split   {printable(split)}: {len(tasks)} tasks of {printable(evaluation.sources[split])}")
     per_policy = sum(map(len, evaluation.splits.values())) * given.episodes * len(given.seeds)
     print(f"        {per_policy} episodes of each policy in {given.env}, seeds {', '.join(map(str, given.seeds))}")
-    records = StageRecords(Path(given.output))
+    refuse_links(Path(given.output))
+    records = StageRecords(Path(given.output), kind=EVALUATION)
     merged_settings(records, evaluation.settings())
     for name, why in find_invalid(records, evaluation.cells(), given.redo).items():
         print(f"again   {printable(name)}: {printable(why)}")

@@ -28,11 +28,24 @@ def write_text(path: Path, text: str) -> None:
 def _write_whole(path: Path, parts: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".part")
+    refuse_no_file(beside)
+    if path.is_dir():  # anything else is replaced
+        refuse_no_file(path)
     with beside.open("w", encoding="utf-8") as file:
         file.writelines(parts)
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)
+
+
+def refuse_no_file(path: Path) -> None:
+    """Refuse a folder, a pipe or a device in the place of a file; a link counts as what it leads to.
+
+    Raises:
+        ColBenchError: Names it.
+    """
+    if path.exists() and not path.is_file():
+        raise ColBenchError(f"{path} must be a file, and it is a folder, a pipe or a device; remove it.")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -43,7 +56,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Row:
     """The JSON object in a file; {} if there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -79,6 +92,7 @@ def iter_rows(path: Path, fields: Collection[str] = ()) -> Iterator[Row]:
     Raises:
         ColBenchError: If a complete line is not a JSON object or lacks a field, or the file cannot be read: a kill alone does not cause this.
     """
+    refuse_no_file(path)
     if not path.exists():
         return
     try:

@@ -23,9 +23,11 @@ from typing import Any
 
 from colbench_gym.digests import Digests, complete_lines, file_of, has_label, label_of, shown_input
 from colbench_gym.errors import ColBenchError
-from colbench_gym.files import write_json, write_rows
+from colbench_gym.files import read_json, refuse_no_file, write_json, write_rows
 
 FILE, RESULTS = "stages.json", "results.json"
+#: What a folder is the folder of.
+RUN, EVALUATION, COMPARISON = "a run", "an evaluation", "a comparison"
 Seen = dict[str, str | None]
 
 
@@ -56,6 +58,7 @@ class StageRecords:
     Args:
         folder: The folder, which need not exist.
         is_new: Nothing that is recorded is read.
+        kind: `RUN`, `EVALUATION` or `COMPARISON`, for a command that writes; "" for any.
 
     Attributes:
         settings: Settings that its files were made with.
@@ -64,10 +67,12 @@ class StageRecords:
 
     Raises:
         ColBenchError: If `stages.json` is not as a command wrote it.
+        ValueError: If the folder is of another kind.
     """
 
-    def __init__(self, folder: Path, is_new: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, is_new: bool = False, kind: str = "") -> None:
+        self.folder, self.kind = folder, kind
+        refuse_other_kind(folder, kind)
         self._begun = ""
         self._take({} if is_new else _read(folder / FILE))
 
@@ -76,6 +81,7 @@ class StageRecords:
         self._take(_read(self.folder / FILE))
 
     def _take(self, found: Mapping[str, Any]) -> None:
+        self.kind = self.kind or found.get("kind", "")
         self.settings: dict[str, Any] = found.get("settings", {})
         self.stages = {name: StageRecord(**record) for name, record in found.get("stages", {}).items()}
         self.digests = Digests(self.folder, found.get("files"))
@@ -84,6 +90,7 @@ class StageRecords:
         """Write the file, atomically."""
         self.digests.forget_missing()
         body = {
+            "kind": self.kind,
             "settings": self.settings,
             "stages": {name: asdict(record) for name, record in self.stages.items()},
             "files": self.digests.known,
@@ -313,6 +320,23 @@ class StageRecords:
             self.stages[stage] = StageRecord(writes=dict.fromkeys(record.writes))
 
 
+def refuse_other_kind(folder: Path, kind: str) -> None:
+    """Refuse a folder with the files of another kind of command, which would replace results by others of the same name.
+
+    Args:
+        folder: The folder, which need not exist.
+        kind: As in `StageRecords`.
+
+    Raises:
+        ValueError: Says what it is the folder of.
+    """
+    before = read_json(folder / FILE).get("kind") or kind
+    if kind and before != kind:
+        raise ValueError(
+            f"{folder} is the folder of {before}, and this command writes that of {kind}; give another `--output`."
+        )
+
+
 def remove(folder: Path, name: str) -> None:
     """Remove a file, a folder, or the rows of a file that have a label (and lines that nothing can read).
 
@@ -329,7 +353,7 @@ def remove(folder: Path, name: str) -> None:
         file.with_name(f"{file.name}.part"),
         file.with_name(f"{file.name}.old"),
         file.with_suffix(".unfinished.jsonl"),
-        *([] if label else [file]),
+        *([] if label and file.is_file() else [file]),
     ):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -342,6 +366,7 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    refuse_no_file(path)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         is_whole = found.pop("sha256") == _digest(found)

@@ -61,6 +61,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
     """
     prepare_process()
     from colbench_gym.errors import ColBenchError
+    from colbench_gym.stage_records import COMPARISON, FILE, StageRecords, refuse_other_kind
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import locked
     from sweetrl_agent.evaluation.missing import packages
@@ -72,13 +73,17 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             given, config = parse(arguments)
             held.enter_context(shown_logs(config.run.log_level, always=is_command))
             said = {**asdict(given), **config.settings()}
+            out = Path(config.run.output)
+            refuse_other_kind(out, COMPARISON)
             check(given, config)
             find_callbacks([*config.run.callbacks, *callbacks])
             if config.run.dry_run:
                 return plan(given, config)
-            held.enter_context(locked(Path(config.run.output)))
+            held.enter_context(locked(out))
             check_packages(config, STAGES, packages(given.algorithms))
-            write_settings(Path(config.run.output), said)
+            if not (out / FILE).exists():
+                StageRecords(out, kind=COMPARISON).save()
+            write_settings(out, said)
         with ending_with(ColBenchError, ValueError):
             results = run_all(given, config, callbacks)
     from sweetrl_agent.algorithms.critics import CRITICS
@@ -88,7 +93,6 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
     from sweetrl_agent.reporting.comparison import write_comparison
 
     print(table(results, titles()))
-    out = Path(config.run.output)
     page = write_comparison(out, titles(), {name: kind.title for name, kind in CRITICS.items()}, COLUMNS, bool(given.against))
     print(f"\nresults: {out / 'results.json'}\nreport:  {page} (and report.md)")
     return 0
@@ -210,7 +214,7 @@ def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
 
 def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
     """Run the missing stages of every seed; writes results.json of the whole comparison."""
-    from colbench_gym.stage_records import StageRecords
+    from colbench_gym.stage_records import COMPARISON, StageRecords
     from sweetrl_agent.data.files import read_rows, write_json
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.comparison import all_results
@@ -229,7 +233,7 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
         raise failure([Run(one, is_dry=True) for one in configs], failed, steps_of(given))
     results = all_results(given, [Run(one) for one in configs])
     _keep_what_shows_more(out, results)
-    records = StageRecords(out, is_new=True)
+    records = StageRecords(out, is_new=True, kind=COMPARISON)
     records.begin("results", (), (), ("results.json",))
     write_json(out / "results.json", results)
     records.finish("results")

@@ -155,18 +155,19 @@ def dry_run(evaluation: Evaluation) -> int:
     """Print the plan and check all requirements; plays nothing and writes no files. Returns the exit status, 2 if it would fail."""
     from colbench_gym.evaluation.cells import find_invalid
     from colbench_gym.evaluation.folder import merged_settings
-    from colbench_gym.stage_records import StageRecords
+    from colbench_gym.stage_records import EVALUATION, StageRecords
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.evaluation.evaluation_plan import checks, episodes_left, plan
     from sweetrl_agent.trainers.preflight import MISSING
 
     check_output(Path(evaluation.given.output))
-    records = StageRecords(evaluation.folder)
+    records = StageRecords(evaluation.folder, kind=EVALUATION)
     merged_settings(records, evaluation.settings())
     plan(evaluation)
-    for name, why in find_invalid(records, evaluation.cells(), evaluation.given.redo).items():
+    invalid = find_invalid(records, evaluation.cells(), evaluation.given.redo)
+    for name, why in invalid.items():
         print(f"again      {name}: {why}")
-    print(f"left       {episodes_left(evaluation)} episodes in {evaluation.folder}")
+    print(f"left       {episodes_left(evaluation, invalid)} episodes in {evaluation.folder}")
     troubles = []
     for check in checks(evaluation):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 
@@ -46,4 +47,22 @@ def edited(path):
     )
 
 
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+    (path / "note.txt").write_text("mine")
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_loop(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
 DAMAGES = (deleted, cut_mid_line, cut_at_a_line_end, one_bit_flipped, replaced, edited)
+#: What is no file in the place of one: reading it fails, or takes for ever.
+NO_FILES = (a_folder, a_pipe, a_loop)

@@ -41,11 +41,20 @@ def locked_folder(folder: Path) -> Iterator[None]:
             held.enter_context(flock(folder, fcntl.LOCK_EX))
         except OSError as error:
             raise not_writable(folder, error.strerror) from None
-        for name in (ROWS, SETTINGS, RESULTS, FILE):
-            for path in (folder / name, folder / f"{name}.part"):
-                if path.is_symlink():
-                    raise ValueError(f"{str(path)!r} is a symbolic link; remove it, or give another `--output`.")
+        refuse_links(folder)
         yield
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse links in the place of files of the evaluation.
+
+    Raises:
+        ValueError: Names the first.
+    """
+    for name in (ROWS, SETTINGS, RESULTS, FILE):
+        for path in (folder / name, folder / f"{name}.part"):
+            if path.is_symlink():
+                raise ValueError(f"{str(path)!r} is a symbolic link; remove it, or give another `--output`.")
 
 
 def merged_settings(records: StageRecords, given: Settings) -> Settings:

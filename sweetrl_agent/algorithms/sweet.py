@@ -314,7 +314,7 @@ def _work_through(
     run: Run, turns: Iterator[Item], total: int, make_worker: WorkerFactory[list[Item], list[Row]], path: Path, stage: str
 ) -> None:
     """Append a row for each turn, in batches; batches that are already in the file are skipped."""
-    done = whole_batches(path, count_rows(path), STATES_PER_BATCH, total)
+    done = whole_batches(path, STATES_PER_BATCH, total)
     left = islice(turns, done, None)
     batches = iter(lambda: list(islice(left, STATES_PER_BATCH)), [])
     with progress_bar(total=total, initial=done, desc=stage, unit="turn") as bar:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from colbench_gym.errors import ColBenchError
@@ -18,6 +19,7 @@ from colbench_gym.files import (
     iter_rows,
     not_writable,
     read_rows,
+    refuse_no_file,
     write_json,
     write_rows,
     write_text,
@@ -40,6 +42,7 @@ def read_object(path: Path) -> Row:
     Raises:
         ColBenchError: If the file contains anything else, or cannot be read.
     """
+    refuse_no_file(path)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -58,22 +61,23 @@ def count_rows(path: Path) -> int:
     return sum(1 for _ in iter_rows(path))
 
 
-def whole_batches(path: Path, count: int, batch: int, total: int) -> int:
-    """Number of rows of complete batches at the end of a growing file; rows of an incomplete batch are removed.
+def whole_batches(path: Path, batch: int, total: int, is_own: Callable[[Row], bool] = lambda row: True) -> int:
+    """Number of rows of complete batches of a unit of work in a growing file; its other rows are removed, those of other work never.
 
     Args:
         path: The file.
-        count: Rows at its end that belong to this unit of work.
         batch: Rows per append.
         total: Rows of the finished work; its last batch may be smaller.
+        is_own: Whether a row belongs to the work.
 
     Returns:
-        Rows of this work that are kept: a multiple of `batch`, or `total`.
+        Rows of this work that are kept, its first: a multiple of `batch`, or `total`.
     """
-    kept = count if count == total else count // batch * batch
+    count = sum(map(is_own, iter_rows(path)))
+    kept = total if count >= total else count // batch * batch
     if kept < count:
-        rows = read_rows(path)
-        write_rows(path, rows[: len(rows) - (count - kept)])
+        place = itertools.count()
+        write_rows(path, (row for row in iter_rows(path) if not is_own(row) or next(place) < kept))
     return kept
 
 
@@ -150,9 +154,7 @@ def refuse_links_out(folder: Path) -> None:
 def is_text(path: Path, text: str) -> bool:
     """Whether a file has this content; a missing file has none."""
     try:
-        return path.read_bytes() == text.encode()
-    except FileNotFoundError:
-        return not text
+        return path.read_bytes() == text.encode() if path.is_file() else not (text or path.exists())
     except OSError:
         return False
 

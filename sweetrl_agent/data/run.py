@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from colbench_gym.errors import ColBenchError
-from colbench_gym.stage_records import StageRecords
+from colbench_gym.stage_records import RUN, StageRecords
 from sweetrl_agent.config.job import Config, first_stage
 from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.callback import Callbacks
@@ -53,13 +53,14 @@ class Run:
         self.config = config
         self.folder = Path(config.run.output)
         self.seed = config.run.seed
-        self.records = StageRecords(self.folder)
+        self.records = StageRecords(self.folder, kind=RUN)
         self._refuse_what_is_fixed()
+        now = self._versions(self.folder / "versions.json")
         if is_first() and not is_dry:
             self.records.settings = config.settings()
             self.records.save()
             write_text(self.folder / "config.yaml", yaml.safe_dump(config.settings(), sort_keys=False))
-            self._note_versions(self.folder / "versions.json")
+            write_json(self.folder / "versions.json", now)
         self.callbacks = Callbacks(self)
         self.record = config.record
         self.algorithm: Any = config.algorithm
@@ -77,14 +78,15 @@ class Run:
                 "give the same settings to resume that run, or another `--output` to start a new one."
             )
 
-    def _note_versions(self, path: Path) -> None:
-        """Record the versions that the run started with; under "later", others that it was resumed with, in order."""
+    @staticmethod
+    def _versions(path: Path) -> Row:
+        """The versions that the run started with; under "later", others that it was resumed with, in order."""
         first, now = read_object(path), versions()
         later = list(first.pop("later", None) or ())
         first = first or now
         if now != first and now not in later:
             later = [*later, now]
-        write_json(path, {**first, "later": later} if later else first)
+        return {**first, "later": later} if later else first
 
     def _has_begun(self, stage: str) -> bool:
         """Whether a stage has written something, with any critic."""

@@ -59,7 +59,7 @@ def best_of_n(
         with open_critic(as_set, critic) as critic_:
             credit = partial(_credit, as_set, critic_, CRITICS[critic])
             for size in sizes:
-                label = {"agent": critic, "candidates": size}
+                label = {"agent": critic, "candidates": size, "tasks": num_tasks}
                 record(run, run.path(ROWS), label, run.test[:num_tasks], start, "best of", best_of=BestOf(size, credit))
 
 
@@ -67,9 +67,9 @@ def _credit(run: Run, critic: Critic, kind: CriticKind, dialogue: Messages, hidd
     return critic.rank(dialogue, kind.hidden_for(run, hidden), texts)
 
 
-def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int]) -> list[Row]:
-    """For every critic and N: "critic", "candidates", "success" with "ci95" over runs and tasks, "n" tasks and "seeds"."""
-    rows = {run.seed: read_rows(run.path(ROWS)) for run in runs}
+def summarize(runs: Sequence[Run], critics: Sequence[str], sizes: Sequence[int], num_tasks: int) -> list[Row]:
+    """For every critic and N, on the first `num_tasks` test tasks: "critic", "candidates", "success" with "ci95" over runs and tasks, "n" tasks and "seeds"."""
+    rows = {run.seed: [row for row in read_rows(run.path(ROWS)) if row["tasks"] == num_tasks] for run in runs}
     found = []
     for critic in critics:
         for size in sizes:

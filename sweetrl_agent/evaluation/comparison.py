@@ -230,7 +230,7 @@ def all_results(given: CompareArguments, runs: Sequence[Run]) -> dict[str, Any]:
     if given.credit_tasks:
         results["credit_accuracy"] = credit_accuracy.summarize(runs, given.critics, given.credit_tasks)
     if given.best_of:
-        results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of)
+        results["best_of_n"] = best_of_n.summarize(runs, given.critics, given.best_of, given.best_of_tasks)
     if given.baseline:
         results["win_rate"] = win_rate.summarize(runs, given.algorithms, given.baseline)
     if given.scaling:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from functools import partial
 
 from colbench_gym.agents.chat import split_name
+from colbench_gym.digests import complete_lines
+from colbench_gym.evaluation.cells import name_of
 from colbench_gym.evaluation.folder import ROWS
 from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.evaluations import Evaluation
@@ -63,11 +65,14 @@ def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
     yield environment
 
 
-def episodes_left(evaluation: Evaluation) -> int:
-    """Number of rows that are missing in the folder."""
-    rows = read_evaluation(evaluation.folder / ROWS, evaluation.config(None).record.metric)
-    given = evaluation.given
-    mine = {(spec.name, split, seed) for spec in evaluation.policies for split in evaluation.sources for seed in given.seeds}
-    done = sum((row["agent"], row["split"], row.get("seed")) in mine for row in rows)
+def episodes_left(evaluation: Evaluation, invalid: Collection[str]) -> int:
+    """Number of rows that are missing in the folder, with those of the cells that are to be played again."""
+    path, given = evaluation.folder / ROWS, evaluation.given
+    if invalid:  # what cannot be read is removed with their rows
+        rows = [row for _, row in complete_lines(path) if row is not None] if path.is_file() else []
+    else:
+        rows = read_evaluation(path, evaluation.config(None).record.metric)
+    mine = {cell.name for cell in evaluation.cells()} - {*invalid}
+    done = sum(name_of(row) in mine for row in rows)
     per_seed = sum(map(len, evaluation.tasks().values())) * given.episodes
     return max(0, len(evaluation.policies) * len(given.seeds) * per_seed - done)

@@ -16,7 +16,7 @@ from colbench_gym.evaluation.cells import Cell, find_invalid, in_order, prepare,
 from colbench_gym.evaluation.folder import ROWS, SETTINGS, Settings, make_results, merged_settings, split_name, unique_names
 from colbench_gym.evaluation.prices import Prices
 from colbench_gym.evaluation.summary import HUMAN_TOKENS
-from colbench_gym.stage_records import StageRecords
+from colbench_gym.stage_records import EVALUATION, StageRecords
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS, RUN_SETTINGS, TASK_SETTINGS, EvaluateArguments
 from sweetrl_agent.config.job import Config
@@ -169,7 +169,7 @@ def run_evaluation(evaluation: Evaluation) -> dict[str, Any]:
         ValueError: If the folder has rows of other settings.
     """
     folder = evaluation.folder
-    records, cells = StageRecords(folder), evaluation.cells()
+    records, cells = StageRecords(folder, kind=EVALUATION), evaluation.cells()
     settings = merged_settings(records, evaluation.settings())
     redo = evaluation.given.redo
     prepare(records, settings, cells, find_invalid(records, cells, redo), redo, evaluation.shared.replay_void)

@@ -55,7 +55,7 @@ def evaluate_with_simulators(run: Run, algorithms: Sequence[str], simulators: Se
     """Play episodes of every agent on the first test tasks with every simulator; writes simulators.jsonl. Uses the evaluation's seeds."""
     for simulator in simulators:
         for name in algorithms:
-            label = {"simulator": simulator, "agent": name}
+            label = {"simulator": simulator, "agent": name, "tasks": num_tasks}
             load = ALGORITHMS[name].loader(run)
             spec = simulator_spec(simulator, run.record)
             record(run, run.path(ROWS), label, run.test[:num_tasks], load, "evaluate test", simulator=spec)
@@ -72,7 +72,10 @@ def summarize(runs: Sequence[Run], algorithms: Sequence[str], simulators: Sequen
         (changes of ranking), and the rest. "void": simulators that failed in every episode of an agent and seed, which are excluded.
     """
     own_human = f"{runs[0].config.task.simulator} (of the training)"
-    rows = {run.seed: [*_own_rows(run, own_human, num_tasks), *read_rows(run.path(ROWS))] for run in runs}
+    rows = {
+        run.seed: [*_own_rows(run, own_human, num_tasks), *(r for r in read_rows(run.path(ROWS)) if r["tasks"] == num_tasks)]
+        for run in runs
+    }
     simulators = [own_human, *simulators]
     tables = {simulator: [_own(rows, simulator, name) for name in algorithms] for simulator in simulators}
     heard = [s for s in simulators if all(task_table(own, "success").size for own in tables[s])]

@@ -124,7 +124,9 @@ def experiment_steps(given: CompareArguments) -> Steps:
     if given.best_of:
         asked: dict[str, Any] = {"critics": given.critics, "sizes": given.best_of, "num_tasks": given.best_of_tasks}
         rows = tuple(
-            rows_of(best_of_n.ROWS, agent=critic, candidates=size) for critic in given.critics for size in given.best_of
+            rows_of(best_of_n.ROWS, agent=critic, candidates=size, tasks=given.best_of_tasks)
+            for critic in given.critics
+            for size in given.best_of
         )
         reads = ("initial/", *(file for critic in given.critics for file in critic_files(critic)))
         inputs = (*_PLAYS, *(name for critic in given.critics for name in module_input(ALGORITHMS[critic].module)))
@@ -132,7 +134,9 @@ def experiment_steps(given: CompareArguments) -> Steps:
     if given.simulators:
         asked = {"algorithms": given.algorithms, "simulators": given.simulators, "num_tasks": given.simulator_tasks}
         rows = tuple(
-            rows_of(simulators.ROWS, simulator=human, agent=name) for human in given.simulators for name in given.algorithms
+            rows_of(simulators.ROWS, simulator=human, agent=name, tasks=given.simulator_tasks)
+            for human in given.simulators
+            for name in given.algorithms
         )
         reads = ("initial/", *(file for name in given.algorithms for file in policy_files(ALGORITHMS[name])))
         inputs = (*_PLAYS, *(name for human in given.simulators for name in module_of(simulators.parsed(human))))

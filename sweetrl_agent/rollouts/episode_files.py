@@ -73,7 +73,7 @@ class EpisodeFile:
         counts = Counter(outcome_of(row) == VOID for row in self.rows())
         if counts[True] and settings.replay_void:
             counts = self._replay_void(num_envs, player, settings)
-        done = whole_batches(self.path, counts.total(), shard_size(num_envs), len(episodes))
+        done = whole_batches(self.path, shard_size(num_envs), len(episodes), self.is_own)
         if done < len(episodes):
             left = play.shards(episodes[done:], num_envs)
             with progress_bar(total=len(episodes), initial=done, desc=said, unit="episode") as bar:

@@ -15,7 +15,7 @@ from colbench_gym.tasks import load_tasks
 from colbench_gym.tasks.rows import row_from_task
 from sweetrl_agent import compare, evaluate, train
 from sweetrl_agent.data.files import read_rows, write_rows
-from tests.damages import DAMAGES, deleted, edited
+from tests.damages import DAMAGES, a_folder, a_pipe, deleted, edited
 
 POLICIES = ("random", "oracle")
 BOTH = pytest.mark.parametrize("command", [colbench_gym.evaluate, evaluate], ids=["colbench_gym", "sweetrl_agent"])
@@ -79,7 +79,9 @@ def _sorted(folder):
     return sorted((folder / "evaluation.jsonl").read_bytes().splitlines())
 
 
-CASES = [(name, damage) for name in ("evaluation.jsonl", "settings.json", "results.json", "stages.json") for damage in DAMAGES]
+CASES = [(name, damage) for name in ("evaluation.jsonl", "stages.json") for damage in DAMAGES]
+CASES += [(name, damage) for name in ("settings.json", "results.json") for damage in (deleted, edited)]
+CASES += [("evaluation.jsonl", a_folder), ("evaluation.jsonl", a_pipe)]
 
 
 @BOTH
@@ -87,12 +89,13 @@ CASES = [(name, damage) for name in ("evaluation.jsonl", "settings.json", "resul
 def test_a_damaged_file_is_made_again_or_refused(command, name, damage, finished, copied, capsys):
     folder = copied(command)
     damage(folder / name)
+    planned = command.main([*_words(folder), "--dry_run"])
     before = (folder / "results.json").read_bytes() if name != "results.json" else b""
     status = command.main(_words(folder))
     said = capsys.readouterr()
-    assert "Traceback" not in said.err
+    assert "Traceback" not in said.err and planned == status
     if name == "stages.json":
-        (error,) = [line for line in said.err.splitlines() if line.startswith("error: ")]
+        (error,) = {line for line in said.err.splitlines() if line.startswith("error: ")}
         assert status == 2 and "stages.json" in error and (folder / "results.json").read_bytes() == before
         return
     assert status == 0
@@ -126,13 +129,11 @@ def _other_reference(rows):
 
 
 @BOTH
-@pytest.mark.parametrize("change", [_reworded, _other_reference, lambda rows: rows[:2], lambda rows: [*rows, rows[0]]])
+@pytest.mark.parametrize("change", [_reworded, _other_reference, lambda rows: rows[:2], lambda rows: _rows(5)])
 def test_changed_tasks_are_refused_and_redo_is_the_way_out(command, change, place, copied, capsys):
     folder = copied(command)
     before = (folder / "results.json").read_bytes()
     changed = change(_rows())
-    if len(changed) > 4:
-        changed[-1] = {"problem_description": "One.", "ground_truth": "def f():\n    return 1", "test_cases": {"t": "f()"}}
     write_rows(place / "rows.jsonl", changed)
     assert command.main(_words(folder)) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
@@ -255,6 +256,25 @@ def _compare_again(compared, tmp_path, damage):
     return copy, status
 
 
+def test_a_number_of_tasks_is_work_of_its_own(compared, tmp_path):
+    folder, words = compared
+    copy = Path(shutil.copytree(folder, tmp_path / "compare"))
+    words = [word if word != str(folder) else str(copy) for word in words]
+    fewer = [*words[:-1], "1"]
+    assert compare.main(fewer) == 0
+    assert {cell["n"] for cell in _results(copy)["simulators"]["cells"]} == {1}
+    rows = read_rows(copy / "seed_0" / "simulators.jsonl")
+    assert [row for row in rows if row["tasks"] == 2] == read_rows(folder / "seed_0" / "simulators.jsonl")
+    assert compare.main(words) == 0 and _results(copy) == _results(folder)
+
+
+def test_a_run_is_not_written_into_a_comparison(compared, tiny_model_folder, capsys):
+    before = (compared[0] / "results.json").read_bytes()
+    assert train.main(_settings(compared[0], tiny_model_folder)) == 2
+    assert "is the folder of a comparison, and this command writes that of a run" in capsys.readouterr().err
+    assert (compared[0] / "results.json").read_bytes() == before
+
+
 def _results(folder):
     found = json.loads((folder / "results.json").read_text())
     return {name: value for name, value in found.items() if name not in ("ledger", "versions")}
@@ -265,7 +285,7 @@ OF_COMPARE = ("seed_0/evaluation.jsonl", "seed_0/simulators.jsonl", "seed_0/conf
 
 
 @pytest.mark.parametrize("name", OF_COMPARE)
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [deleted, edited])
 def test_a_damaged_file_of_a_comparison_is_made_again_or_refused(name, damage, compared, tmp_path, capsys):
     copy, status = _compare_again(compared, tmp_path, lambda folder: damage(folder / name))
     said = capsys.readouterr()

@@ -14,7 +14,7 @@ from colbench_gym.stage_records import StageRecords
 from sweetrl_agent import evaluate, report
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.train import main
-from tests.damages import DAMAGES, cut_at_a_line_end, cut_mid_line, deleted, edited, one_bit_flipped, replaced
+from tests.damages import DAMAGES, a_folder, a_pipe, cut_at_a_line_end, cut_mid_line, deleted, edited, one_bit_flipped, replaced
 
 from .killed_runs import content, reopen_from, words
 
@@ -60,29 +60,32 @@ def test_every_damage_of_every_file_is_seen(finished):
     for name in _files(finished):
         path = finished / name
         whole = path.read_bytes()
-        for damage in DAMAGES:
+        for damage in (*DAMAGES, a_pipe):
             damage(path)
             try:
                 seen[name, damage.__name__] = list(StageRecords(finished).find_invalid(declared))
             except ColBenchError as error:
                 seen[name, damage.__name__] = str(error)
+            path.unlink(missing_ok=True)
             path.write_bytes(whole)
     records = {key: found for key, found in seen.items() if key[0] == "stages.json" and key[1] != "deleted"}
-    assert all(found.startswith(f"{finished}/stages.json is not as a command wrote it") for found in records.values())
+    assert all(
+        found.startswith(f"{finished}/stages.json {'must be a file' if damage == 'a_pipe' else 'is not as a command wrote it'}")
+        for (_, damage), found in records.items()
+    )
     assert "exists, and stages.json has no record of stage 'sft', which writes it" in seen["stages.json", "deleted"]
     others = {key: found for key, found in seen.items() if key[0] != "stages.json"}
     assert others == {key: [_stage_of(key[0])] if key[0] not in (*ALWAYS, *PROVENANCE) else [] for key in others}
     assert {_stage_of(name) for name in _files(finished)} == {*DONE, ""}
 
 
+#: A file of every stage, and of those that are always written; that each damage of each file is seen is tested above.
 CASES = [
-    ("README.md", deleted), ("config.yaml", edited), ("config.yaml", cut_mid_line), ("config.yaml", deleted), ("metrics.jsonl", deleted),
-    ("metrics.jsonl", cut_at_a_line_end), ("timings.jsonl", edited), ("metrics.jsonl", one_bit_flipped), ("initial/model.safetensors", replaced), ("initial/config.json", deleted),
-    ("trajectories.jsonl", cut_at_a_line_end), ("trajectories.jsonl", edited), ("outcome_pairs.jsonl", replaced), ("pairs_summary.json", edited),
-    ("critic/model.safetensors", one_bit_flipped), ("critic/tokenizer.json", cut_mid_line), ("candidates.jsonl", replaced),
-    ("scores.jsonl", edited), ("turn_pairs.jsonl", cut_mid_line), ("policy/model.safetensors", cut_mid_line), ("policy/config.json", edited),
-    ("evaluation.jsonl", deleted), ("evaluation.jsonl", one_bit_flipped), ("turn_advantages.jsonl", deleted), ("hint_reading.json", edited),
-    ("results.json", deleted), ("results.json", one_bit_flipped), ("failures.jsonl", cut_at_a_line_end), ("explanations.jsonl", deleted), ("report.html", replaced),
+    ("README.md", deleted), ("config.yaml", cut_mid_line), ("metrics.jsonl", cut_at_a_line_end), ("timings.jsonl", edited),
+    ("initial/model.safetensors", replaced), ("trajectories.jsonl", cut_at_a_line_end), ("outcome_pairs.jsonl", replaced),
+    ("critic/model.safetensors", one_bit_flipped), ("candidates.jsonl", a_pipe), ("scores.jsonl", edited), ("policy/config.json", a_folder),
+    ("evaluation.jsonl", deleted), ("turn_advantages.jsonl", edited), ("results.json", one_bit_flipped), ("failures.jsonl", cut_at_a_line_end),
+    ("report.html", replaced),
 ]  # fmt: skip
 
 
@@ -99,7 +102,7 @@ def test_a_damaged_file_is_made_again_and_nothing_else_changes(name, damage, fin
     assert list(one) == list(two) and [file for file in one if one[file] != two[file]] == []
 
 
-@pytest.mark.parametrize("name", ["policy", "initial", "critic"])
+@pytest.mark.parametrize("name", ["initial", "critic"])
 def test_a_folder_that_is_gone_is_made_again(name, finished, copied):
     shutil.rmtree(copied / name)
     assert main(_arguments(copied)) == 0
@@ -108,8 +111,7 @@ def test_a_folder_that_is_gone_is_made_again(name, finished, copied):
 
 @pytest.mark.parametrize(
     ("pending", "name", "damage"),
-    [("actor", "turn_pairs.jsonl", cut_mid_line), ("actor", "turn_pairs.jsonl", cut_at_a_line_end), ("evaluate", "policy/model.safetensors", one_bit_flipped),
-     ("evaluate", "policy/model.safetensors", cut_mid_line), ("evaluate", "critic/model.safetensors", deleted)],
+    [("actor", "turn_pairs.jsonl", cut_at_a_line_end), ("evaluate", "policy/model.safetensors", cut_mid_line)],
 )  # fmt: skip
 def test_a_damaged_file_is_made_again_before_a_stage_reads_it(pending, name, damage, finished, copied):
     reopen_from(copied, pending)
@@ -216,6 +218,22 @@ def test_results_are_not_replaced_by_fewer(copied, capsys):
         "results.json has results of 9 episodes of 'trained' on 'test', and there are rows of 2, so it is kept"
         in capsys.readouterr().err
     )
+
+
+def test_a_dry_run_fails_where_the_command_would(copied, capsys):
+    edited(copied / "versions.json")
+    cut_mid_line(copied / "versions.json")
+    for more in (["--dry_run"], []):
+        assert main([*_arguments(copied), *more]) == 2
+        assert f"{copied / 'versions.json'}: expected a JSON object; restore the file" in capsys.readouterr().err
+
+
+def test_an_evaluation_is_not_written_into_a_run(copied, capsys):
+    before = (copied / "results.json").read_bytes()
+    for more in (["--dry_run"], []):
+        assert evaluate.main(["random", "--tasks", "embedded:test[:1]", "--output", str(copied), *more]) == 2
+        assert f"{copied} is the folder of a run, and this command writes that of an evaluation" in capsys.readouterr().err
+    assert (copied / "results.json").read_bytes() == before
 
 
 def test_files_of_a_name():
