@@ -130,7 +130,9 @@ def start(request, is_missing):
 def stolen(runner):
     """What the thief finds while a rival's program waits for the runner; the rival must get its own result if nothing was found."""
     thief = Program(THIEF, ("steal()",), LIMITS)
-    runner.send(thief, pack_request(thief) + pack_request(RIVAL))  # in one piece, so that the rival is there before the thief looks
+    runner.send(
+        thief, pack_request(thief) + pack_request(RIVAL)
+    )  # in one piece, so that the rival is there before the thief looks
     runner._sent.append(RIVAL)
     found = runner.receive().calls[0].value
     if not found:

@@ -50,8 +50,8 @@ def resident_mib():
 
 first = bytearray(b"x") * 2**24
 del first  # from here on, blocks of up to its size come from the heap
-blocks = [(bytearray(b"x") * 2**22, bytearray(b"x") * 1000) for _ in range(100)]
-kept = [small for _, small in blocks]  # the heap does not shrink below these
+blocks = [(bytearray(b"x") * 2**22, bytearray(b"x") * 100_000) for _ in range(100)]
+kept = [small for _, small in blocks]  # the heap does not shrink below these, which are too large for gaps of before
 full = resident_mib()
 del blocks
 freed = resident_mib()

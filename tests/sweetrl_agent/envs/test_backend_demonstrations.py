@@ -85,7 +85,7 @@ def test_a_hinted_dialogue_covers_what_matters_among_as_many_others_as_usual():
 def test_a_hinted_demonstrator_says_so_and_answers_rightly():
     for i, dialogue in enumerate(_demonstrations(hinted_fraction=1.0, exercise_fraction=0.0)):
         task = TASKS[i % 20]
-        assert dialogue[:1] == hint_message(task.hidden.reference)
+        assert dialogue[:1] == hint_message(task.hidden.reference, noun="function")
         assert _answers_rightly(task, dialogue)
 
 
