@@ -141,11 +141,11 @@ class Digests:
         return self._of_file(path, key)["sha256"] if path.is_file() else None
 
     def _joined(self, files: Iterable[tuple[str, Path]], start: str = "") -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for key, path in files:
             known_as = key if start else os.path.abspath(path)
-            found.update(f"{key[len(start) :]}\0{self._of_file(path, known_as)['sha256']}\n".encode())
-        return found.hexdigest()
+            digest.update(f"{key[len(start) :]}\0{self._of_file(path, known_as)['sha256']}\n".encode())
+        return digest.hexdigest()
 
     def _of_file(self, path: Path, key: str) -> dict[str, Any]:
         try:
@@ -172,12 +172,12 @@ class Digests:
         rows: dict[str, str | None] = self._of_file(path, file).setdefault("rows", {})
         label = name[len(file) + 1 :]
         if label not in rows:
-            wanted, found, count = label_of(name), hashlib.sha256(), 0
+            wanted, digest, count = label_of(name), hashlib.sha256(), 0
             for line, row in complete_lines(path):
                 if row is not None and has_label(row, wanted):
-                    found.update(line)
+                    digest.update(line)
                     count += 1
-            rows[label] = found.hexdigest() if count else None
+            rows[label] = digest.hexdigest() if count else None
         return rows[label]
 
 
