@@ -58,14 +58,12 @@ def test_a_row_says_so(tmp_path, total_task):
     row = row_from_task(total_task())
     path = tmp_path / "rows.jsonl"
     this = sys.version.split()[0]
-    for field, change in (
-        ("ground_truth", {"ground_truth": "type Prices = list[float]\n" + row["ground_truth"]}),
-        ("test_cases.test1", {"test_cases": {"test1": 'total([len(f"{"a"}")])'}}),
+    for field, what, change in (
+        ("ground_truth", "Python source", {"ground_truth": "type Prices = list[float]\n" + row["ground_truth"]}),
+        ("test_cases.test1", "a Python expression, such as a call,", {"test_cases": {"test1": 'total([len(f"{"a"}")])'}}),
     ):
         path.write_text(json.dumps({**row, **change}))
         with pytest.raises(RowError) as caught:
             read_tasks(path)
-        assert (
-            f"line 1, field '{field}': expected Python source that compiles (needs Python 3.12 or newer; this is {this}), got "
-            in str(caught.value)
-        )
+        reason = f"line 1, field '{field}': expected {what} that compiles (needs Python 3.12 or newer; this is {this}), got "
+        assert reason in str(caught.value)
