@@ -18,6 +18,8 @@ Messages = Sequence[dict[str, str]]
 #: Hidden information: one text for all turns or, where the environment redraws it, a text for each turn.
 Hidden = str | list[str]
 SCHEMA = 3
+#: Why a turn ended: the model ended it, or the limit of tokens did.
+STOP, LENGTH = "stop", "length"
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,14 @@ class Turn:
     """One agent utterance.
 
     Attributes:
-        text: The utterance as sampled, private reasoning included.
-        token_ids: Tokens as sampled; empty if the policy returns none.
+        text: What was said.
+        token_ids: Tokens as sampled, those of the thought included; empty if the policy returns none.
         log_probs: Their log-probabilities under the sampling distribution, in nats. Written with six decimals; the last decimal depends
             on the machine and on the number of threads.
         reward: Reward of the environment's step for it.
         usage: Tokens that the model read and generated; None if they are not known.
+        thought: What the model thought before, with its marks; "" if nothing. It is no part of the dialogue.
+        finish_reason: `STOP`, `LENGTH`, or what else a server said.
     """
 
     text: str
@@ -46,6 +50,8 @@ class Turn:
     log_probs: list[float] = field(default_factory=list)
     reward: float = 0.0
     usage: tuple[int, int] | None = None
+    thought: str = ""
+    finish_reason: str = STOP
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,8 @@ class Episode:
                     "log_probs": [round(x, 6) for x in t.log_probs],
                     "reward": t.reward,
                     **({"usage": t.usage} if with_usage else {}),
+                    **({"thought": t.thought} if t.thought else {}),
+                    **({"finish_reason": t.finish_reason} if t.finish_reason != STOP else {}),
                 }
                 for t in self.turns
             ],
@@ -164,6 +172,8 @@ def _turn(row: dict[str, Any]) -> Turn:
         _all(row["log_probs"], int, float),
         _is(row["reward"], int, float),
         None if usage is None else tuple(_all(usage, int)),
+        _is(row.get("thought", ""), str),
+        _is(row.get("finish_reason", STOP), str),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.episode import STOP, Messages
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,13 @@ class Utterance:
     """One sampled utterance.
 
     Attributes:
-        text: The text, special tokens removed.
-        token_ids: Tokens as sampled, including the end-of-turn token if it was sampled.
+        text: What is said, special tokens removed: the speech of `colbench_gym.reasoning`. "" if the model only thought.
+        token_ids: Tokens as sampled, those of the thought and the end-of-turn token included.
         log_probs: Log-probability of each token under the sampling distribution, in nats; empty if the policy returns none.
         usage: Tokens that the model read and generated; None if they are not known, (0, 0) for a policy without a model.
         error: Why there is no utterance; the episode is then void. "" if there is one.
+        thought: What the model thought, with its marks; "" if nothing.
+        finish_reason: Why it ended: `STOP`, `LENGTH` if the limit of tokens cut it, or what else a server says.
     """
 
     text: str
@@ -26,6 +28,8 @@ class Utterance:
     log_probs: list[float] = field(default_factory=list)
     usage: tuple[int, int] | None = None
     error: str = ""
+    thought: str = ""
+    finish_reason: str = STOP
 
 
 class Policy(Protocol):

@@ -242,7 +242,8 @@ class Shard:
             human_usage = getattr(self.env.envs[live.place], "human_usage", {})
             self._finish(live, {"outcome": VOID, "turns": len(live.turns), **human_usage}, AgentError(utterance.error))
             return
-        live.turns.append(Turn(utterance.text, utterance.token_ids, utterance.log_probs, usage=utterance.usage))
+        said = utterance
+        live.turns.append(Turn(said.text, said.token_ids, said.log_probs, 0.0, said.usage, said.thought, said.finish_reason))
         due = (
             -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
         )  # in one batch: prefilling prompts together is faster
