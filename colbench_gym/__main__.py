@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from colbench_gym.catalog import as_markdown, as_text, entry, ids
 from sandboxes.named import nearest
+from sandboxes.programs import refuse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     for name in given.id:
         if name not in ids():
-            parser.error(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")
+            refuse(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")
     entries = [entry(name) for name in given.id or ids()]
     print(as_markdown(entries) if given.markdown else as_text(entries))
     return 0

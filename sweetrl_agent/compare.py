@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -32,6 +31,7 @@ from sweetrl_agent.config.command_line import (
     run_command,
 )
 from sweetrl_agent.evaluation.checks import check, own_settings
+from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
@@ -227,8 +227,10 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     out, configs = Path(config.run.output), _seeds(given, config)
     for tracker in make_trackers(config.run.report_to, out):
         tracker.prepare()
-    run_seeds = _run_in_turn if given.workers == 1 else _run_side_by_side
-    failed = run_seeds(given, configs, callbacks)
+    if given.workers == 1:
+        failed = _run_in_turn(given, configs, callbacks)
+    else:
+        failed = run_side_by_side(partial(run_one, given, callbacks=callbacks), configs, given.workers)
     if failed:
         raise failure([Run(one, is_dry=True) for one in configs], failed, steps_of(given))
     results = all_results(given, [Run(one) for one in configs])
@@ -288,49 +290,6 @@ def _run_in_turn(given: CompareArguments, configs: Sequence[Config], callbacks: 
         except ColBenchError as error:
             failed[one.run.seed] = error
     return failed
-
-
-def _run_side_by_side(given: CompareArguments, configs: Sequence[Config], callbacks: Sequence[Any]) -> dict[int, Exception]:
-    """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    from colbench_gym.errors import ColBenchError
-
-    failed: dict[int, Exception] = {}
-    threads = max(1, usable_cpus() // given.workers)
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = {
-            pool.submit(
-                _run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads)), callbacks
-            ): one
-            for one in configs
-        }
-        try:
-            for future in as_completed(futures):
-                if isinstance(error := future.exception(), ColBenchError):
-                    failed[futures[future].run.seed] = error
-                elif error:
-                    raise error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return failed
-
-
-def _run_in_process(given: CompareArguments, config: Config, callbacks: Sequence[Any]) -> None:
-    from sweetrl_agent.core.processes import die_with_parent
-
-    die_with_parent()
-    prepare_process()
-    folder = Path(config.run.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    says = os.fdopen(os.dup(1), "w")
-    with (folder / "log.txt").open("a") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, says):
-            run_one(given, config, callbacks)
 
 
 def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> None:

@@ -22,6 +22,7 @@ from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks
 from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
 from colbench_gym.user_file import SUFFIXES
+from sandboxes.extras import pip_install
 from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
@@ -140,7 +141,7 @@ def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
     try:
         from huggingface_hub import HfApi, hf_hub_download
     except ImportError as error:
-        raise TaskError(f"{name!r} needs huggingface_hub; install it with `pip install colbench-gym[train]`.") from error
+        raise TaskError(f"{name!r} needs huggingface_hub: `{pip_install('[train]')}`.") from error
     try:
         if _SHORT_HASH.match(revision):  # downloads take full hashes only
             commits = HfApi().list_repo_commits(repo, repo_type="dataset")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from sandboxes.programs import refuse
 from sweetrl_agent.config import files
 
 _HEAD = """# Settings
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             print("\n".join(f"{name:16} {files.describe(name)}" for name in files.names()))
     except ValueError as error:
-        parser.error(str(error))
+        refuse(error)
     return 0
 
 

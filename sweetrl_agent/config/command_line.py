@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sandboxes.extras import pip_install
 from sweetrl_agent.config import files
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.model import TINY, pretrained_defaults
@@ -226,7 +227,7 @@ def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Seque
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] not in TRAIN_MODULES:
             raise
-        print(f"error: this command needs {error.name}: `pip install 'colbench-gym[train]'`", file=sys.stderr)
+        print(f"error: this command needs {error.name}: `{pip_install('[train]')}`", file=sys.stderr)
         return 2
 
 
