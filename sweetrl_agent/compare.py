@@ -30,7 +30,7 @@ from sweetrl_agent.config.command_line import (
     prepare_process,
     run_command,
 )
-from sweetrl_agent.evaluation.checks import check, own_settings
+from sweetrl_agent.evaluation.checks import check, own_settings, seed_numbers
 from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     from sweetrl_agent.data.files import write_text
 
     shaping = {name: value for name, value in settings.items() if name != "workers"}
+    if len(shaping.get("seeds", [])) == 1:  # how many
+        shaping["seeds"] = shaping["seeds"][0]
     write_text(folder / "config.yaml", yaml.safe_dump(shaping, sort_keys=False))
 
 
@@ -187,7 +189,7 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     trained = {name: step for name, step in algorithm_steps(given.algorithms).items() if name not in evaluations}
     works = forecast(run, {**trained, **evaluations}, run.seconds, cpu_speed(run.config.model))
     mine = [name for name in todo if name in works]
-    each = "each of the seeds takes" if given.seeds > 1 else "it takes"
+    each = "each of the seeds takes" if len(_seeds(given, run.config)) > 1 else "it takes"
     return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
 
 
@@ -253,7 +255,7 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
     out = Path(config.run.output)
     return [
         replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
-        for seed in range(config.run.seed, config.run.seed + given.seeds)
+        for seed in seed_numbers(given.seeds, config.run.seed)
     ]
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sandboxes.lists import split_lists
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.programs import program_name, refuse
 from sandboxes.sandbox import SandboxError
@@ -31,7 +33,8 @@ from sweetrl_agent.reporting.run_report import write_report
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(split_lists(words, ["algorithms"], ["algorithms"]))
     if (options.output or options.algorithms or options.metric or options.x or options.title) and not options.chart:
         refuse("--output, --algorithms, --metric, --x and --title are for --chart; name a chart, or leave them out.")
     try:

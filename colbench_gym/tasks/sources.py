@@ -23,6 +23,7 @@ from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
 from colbench_gym.user_file import SUFFIXES
 from sandboxes.extras import pip_install
+from sandboxes.lists import refuse_list
 from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
@@ -63,6 +64,7 @@ def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise", kind: 
                 f"Expected tasks with different ids, got {len(repeated)} ids more than once, such as {repeated[0]!r}."
             )
         return tasks
+    refuse_list("tasks", source, "put the rows into one file, or name a function that returns all, 'package.module:function'")
     match = _SLICE.match(source)
     if match:
         name, start, stop = match.groups()
