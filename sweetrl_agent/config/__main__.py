@@ -24,6 +24,8 @@ Every setting is a flag (`--num_tasks 300`), a line of a YAML file (`num_tasks: 
 (`run_train(num_tasks=300)`). A flag overrides the file, and the file overrides the defaults of the environment. Each run writes all settings that
 shape its results to `config.yaml` in its folder, which `--config` reads back. A setting may change until the stage that it shapes has begun.
 
+Values of a list are separated by blanks or commas (`--algorithms rft sweet`, `--algorithms rft,sweet`); in YAML a single value needs no brackets.
+
 `train` takes all settings but those of `compare`; `compare` takes all but `--stage` and `--critic`.
 
 ## Files of the package
