@@ -138,6 +138,7 @@ def _flush() -> None:
     """Write what is left; the interpreter itself would report an error of this as an ignored exception."""
     try:
         sys.stdout.flush()
+        sys.stderr.flush()
     except SystemExit:
         os._exit(READER_LEFT)
     except OSError as error:
