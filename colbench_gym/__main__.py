@@ -12,7 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from colbench_gym.catalog import as_markdown, as_text, entry, ids
+from sandboxes.lists import listed
 from sandboxes.named import nearest
+from sandboxes.programs import refuse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,9 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("id", nargs="*", help="ids to show (default: all)")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for docs/environment_ids.md")
     given = parser.parse_args(arguments)
+    given.id = [one for text in given.id for one in listed(text, splits_blanks=True)]
     for name in given.id:
         if name not in ids():
-            parser.error(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")
+            refuse(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")
     entries = [entry(name) for name in given.id or ids()]
     print(as_markdown(entries) if given.markdown else as_text(entries))
     return 0

@@ -55,6 +55,8 @@ from colbench_gym.progress import Progress
 from colbench_gym.stage_records import EVALUATION, StageRecords
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
+from sandboxes import system_lacks
+from sandboxes.lists import listed, split_lists
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
 from sandboxes.programs import program_name
@@ -118,7 +120,8 @@ class Evaluation:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if all episodes were played, 2 for an error, 130 if interrupted."""
     words = [_with_dashes(word) for word in (sys.argv[1:] if arguments is None else arguments)]
-    given = _parser().parse_args(words)
+    given = _parser().parse_args(split_lists(words, ("tasks", "seeds", "seed", "redo"), ("seeds", "seed")))
+    given.policies = [one for text in given.policies for one in listed(text)]
     try:
         evaluation = parsed(given)
         if given.dry_run:
@@ -153,6 +156,8 @@ def parsed(given: argparse.Namespace) -> Evaluation:
             f"`env` must be one of {', '.join(ENVIRONMENTS)}, got {given.env!r}; `python -m sweetrl_agent.evaluate` evaluates on any environment "
             "over texts, such as LMRL-Gym's games."
         )
+    if why := system_lacks(spec_of("sandbox", given.sandbox)):
+        raise ColBenchError(why)
     policies = find_policies(given.policies)
     prompt = default_prompt(given.env) if given.system_prompt is None else given.system_prompt
     sampling = Sampling(prompt, given.temperature, given.max_new_tokens, given.api_key_env, given.timeout_s, given.max_retries)

@@ -7,7 +7,6 @@ lines. A kill can leave an incomplete last line; it is ignored on reading and re
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.locks import HAS_LOCKS, lock
 
 Row = dict[str, Any]
 _CHUNK_BYTES = 1 << 16
@@ -136,19 +136,22 @@ def _line(row: Row) -> str:
 
 
 @contextlib.contextmanager
-def flock(folder: Path, kind: int) -> Iterator[None]:
-    """Lock a folder for this process (`fcntl.LOCK_EX` or `LOCK_SH`). The kernel releases the lock when the process ends for any reason.
+def locked_for_process(folder: Path, is_shared: bool = False) -> Iterator[None]:
+    """Lock a folder for this process, or for all that share the lock. The kernel releases it when the process ends for any reason.
 
-    Limits: On network file systems it works only between processes of one machine.
+    Limits: On network file systems it works only between processes of one machine. On Windows nothing is locked.
 
     Raises:
         ValueError: If another process has locked it.
         OSError: If it cannot be opened.
     """
+    if not HAS_LOCKS:
+        yield
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            lock(descriptor, is_shared, waits=False)
         except BlockingIOError:
             raise ValueError(
                 f"Another process is working in {str(folder)!r}; wait until it ends, or give another `--output`."

@@ -40,7 +40,7 @@ from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import Spec, spec_of
-from sandboxes.programs import program_name
+from sandboxes.programs import program_name, refuse
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
@@ -327,22 +327,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Spec]:
     """The options and the sandbox that they name; an invalid one ends the process."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    given = _parser().parse_args(arguments)
     try:
         asked = spec_of("sandbox", given.sandbox)
         sandboxes.check_name(asked)
     except ValueError as error:
-        parser.error(" ".join(str(error).split()))
+        refuse(_one_line(error))
     if given.workers < 1:
-        parser.error(f"--workers must be positive, got {given.workers}")
+        refuse(f"--workers must be positive, got {given.workers}")
     if given.workers > MAX_WORKERS:
-        parser.error(f"--workers must be at most {MAX_WORKERS}, got {given.workers}")
+        refuse(f"--workers must be at most {MAX_WORKERS}, got {given.workers}")
     try:
         if reason := _cannot_take_scores(given.out, given.file):
-            parser.error(reason)
+            refuse(_one_line(reason))
     except (ValueError, OSError) as error:  # a NUL, a name that is too long, a folder without read permission
-        parser.error(
+        refuse(
             f"--out names no file that can be written: {str(given.out)[:200]!r} ({getattr(error, 'strerror', None) or error})"
         )
     return given, asked

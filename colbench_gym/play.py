@@ -19,9 +19,10 @@ from colbench_gym.agents.person import read_message
 from colbench_gym.envs.colbench_env import VOID
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
+from sandboxes import system_lacks
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
-from sandboxes.programs import program_name
+from sandboxes.programs import program_name, refuse
 
 ENVIRONMENTS = ("ColBench-Backend-v0", "ColBench-Frontend-v0")
 GAMES = tuple(f"LMRL-{name}-v0" for name in colbench_gym.LMRL_GAMES)
@@ -92,14 +93,16 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.seed is not None and given.seed < 0:
-        parser.error(f"--seed must be at least 0, got {given.seed}")
+        refuse(f"--seed must be at least 0, got {given.seed}.")
     is_game = given.env in GAMES
     if is_game and (other := [name for name in _OF_DIALOGUES if getattr(given, name) != parser.get_default(name)]):
-        parser.error(f"{given.env} has no --{other[0].replace('_', '-')}")
+        refuse(f"{given.env} has no --{other[0].replace('_', '-')}.")
     try:
+        if not is_game and (why := system_lacks(spec_of("sandbox", given.sandbox))):
+            refuse(why)
         env = gym.make(given.env, **_arguments(given))
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
-        parser.error(" ".join(str(error).split()))
+        refuse(error)
     what = "program" if given.env == ENVIRONMENTS[0] else "page"
     how = f"An empty line sends. Start your answer with I WANT TO ANSWER: and put the {what} in a ``` fence."
     print(f"{'Every line is a message.' if is_game else how}\n")

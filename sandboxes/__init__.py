@@ -11,6 +11,7 @@ from typing import Any
 from sandboxes.daemon import address, knock
 from sandboxes.named import Spec, build, load_class, load_named, name_and_arguments, unknown
 from sandboxes.sandbox import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox, SandboxError
+from sandboxes.systems import require_system, unsupported
 
 #: Names that `make` accepts, and what they are.
 DESCRIPTIONS = {
@@ -91,8 +92,20 @@ def resolve(name: Spec = "auto", image: str | None = None) -> tuple[str, str]:
     return ("embedded", reason) if reason else ("docker", "a daemon answers and has the image")
 
 
+def system_lacks(name: Spec = "auto") -> str:
+    """Why this operating system cannot run a sandbox, in one sentence; "" if it can, and for a class of your own.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    resolved, _ = resolve(name)
+    return "" if ":" in resolved else unsupported(resolved)
+
+
 def docker_lacks(image: str | None = None) -> str:
     """What the Docker backend lacks here: a daemon, its package, an image (None: that of programs); "" if nothing is missing."""
+    if why := unsupported("docker"):
+        return why
     try:
         knock()
     except OSError:
@@ -109,6 +122,7 @@ def _make(name: str, arguments: dict[str, Any], workers: int) -> Sandbox:
         check_name(name)
         own: Sandbox = build("sandbox", name, load_named("sandbox", name), arguments, {"workers": workers})
         return own
+    require_system(name)
     if name == "docker":
         try:
             from sandboxes.docker import DockerSandbox

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
+from sandboxes.systems import require_system
 
 _SOURCES = ("auto", "registry", "host")
 
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(source: str, what: str) -> int:
+    require_system("docker")
     try:
         from sandboxes.docker import client_or_error
         from sandboxes.images import browser_image, build, python_image

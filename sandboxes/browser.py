@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import sandboxes
+from sandboxes.extras import pip_install
 from sandboxes.named import Spec, build, load_named, name_and_arguments
 from sandboxes.pages.cache import RenderingCache
 from sandboxes.pages.chromium import BROWSER_IMAGE, FLAGS, write_embedded_launcher, write_unsafe_launcher
@@ -34,7 +35,6 @@ from sandboxes.sandbox import SandboxError
 if TYPE_CHECKING:
     from playwright import async_api
 
-NEEDS_PLAYWRIGHT = "Rendering needs Playwright: `pip install 'colbench-gym[frontend]'`."
 #: Number of attempts for a page after its process ended: another page may have caused the first failure.
 TRIES = 2
 _LAUNCH_TIMEOUT_MS = 30_000
@@ -238,7 +238,7 @@ class _Engine:
         try:
             from playwright.async_api import async_playwright
         except ImportError:
-            raise SandboxError(NEEDS_PLAYWRIGHT) from None
+            raise SandboxError(f"Rendering needs Playwright: `{pip_install('[frontend]')}`.") from None
         self._playwright = await async_playwright().start()
         self._free: asyncio.Queue[_Seat] = asyncio.Queue()
         self._seats = [_Seat(self._playwright.chromium, str(self._launcher), self.pictures) for _ in range(workers)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 from sandboxes.channel import PipeChannel, RunnerError
@@ -12,6 +11,7 @@ from sandboxes.interpreter import BUBBLEWRAP, Interpreter, bubblewrap_command, c
 from sandboxes.pool import PooledSandbox, start
 from sandboxes.sandbox import SandboxError
 from sandboxes.self_test import check_walls
+from sandboxes.systems import require_system
 
 #: Maximal number of processes and threads of a runner and its program, if the kernel counts them per user namespace.
 _MAX_PROCESSES = 256
@@ -34,8 +34,7 @@ class EmbeddedSandbox(PooledSandbox):
     name = "embedded"
 
     def __init__(self, workers: int = 2, packages: Sequence[str] = ("numpy",), bubblewrap: bool | None = None) -> None:
-        if not sys.platform.startswith("linux"):
-            raise SandboxError(f"The embedded sandbox needs Linux, got {sys.platform!r}. Use sandbox='docker' here.")
+        require_system(self.name)
         super().__init__(workers, packages, _Launcher(packages, bubblewrap))
 
     def guarantees(self) -> dict[str, str]:
@@ -68,6 +67,7 @@ class UnsafeSandbox(PooledSandbox):
     name = "unsafe-no-isolation"
 
     def __init__(self, workers: int = 2) -> None:
+        require_system(self.name)
         packages = ("numpy",)
         launch = _Launcher(
             packages, bubblewrap=False, omit_walls=("landlock", "runner filter", "program filter"), is_checked=False

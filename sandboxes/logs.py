@@ -51,7 +51,7 @@ class ScreenHandler(logging.Handler):
 
     def format(self, record: logging.LogRecord) -> str:
         """The message; with its level from warnings on, and with its logger for debugging."""
-        text = _visible(super().format(record))
+        text = visible(super().format(record))
         if record.levelno >= logging.WARNING:
             return f"{record.levelname.lower()}: {text}"
         return f"{record.name}: {text}" if record.levelno < logging.INFO else text
@@ -99,7 +99,7 @@ def _is_file(stream: TextIO) -> bool:
     return False
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     r"""Messages may quote servers and programs: characters that a terminal would obey are escaped, as in ``\x1b``."""
     if text.isprintable():
         return text

@@ -7,8 +7,8 @@ while the others are imported. It imports only modules that the interpreter alre
 * Ctrl-C ends the process with status 130 and no traceback. During an import it ends at once: a half-imported module may turn the exception
   into another one. At any other time it is a `KeyboardInterrupt`, which the command handles.
 * A standard stream that is closed (`<&- >&-`) is opened on the null device; otherwise the next file that is opened would get its number.
-* If the reader of a pipe has left (`| head`), the command ends quietly with status 141, as if SIGPIPE had ended it. SIGPIPE itself stays
-  ignored: it would also end the process for a server or a runner that has left.
+* If the reader of a pipe or socket has left (`| head`), the command ends quietly with status 141, as if SIGPIPE had ended it. SIGPIPE itself
+  stays ignored: it would also end the process for a server or a runner that has left.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def prepare() -> None:
     _open_closed_streams()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOWrapper) and stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
-            setattr(sys, name, _pipe(stream))
+        if isinstance(stream, io.TextIOWrapper):
+            setattr(sys, name, ending_with_reader(stream))
     atexit.register(_flush)  # registered first, so it runs last
 
 
@@ -100,7 +100,7 @@ def _open_closed_streams() -> None:
 
 
 class _Pipe(io.FileIO):
-    """A pipe that ends the process where it has no reader."""
+    """A pipe or socket that ends the process where it has no reader."""
 
     has_reader = True
 
@@ -113,15 +113,18 @@ class _Pipe(io.FileIO):
         if self.has_reader:
             try:
                 return super().write(data)
-            except BrokenPipeError:
+            except (BrokenPipeError, ConnectionResetError):
                 self.has_reader = False
         if _thread.get_ident() == _MAIN_THREAD:
             raise SystemExit(READER_LEFT)
         return memoryview(data).nbytes
 
 
-def _pipe(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The same text stream on a `_Pipe`."""
+def ending_with_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The same text stream; on a pipe or socket, a write raises `SystemExit` where the reader has left."""
+    mode = os.fstat(stream.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return stream
     return io.TextIOWrapper(
         io.BufferedWriter(_Pipe(stream.fileno(), "wb", closefd=False)),
         encoding=stream.encoding,
@@ -135,6 +138,7 @@ def _flush() -> None:
     """Write what is left; the interpreter itself would report an error of this as an ignored exception."""
     try:
         sys.stdout.flush()
+        sys.stderr.flush()
     except SystemExit:
         os._exit(READER_LEFT)
     except OSError as error:

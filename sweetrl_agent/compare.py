@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -31,7 +30,8 @@ from sweetrl_agent.config.command_line import (
     prepare_process,
     run_command,
 )
-from sweetrl_agent.evaluation.checks import check, own_settings
+from sweetrl_agent.evaluation.checks import check, own_settings, seed_numbers
+from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
@@ -128,6 +128,8 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     from sweetrl_agent.data.files import write_text
 
     shaping = {name: value for name, value in settings.items() if name != "workers"}
+    if len(shaping.get("seeds", [])) == 1:  # how many
+        shaping["seeds"] = shaping["seeds"][0]
     write_text(folder / "config.yaml", yaml.safe_dump(shaping, sort_keys=False))
 
 
@@ -187,7 +189,7 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     trained = {name: step for name, step in algorithm_steps(given.algorithms).items() if name not in evaluations}
     works = forecast(run, {**trained, **evaluations}, run.seconds, cpu_speed(run.config.model))
     mine = [name for name in todo if name in works]
-    each = "each of the seeds takes" if given.seeds > 1 else "it takes"
+    each = "each of the seeds takes" if len(_seeds(given, run.config)) > 1 else "it takes"
     return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
 
 
@@ -227,8 +229,10 @@ def run_all(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     out, configs = Path(config.run.output), _seeds(given, config)
     for tracker in make_trackers(config.run.report_to, out):
         tracker.prepare()
-    run_seeds = _run_in_turn if given.workers == 1 else _run_side_by_side
-    failed = run_seeds(given, configs, callbacks)
+    if given.workers == 1:
+        failed = _run_in_turn(given, configs, callbacks)
+    else:
+        failed = run_side_by_side(partial(run_one, given, callbacks=callbacks), configs, given.workers)
     if failed:
         raise failure([Run(one, is_dry=True) for one in configs], failed, steps_of(given))
     results = all_results(given, [Run(one) for one in configs])
@@ -251,7 +255,7 @@ def _seeds(given: CompareArguments, config: Config) -> list[Config]:
     out = Path(config.run.output)
     return [
         replace(config, run=replace(config.run, seed=seed, output=str(out / f"seed_{seed}")))
-        for seed in range(config.run.seed, config.run.seed + given.seeds)
+        for seed in seed_numbers(given.seeds, config.run.seed)
     ]
 
 
@@ -288,49 +292,6 @@ def _run_in_turn(given: CompareArguments, configs: Sequence[Config], callbacks: 
         except ColBenchError as error:
             failed[one.run.seed] = error
     return failed
-
-
-def _run_side_by_side(given: CompareArguments, configs: Sequence[Config], callbacks: Sequence[Any]) -> dict[int, Exception]:
-    """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    from colbench_gym.errors import ColBenchError
-
-    failed: dict[int, Exception] = {}
-    threads = max(1, usable_cpus() // given.workers)
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        futures = {
-            pool.submit(
-                _run_in_process, given, replace(one, run=replace(one.run, threads=one.run.threads or threads)), callbacks
-            ): one
-            for one in configs
-        }
-        try:
-            for future in as_completed(futures):
-                if isinstance(error := future.exception(), ColBenchError):
-                    failed[futures[future].run.seed] = error
-                elif error:
-                    raise error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return failed
-
-
-def _run_in_process(given: CompareArguments, config: Config, callbacks: Sequence[Any]) -> None:
-    from sweetrl_agent.core.processes import die_with_parent
-
-    die_with_parent()
-    prepare_process()
-    folder = Path(config.run.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    says = os.fdopen(os.dup(1), "w")
-    with (folder / "log.txt").open("a") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, says):
-            run_one(given, config, callbacks)
 
 
 def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = ()) -> None:

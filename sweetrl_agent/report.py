@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sandboxes.lists import split_lists
 from sandboxes.logs import add_log_level, shown_logs
-from sandboxes.programs import program_name
+from sandboxes.programs import program_name, refuse
 from sandboxes.sandbox import SandboxError
 from sweetrl_agent.data.files import read_object, refuse_links_out
 from sweetrl_agent.reporting.chart_file import chosen, comparison_chart_names, run_chart_names, write_chart
@@ -31,15 +33,15 @@ from sweetrl_agent.reporting.run_report import write_report
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(split_lists(words, ["algorithms"], ["algorithms"]))
     if (options.output or options.algorithms or options.metric or options.x or options.title) and not options.chart:
-        parser.error("--output, --algorithms, --metric, --x and --title are for --chart; name a chart, or leave them out.")
+        refuse("--output, --algorithms, --metric, --x and --title are for --chart; name a chart, or leave them out.")
     try:
         with shown_logs(options.log_level):
             path = _draw(options) if options.chart else _write(options.folder)
     except (ColBenchError, SandboxError, ValueError, OSError) as error:
-        parser.error(str(error))
+        refuse(error)
     print(path)
     if options.open:
         webbrowser.open(path.resolve().as_uri())
@@ -139,7 +141,7 @@ def _titles() -> tuple[dict[str, str], dict[str, str]]:
 
 def _path(name: str) -> Path:
     if not name.strip():
-        raise argparse.ArgumentTypeError("expected the folder of a run, got nothing; '.' is the current folder")
+        refuse("`folder` must be the folder of a run, got nothing; '.' is the current folder.")
     return Path(name)
 
 

@@ -13,6 +13,7 @@ import setuptools  # noqa: F401  (provides distutils)
 import yaml
 from packaging.requirements import Requirement
 
+from sandboxes.extras import pip_install
 from sandboxes.programs import program_name
 from sweetrl_agent.__main__ import COMMANDS, main
 
@@ -125,7 +126,7 @@ def test_a_command_without_the_packages_for_training_says_how_to_get_them(comman
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2
-    assert done.stderr == "error: this command needs datasets: `pip install 'colbench-gym[train]'`\n"
+    assert done.stderr == f"error: this command needs datasets: `{pip_install('[train]')}`\n"
 
 
 def test_the_citation_is_of_this_version(distribution):

@@ -17,6 +17,7 @@ from typing import Any
 
 from colbench_gym.bridges.conversations import ENVIRONMENTS, THREADS, Conversation, Conversations
 from colbench_gym.errors import ColBenchError
+from sandboxes.programs import refuse
 
 try:
     from openenv.core.env_server.http_server import create_fastapi_app
@@ -206,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app = make_app(**given, **further)
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
-        parser.error(" ".join(str(error).split()))
+        refuse(error)
     import uvicorn
 
     try:

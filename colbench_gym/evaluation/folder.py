@@ -6,7 +6,6 @@ evaluation; other policies, splits and seeds may be added.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import platform
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 from colbench_gym.evaluation.prices import Prices
 from colbench_gym.evaluation.summary import RESERVED, SCHEMA, differences, summarize, used
-from colbench_gym.files import Row, flock, not_writable
+from colbench_gym.files import Row, locked_for_process, not_writable
 from colbench_gym.stage_records import FILE, StageRecords
 
 ROWS, SETTINGS, RESULTS = "evaluation.jsonl", "settings.json", "results.json"
@@ -38,7 +37,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(flock(folder, fcntl.LOCK_EX))
+            held.enter_context(locked_for_process(folder))
         except OSError as error:
             raise not_writable(folder, error.strerror) from None
         refuse_links(folder)

@@ -14,12 +14,12 @@ import numpy as np
 
 from colbench_gym.lmrl.chess_opponents import make
 from colbench_gym.lmrl.game import Outcome, Said, TextGame
+from sandboxes.extras import pip_install
 from sandboxes.named import Spec
 
 if TYPE_CHECKING:
     import chess
 
-NEEDS_CHESS = "LMRL-Chess-v0 and LMRL-Endgames-v0 need python-chess: `pip install 'colbench-gym[chess]'`."
 #: The pieces of the endgames, White's in capitals.
 PIECES = ("kQK", "kRK", "kQRK", "kRRK")
 
@@ -29,7 +29,7 @@ class Chess(TextGame):
 
     ## Description
     A full game from the usual position. Nothing is hidden, so there is no `hidden_information`. Source: LMRL-Gym, arXiv:2311.18232, task Chess.
-    Needs python-chess (GPL-3): `pip install 'colbench-gym[chess]'`.
+    Needs python-chess (GPL-3), which the extra `chess` brings.
 
     ## Observation
     The position in FEN with a blank between all characters, so that a blank of the FEN becomes three: `... / R N B Q K B N R   w   K Q k q   -   0   1`.
@@ -113,7 +113,7 @@ class Chess(TextGame):
         try:
             import chess
         except ImportError:
-            raise ImportError(NEEDS_CHESS) from None
+            raise ImportError(f"LMRL-Chess-v0 and LMRL-Endgames-v0 need python-chess: `{pip_install('[chess]')}`.") from None
         self.max_turns += faithful
         self._board = chess.Board()
         self._numpy: np.random.RandomState | None = None
@@ -215,7 +215,7 @@ class Endgames(Chess):
 
     ## Description
     As Chess, from a random position: Black has the king alone, White a queen, a rook, a queen and a rook, or two rooks. Nothing is hidden.
-    Source: LMRL-Gym, arXiv:2311.18232, task Chess Endgames. Needs python-chess (GPL-3): `pip install 'colbench-gym[chess]'`.
+    Source: LMRL-Gym, arXiv:2311.18232, task Chess Endgames. Needs python-chess (GPL-3), which the extra `chess` brings.
 
     ## Observation
     As in Chess.

@@ -26,7 +26,7 @@ from colbench_gym.files import Row, write_rows
 from colbench_gym.progress import Progress
 from colbench_gym.scoring.intervals import Interval, wilson
 from colbench_gym.seeds import derive_seed
-from sandboxes.programs import program_name
+from sandboxes.programs import program_name, refuse
 
 SCHEMA = 3
 #: Who plays: the paper's data, or the game's expert.
@@ -222,12 +222,12 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         given.name = name_of(given.env_id)
         given.env_kwargs = json.loads(given.env_kwargs)
     except ValueError as error:
-        parser.error(f"{error}")
+        refuse(error)
     if not isinstance(given.env_kwargs, dict):
-        parser.error(f"`--env_kwargs` must be a JSON object, got {given.env_kwargs!r}.")
+        refuse(f"`--env_kwargs` must be a JSON object, got {given.env_kwargs!r}.")
     given.episodes = PUBLISHED[given.name].size if given.episodes is None else given.episodes
     if given.episodes < 1 or given.seed < 0:
-        parser.error(f"`--episodes` must be positive and `--seed` not negative, got {given.episodes} and {given.seed}.")
+        refuse(f"`--episodes` must be positive and `--seed` not negative, got {given.episodes} and {given.seed}.")
     return given
 
 

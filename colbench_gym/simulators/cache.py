@@ -6,7 +6,6 @@ found only if model, messages, sampling settings and seed are all the same.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 from colbench_gym.errors import SimulatorError
+from colbench_gym.locks import lock
 
 #: Prompt and generated tokens of a reply.
 Usage = tuple[int, int]
@@ -41,7 +41,7 @@ def request_key(request: Mapping[str, Any]) -> str:
 class ReplyCache:
     """Replies by request. Many threads and processes may share one file.
 
-    Reads and writes hold a lock on the file (`flock`, also over NFS). A write first reads the lines that others have added, then appends
+    Reads and writes hold a lock on the file (`colbench_gym.locks`, also over NFS). A write first reads the lines that others have added, then appends
     one whole line. The first reply to a request is kept. An incomplete last line, left by a crash during a write, is ignored and removed
     before the next write. Every line is checked when it is read. Replies are returned exactly as they were stored, including lone
     surrogates.
@@ -128,7 +128,7 @@ class ReplyCache:
         """Add an entry after the last complete line, unless another process has added it. It is flushed: a crash loses at most one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             self._read_added(file)
             if key in self._replies:
                 return
@@ -144,7 +144,7 @@ class ReplyCache:
         """Read the lines that were added to the file, if the file exists."""
         try:
             with open(self.path, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH)
+                lock(file, is_shared=True)
                 self._read_added(file)
         except FileNotFoundError:
             pass

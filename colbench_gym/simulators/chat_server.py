@@ -25,6 +25,8 @@ from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from sandboxes.extras import pip_install
+
 if TYPE_CHECKING:
     import httpx
 
@@ -122,7 +124,7 @@ class ChatServer:
         try:
             import httpx
         except ImportError as error:
-            raise ImportError("`simulator='openai'` needs the httpx package; run `pip install colbench-gym[train]`.") from error
+            raise ImportError(f"`simulator='openai'` needs the httpx package: `{pip_install('[train]')}`.") from error
         self._httpx = httpx
         self._url, self._timeout_s = f"{base_url}/chat/completions", timeout_s
         self._headers = {

@@ -22,6 +22,8 @@ from colbench_gym.tasks.rows import OnError, RowError, page_from_row, read_tasks
 from colbench_gym.tasks.task import Task
 from colbench_gym.tasks.websight import REPOSITORY, websight_tasks
 from colbench_gym.user_file import SUFFIXES
+from sandboxes.extras import pip_install
+from sandboxes.lists import refuse_list
 from sandboxes.named import load_named, nearest, where
 
 Kind = Literal["program", "page"]
@@ -62,6 +64,7 @@ def load_tasks(source: str | Sequence[Task], on_error: OnError = "raise", kind: 
                 f"Expected tasks with different ids, got {len(repeated)} ids more than once, such as {repeated[0]!r}."
             )
         return tasks
+    refuse_list("tasks", source, "put the rows into one file, or name a function that returns all, 'package.module:function'")
     match = _SLICE.match(source)
     if match:
         name, start, stop = match.groups()
@@ -140,7 +143,7 @@ def _from_hub(name: str, on_error: OnError) -> tuple[Task, ...]:
     try:
         from huggingface_hub import HfApi, hf_hub_download
     except ImportError as error:
-        raise TaskError(f"{name!r} needs huggingface_hub; install it with `pip install colbench-gym[train]`.") from error
+        raise TaskError(f"{name!r} needs huggingface_hub: `{pip_install('[train]')}`.") from error
     try:
         if _SHORT_HASH.match(revision):  # downloads take full hashes only
             commits = HfApi().list_repo_commits(repo, repo_type="dataset")

@@ -16,6 +16,7 @@ from typing import Any
 
 from colbench_gym.tasks.hub import not_reached
 from colbench_gym.tasks.task import HiddenTask, Task
+from sandboxes.extras import pip_install
 
 REPOSITORY, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
 ROWS_OF_A_SPLIT = 10_000
@@ -42,7 +43,7 @@ def websight_tasks(split: str) -> tuple[Task, ...]:
         raise not_reached(
             "WebSight", error,
             "use 'embedded:train' or the path of a JSONL file with `problem_description` and `ground_truth`; the package datasets comes "
-            "with `pip install colbench-gym[train]`.",
+            f"with `{pip_install('[train]')}`.",
         ) from error  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sandboxes.interpreter import BUBBLEWRAP
 from sandboxes.sandbox import SandboxError
+from sandboxes.systems import require_system
 
 EXECUTABLE_VARIABLE = "COLBENCH_CHROMIUM"
 #: Tag of the image that pages are rendered in, for the Docker backend.
@@ -81,6 +82,7 @@ def write_embedded_launcher(folder: Path) -> Path:
     Raises:
         SandboxError: If there is no browser, or no bubblewrap to isolate it.
     """
+    require_system("embedded")
     if not os.access(BUBBLEWRAP, os.X_OK):
         raise SandboxError(
             f"Pages are rendered behind bubblewrap, which is not at {BUBBLEWRAP}: `apt-get install bubblewrap`, or take "
@@ -91,6 +93,7 @@ def write_embedded_launcher(folder: Path) -> Path:
 
 def write_unsafe_launcher(folder: Path) -> Path:
     """Write a script that starts the browser without any isolation: only for pages that you wrote yourself."""
+    require_system("unsafe-no-isolation")
     return write_launcher(folder, [find_chromium(), *(["--no-sandbox"] if os.geteuid() == 0 else [])])
 
 

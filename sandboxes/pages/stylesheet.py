@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from sandboxes.extras import pip_install
 from sandboxes.sandbox import SandboxError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class StyleSheet:
         try:
             import tinycss2
         except ImportError:
-            raise SandboxError("Pages need `pip install 'colbench-gym[frontend]'`.") from None
+            raise SandboxError(f"Pages need tinycss2: `{pip_install('[frontend]')}`.") from None
         self.css = css
         self._top = _Block("", tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
 

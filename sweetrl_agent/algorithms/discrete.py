@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sandboxes.extras import pip_install
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.run import Run
@@ -62,7 +63,7 @@ class PPO(RandomActions):
     """PPO of Stable-Baselines3."""
 
     name, title, Config = "ppo", "PPO, discrete actions", DiscreteConfig
-    packages = (("stable_baselines3", "'colbench-gym[sb3]'"),)
+    packages = (("stable_baselines3", "[sb3]"),)
 
     @property
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
@@ -91,7 +92,7 @@ def _train(run: Run, name: str, config: DiscreteConfig) -> None:
     try:
         import stable_baselines3  # noqa: F401
     except ImportError:
-        raise ColBenchError("Agents of discrete actions need Stable-Baselines3: `pip install 'colbench-gym[sb3]'`.") from None
+        raise ColBenchError(f"Agents of discrete actions need Stable-Baselines3: `{pip_install('[sb3]')}`.") from None
     curve = _Curve(name, run.callbacks, config.steps)
     with run.record.action_environments(run.config, run.tasks, NUM_ENVS) as environments:
         model = MAKERS[name](run, _vec_env(environments), config.learning_rate)

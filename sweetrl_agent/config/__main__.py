@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from sandboxes.programs import refuse
 from sweetrl_agent.config import files
 
 _HEAD = """# Settings
@@ -22,6 +23,8 @@ _HEAD = """# Settings
 Every setting is a flag (`--num_tasks 300`), a line of a YAML file (`num_tasks: 300`, given by `--config`), and an argument in Python
 (`run_train(num_tasks=300)`). A flag overrides the file, and the file overrides the defaults of the environment. Each run writes all settings that
 shape its results to `config.yaml` in its folder, which `--config` reads back. A setting may change until the stage that it shapes has begun.
+
+Values of a list are separated by blanks or commas (`--algorithms rft sweet`, `--algorithms rft,sweet`); in YAML a single value needs no brackets.
 
 `train` takes all settings but those of `compare`; `compare` takes all but `--stage` and `--critic`.
 
@@ -49,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             print("\n".join(f"{name:16} {files.describe(name)}" for name in files.names()))
     except ValueError as error:
-        parser.error(str(error))
+        refuse(error)
     return 0
 
 

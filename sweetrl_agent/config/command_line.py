@@ -16,8 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sandboxes.extras import pip_install
 from sweetrl_agent.config import files
 from sweetrl_agent.config.evaluation import CompareArguments
+from sweetrl_agent.config.lists import compare_command, from_file, refuse_several, split_words, stray_values
 from sweetrl_agent.config.model import TINY, pretrained_defaults
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.processes import yield_idle_threads
@@ -60,9 +62,9 @@ def _named_algorithms(arguments: Sequence[str] | None) -> list[tuple[str, Any]]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--algorithm")
     parser.add_argument("--algorithms", nargs="+", default=[])
-    parser.add_argument("--config")
-    named = parser.parse_known_args(list(sys.argv[1:] if arguments is None else arguments))[0]
-    written = files.read(named.config)
+    words = sys.argv[1:] if arguments is None else arguments
+    named = parser.parse_known_args(split_words(words, [CompareArguments]))[0]
+    written = from_file(files.read(_config_of(words)), [CompareArguments])
     one, others = named.algorithm or written.get("algorithm"), named.algorithms or written.get("algorithms") or []
     return [("algorithm", one), *(("algorithms", other) for other in (others if isinstance(others, list) else []))]
 
@@ -81,10 +83,11 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     usage = f"{program} [--config NAME] [--SETTING VALUE ...]"
     parser = TrlParser(parts, prog=program, usage=f"{usage}; --help lists all settings", allow_abbrev=False)
     parser.add_argument("--config", metavar="NAME")
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = split_words(sys.argv[1:] if arguments is None else arguments, parts)
+    refuse_several(words, program)
     # The file is not read by TrlParser: it takes the key `env`, which is a setting here, for environment variables.
     asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
-    settings = files.read(parser.parse_known_args(asked)[0].config)
+    settings = from_file(files.read(_config_of(asked)), parts)
     unknown = parser.set_defaults_with_config(**settings)
     known = {setting.name for part in parts for setting in fields(part)} - settings.keys()
     named = parser.parse_known_args(asked)[0]
@@ -103,7 +106,9 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
         raise SystemExit(0)
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
-        raise ValueError(_unknown_settings(unknown, parts))
+        raise ValueError(
+            stray_values(words, unknown, program) or _unknown_settings(unknown, parts, compare_command(words, program))
+        )
     return [_plainly_named(part) for part in found]
 
 
@@ -133,18 +138,23 @@ def given_names(arguments: Sequence[str] | None) -> set[str]:
         ValueError: If the file is missing or not YAML.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    names = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    return {name.replace("-", "_") for name in names} | set(files.read(_config_of(words)))
+
+
+def _config_of(words: Sequence[str]) -> str | None:
+    """The value of `--config`; None without one."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
-    names = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
-    return {name.replace("-", "_") for name in names} | set(files.read(parser.parse_known_args(words)[0].config))
+    return parser.parse_known_args(list(words))[0].config
 
 
-def _unknown_settings(words: Sequence[str], parts: Sequence[Any]) -> str:
-    """Error text for words on the command line or keys of the file that are not settings."""
+def _unknown_settings(words: Sequence[str], parts: Sequence[Any], compared: str) -> str:
+    """Error text for words on the command line or keys of the file that are not settings; `compared` is the same command of `compare`."""
     names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
     known = [setting.name for part in parts for setting in fields(part)]
     if names[0] in {setting.name for setting in fields(CompareArguments)}:
-        return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `python -m sweetrl_agent.compare`."
+        return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `compare`: `{compared}`."
     ending = [name for name in known if name.endswith(f"_{names[0]}")]
     if len(ending) > 1:  # such as learning_rate, which every stage has
         return f"Unknown settings: {', '.join(names)}. Did you mean one of {', '.join(f'`{name}`' for name in ending)}?"
@@ -226,7 +236,7 @@ def exit_status(command: Callable[[Sequence[str] | None], int], arguments: Seque
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] not in TRAIN_MODULES:
             raise
-        print(f"error: this command needs {error.name}: `pip install 'colbench-gym[train]'`", file=sys.stderr)
+        print(f"error: this command needs {error.name}: `{pip_install('[train]')}`", file=sys.stderr)
         return 2
 
 

@@ -36,7 +36,9 @@ class EvaluateArguments:
     episodes: int = setting(
         1, "Episodes per task and seed (of the held-out tasks of a run folder: its `eval_episodes`).", least=1
     )
-    seeds: list[int] = setting((), "Seeds of the episodes. Empty: the seed of the first run folder, or 0.")
+    seeds: list[int] = setting(
+        (), "Seeds of the episodes; one number is that seed. Empty: the seed of the first run folder, or 0."
+    )
     output: str = setting("runs/eval", "Folder of the evaluation; an unfinished one in it is resumed.")
     redo: list[str] = setting((), "Policies whose episodes are played again, from the first.")
     prices: str = setting("", "JSON or YAML file: model -> {input, output}, prices of a million tokens. Empty for none.")

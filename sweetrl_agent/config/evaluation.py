@@ -56,7 +56,10 @@ class CompareArguments:
         "Algorithms as in `algorithm`; a critic, by name or 'my_package:MyCritic', is SWEET-RL with it. Differences are later minus earlier, "
         "so list weaker ones first.",
     )
-    seeds: int = setting(5, "Runs of each algorithm, with seeds `seed`, `seed` + 1, ...", least=1, most=10_000)
+    seeds: list[int] = setting(
+        (5,),
+        "Runs of each algorithm. One number is how many, with seeds `seed`, `seed` + 1, ...; several numbers are the seeds.",
+    )
     workers: int = setting(1, "Seeds that run in parallel, each with an equal share of the CPU cores.", least=1)
     critics: list[str] = setting(
         ("sweet", "untrained"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ JSON_SETTINGS = (
     "simulator",
     "simulators",
 )
+#: Numbers that YAML 1.1 reads as text.
+_SCIENTIFIC = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
 def names() -> list[str]:
@@ -91,4 +94,13 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict) else value
+    return json.dumps(_with_numbers(value)) if isinstance(value, dict) else value
+
+
+def _with_numbers(value: Any) -> Any:
+    """A value of a mapping with texts such as "1e-4" as numbers: YAML 1.1 wants "1.0e-4". A setting by itself is converted by its type."""
+    if isinstance(value, dict):
+        return {name: _with_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(one) for one in value]
+    return float(value) if isinstance(value, str) and _SCIENTIFIC.fullmatch(value) else value

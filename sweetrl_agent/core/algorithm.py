@@ -36,7 +36,7 @@ class Algorithm:
         critic: The critic that its agent is trained with, from `critics.CRITICS`; "" for none.
         prefix: Prefix of its settings on the command line; None for its name and "_".
         engines: Engines that can sample from its agent, from `ModelArguments.engine`.
-        packages: Optional packages that it needs, as (module, argument of `pip install`).
+        packages: Optional packages that it needs, as (module, argument of `sandboxes.extras.pip_install`).
         is_discrete: Its agent chooses discrete dialogue actions and is not a language model.
     """
 

@@ -28,7 +28,7 @@ def yield_idle_threads() -> None:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends for any reason. Does nothing on systems other than Linux."""
     parent = os.getppid()
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the parent ended before the call
         os._exit(1)
@@ -39,5 +39,5 @@ def return_freed_memory() -> None:
 
     glibc keeps freed blocks of up to 32 MiB, and the weights of a pretrained model are such: of a model of 3 GiB that was freed, 2.4 GiB stayed.
     """
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

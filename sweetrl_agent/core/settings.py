@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from colbench_gym.errors import TaskError
 from colbench_gym.user_file import refuse_folder
+from sandboxes.lists import refuse_list
 from sandboxes.named import unknown
 
 #: Patterns of secrets: an address with a user or password, an address with a key in its query, and a JSON argument with such a name.
@@ -119,6 +120,7 @@ def require_folder(name: str, path: str) -> None:
 
 def require_file(name: str, source: str) -> None:
     """Refuse a source of tasks that is neither a file (with or without a slice), nor on the hub, nor "package.module:function"."""
+    refuse_list(name, source, "put the rows into one file, or name a function that returns all, 'package.module:function'")
     path = source.partition("[")[0]
     try:
         refuse_folder(Path(path))
@@ -137,12 +139,12 @@ def check_servers(engine: str, urls: Sequence[str]) -> None:
     for url in urls:
         try:
             parts = urlsplit(url)
-            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in url
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         except ValueError:  # the port is not a number
             is_address = False
         if not is_address:
             raise ValueError(
-                f"`server_urls` must be addresses separated by blanks, such as http://127.0.0.1:8000/v1, got {url!r}."
+                f"`server_urls` must be addresses separated by blanks or commas, such as http://127.0.0.1:8000/v1, got {url!r}."
             )
 
 

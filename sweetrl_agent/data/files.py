@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -15,8 +14,8 @@ from colbench_gym.errors import ColBenchError
 from colbench_gym.files import (
     Row,
     append_rows,
-    flock,
     iter_rows,
+    locked_for_process,
     not_writable,
     read_rows,
     refuse_no_file,
@@ -85,10 +84,10 @@ def whole_batches(path: Path, batch: int, total: int, is_own: Callable[[Row], bo
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder and everything in it for this process; it is created if it does not exist.
 
-    The lock (`flock`) is exclusive on the folder and shared on all its parents, so a comparison and a run in the folder of one of its
+    The lock is exclusive on the folder and shared on all its parents, so a comparison and a run in the folder of one of its
     seeds exclude each other, in either order. The kernel releases the lock when the process ends for any reason.
 
-    Limits: On network file systems it works only between processes of one machine. A parent that this user cannot open is not locked.
+    Limits: On network file systems it works only between processes of one machine, and on Windows not at all. A parent that this user cannot open is not locked.
 
     Raises:
         ValueError: If another process has locked it, a parent or a subfolder; if it cannot be created or written; or if a link points out of it.
@@ -100,8 +99,8 @@ def locked(folder: Path) -> Iterator[None]:
             real = folder.resolve()
             for above in reversed(real.parents):
                 with contextlib.suppress(PermissionError):
-                    held.enter_context(flock(above, fcntl.LOCK_SH))
-            held.enter_context(flock(real, fcntl.LOCK_EX))
+                    held.enter_context(locked_for_process(above, is_shared=True))
+            held.enter_context(locked_for_process(real))
         except OSError as error:
             raise not_writable(folder, error.strerror) from None
         refuse_links_out(folder)

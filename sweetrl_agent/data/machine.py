@@ -7,7 +7,6 @@ import gc
 import importlib.metadata
 import os
 import platform
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -34,11 +33,15 @@ def forget_peak_memory() -> None:
 
 
 def peak_memory_mib() -> float:
-    """Peak memory of this process in MiB: resident, plus GPU memory if there is a GPU."""
+    """Peak memory of this process in MiB: resident, plus GPU memory if there is a GPU; 0 on Windows."""
     try:
         status = Path("/proc/self/status").read_text()
         resident = int(status.partition("VmHWM:")[2].split()[0]) / 1024
     except OSError:
+        try:
+            import resource
+        except ImportError:  # Windows
+            return 0.0
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
     return resident + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else 0.0)
 

@@ -12,6 +12,7 @@ from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.errors import SandboxError
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
@@ -22,6 +23,7 @@ from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks import Task
 from colbench_gym.tasks.rows import OnError, row_from_task
 from colbench_gym.wrappers.discrete_actions import DialogueActions, DiscreteActions
+from sandboxes import system_lacks
 from sandboxes.named import name_and_arguments, nearest, where
 from sweetrl_agent.core.agents import AgentPolicy, Oracle
 from sweetrl_agent.core.environment import CAPABILITIES, EnvironmentRecord, Settings, TaskSettings
@@ -133,12 +135,15 @@ class ColBenchRecord(EnvironmentRecord):
         Raises:
             ValueError: If a name or an argument is wrong.
             ImportError: If a package of the simulated human is missing.
+            SandboxError: If this operating system has no such sandbox.
         """
         known = set(inspect.signature(self.env).parameters) - _GIVEN
         if unknown := sorted(set(config.task.keyword_arguments()) - known):
             raise ValueError(
                 f"`env_kwargs` of {config.task.env} may contain {sorted(known)}, got {unknown}.{nearest(unknown[0], known)}"
             )
+        if why := system_lacks(config.task.sandbox_spec()):
+            raise SandboxError(why)
         try:
             spec = config.task.simulator_spec()
             name, _ = ("", {}) if isinstance(spec, Simulator) else name_and_arguments("simulator", spec)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
+
+#: The most seeds of a comparison.
+MOST_SEEDS = 10_000
 
 
 def check(given: CompareArguments, config: Config) -> None:
@@ -23,6 +27,7 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.evaluation.win_rate import recorded
 
     check_settings(given)
+    seed_numbers(given.seeds, config.run.seed)
     _check_names(given, config)
     _check_numbers(given, config)
     if config.run.stage != "all":
@@ -44,6 +49,25 @@ def check(given: CompareArguments, config: Config) -> None:
         raise ValueError(
             f"`against` must be 'PAPER' or empty, got {given.against!r}.{nearest(given.against.upper(), ['PAPER'])}"
         )
+
+
+def seed_numbers(seeds: Sequence[int], first: int) -> list[int]:
+    """The seeds of a comparison: one number is how many, counted from the setting `seed`; several numbers are the seeds themselves.
+
+    Raises:
+        ValueError: If there is none, or one twice, or one below 0.
+    """
+    if len(seeds) == 1:
+        count = seeds[0]
+        if not 1 <= count <= MOST_SEEDS:
+            bound = "at least 1" if count < 1 else f"at most {MOST_SEEDS}"
+            raise ValueError(
+                f"`seeds` must be {bound}, got {count}: one number is how many seeds; seed {abs(count)} alone is `--seed {abs(count)} --seeds 1`."
+            )
+        return list(range(first, first + count))
+    if not seeds or min(seeds) < 0 or len({*seeds}) < len(seeds):
+        raise ValueError(f"`seeds` must be one number for how many, or different seeds from 0 on, got {seeds}.")
+    return list(seeds)
 
 
 def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:

@@ -52,9 +52,10 @@ def run_steps(run: Run, steps: Mapping[str, Stage]) -> None:
     """Run the steps that are not done, in order."""
     left = [step for name, step in steps.items() if not run.is_done(name)]
     for i, step in enumerate(left, 1):
+        _log.info("seed %d: %s (%d of %d)", run.seed, step.name, i, len(left))
         with run.stage(step):
             step.run(run)
-        _log.info("seed %d: %s, %.0f s (%d of %d)", run.seed, step.name, run.seconds[step.name], i, len(left))
+        _log.info("seed %d: %s took %.0f s", run.seed, step.name, run.seconds[step.name])
 
 
 def algorithm_steps(algorithms: Sequence[str], own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> Steps:

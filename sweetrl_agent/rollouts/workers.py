@@ -21,6 +21,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from colbench_gym.errors import ColBenchError
+from sandboxes.extras import pip_install
 from sweetrl_agent.config.run import RunArguments
 from sweetrl_agent.core.processes import WAITING
 
@@ -105,7 +106,7 @@ def _on_ray(make_worker: WorkerFactory[Shard, Result], shards: Sequence[Shard], 
         import ray
         from ray.util import ActorPool
     except ImportError:
-        raise ColBenchError("`--ray_workers` needs Ray: `pip install 'colbench-gym[ray]'`.") from None
+        raise ColBenchError(f"`--ray_workers` needs Ray: `{pip_install('[ray]')}`.") from None
     if not ray.is_initialized():
         _join(ray, settings)
     workers = _workers(ray, min(settings.ray_workers, len(shards)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
 from sandboxes import SandboxError
+from sandboxes.extras import pip_install
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.stage import Need
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
 
 Check = Callable[[], object]
-#: A module, and the pip package that provides it.
+#: A module, and what `pip_install` takes for it.
 Package = tuple[str, str]
 NONE: Mapping[Package, Collection[str]] = MappingProxyType({})
 #: Errors that a check may raise; any other is a bug.
@@ -75,7 +76,7 @@ def check_packages(config: Config, stages: Collection[str], others: Mapping[Pack
 
     needed = {**dict.fromkeys(_packages(config, {*stages}), ()), **others}
     missing = [
-        f"{name} (`pip install {how}`{_needed_by(needed[name, how])})"
+        f"{name} (`{pip_install(how)}`{_needed_by(needed[name, how])})"
         for name, how in sorted(needed)
         if not _is_installed(name)
     ]
@@ -96,21 +97,21 @@ def _needed_by(names: Collection[str]) -> str:
 
 
 def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
-    """Optional packages that the stages need, by name of the module and of the pip package."""
+    """Optional packages that the stages need, as `Package`."""
     engine = config.model.engine
     yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
     if _any(stages, "samples") and engine in ("vllm", "server"):
-        yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
+        yield ("vllm", "vllm") if engine == "vllm" else ("openai", "[train]")
     is_sft_of_adapters = "sft" in stages and config.has_sft and not config.is_tiny
     if is_sft_of_adapters or (config.model.lora and _any(stages, "samples", "training")):
-        yield "peft", "'colbench-gym[train]'"
+        yield "peft", "[train]"
     if config.run.ray_workers and (_any(stages, "samples") or "rank" in stages):
-        yield "ray", "'colbench-gym[ray]'"
+        yield "ray", "[ray]"
     for tracker in config.run.report_to:
         if tracker != "none":
-            yield tracker, "'colbench-gym[trackers]'"
+            yield tracker, "[trackers]"
     if config.record.has_pages and _any(stages, "episodes"):
-        yield "playwright", "'colbench-gym[frontend]'"
+        yield "playwright", "[frontend]"
 
 
 def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:

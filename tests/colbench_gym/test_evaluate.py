@@ -41,7 +41,7 @@ def slowly(handler):
 
 @pytest.fixture
 def server(monkeypatch):
-    pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+    pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary1234")
     with serving() as server:

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 if importlib.util.find_spec("ray") is None:
-    pytest.skip("Ray is missing: `pip install 'colbench-gym[ray]'`.", allow_module_level=True)
+    pytest.skip("Ray is missing: `pip install .[ray]`.", allow_module_level=True)
 
 BEFORE = "import ray"
 PROGRAM = """

@@ -20,7 +20,7 @@ import sandboxes
 from sandboxes import Limits, Outcome, Program, SandboxError, client, interpreter
 from sandboxes.channel import PipeChannel, RunnerError
 from sandboxes.client import RunnerClient
-from sandboxes.local import EmbeddedSandbox
+from sandboxes.local import EmbeddedSandbox, UnsafeSandbox
 from sandboxes.pool import ATTEMPTS
 from sandboxes.values import canonical
 
@@ -366,11 +366,12 @@ def test_packages_that_are_not_installed_are_absent():
         assert run_one(sandbox, "import numpy", "1").error == "ModuleNotFoundError"
 
 
-@pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_other_systems_are_told_to_use_docker(monkeypatch, platform):
+@pytest.mark.parametrize(("platform", "advice"), [("darwin", "start Docker, then "), ("win32", "run everything in WSL2 ")])
+@pytest.mark.parametrize("backend", [EmbeddedSandbox, UnsafeSandbox])
+def test_other_systems_are_told_what_to_use(backend, monkeypatch, platform, advice):
     monkeypatch.setattr(sys, "platform", platform)
-    with pytest.raises(SandboxError, match=f"^The embedded sandbox needs Linux, got '{platform}'. Use sandbox='docker' here.$"):
-        EmbeddedSandbox()
+    with pytest.raises(SandboxError, match=f"^The sandbox '{backend.name}' needs Linux, got '{platform}': {advice}"):
+        backend()
 
 
 def test_bad_arguments_are_refused():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -60,10 +63,13 @@ def run(tmp_path):
     return start
 
 
-@pytest.fixture
-def without_a_reader():
-    """A pipe that nobody reads any more."""
-    reader, writer = os.pipe()
+@pytest.fixture(params=["pipe", "socket"])
+def without_a_reader(request):
+    """A pipe or socket that nobody reads any more. A process that another program has started often gets sockets."""
+    if request.param == "pipe":
+        reader, writer = os.pipe()
+    else:
+        reader, writer = (one.detach() for one in socket.socketpair())
     os.close(reader)
     yield writer
     os.close(writer)
@@ -105,7 +111,11 @@ def test_an_interrupted_import_prints_no_traceback(command, run):
 
 
 @pytest.mark.parametrize(
-    "command", ["colbench_gym", "colbench_gym --markdown", "sweetrl_agent.config --markdown", "sweetrl_agent.train --help", "sweetrl_agent.train --dry_run"]
+    "command", [
+        "colbench_gym", "colbench_gym --markdown", "sweetrl_agent.config --markdown", "sweetrl_agent.train --help", "sweetrl_agent.train --dry_run",
+        "sweetrl_agent", "colbench_gym.play --tasks embedded:test[:1]", "colbench_gym.play --env LMRL-Maze-v0", "sandboxes check unsafe-no-isolation",
+        "colbench_gym.evaluate random --dry-run",
+    ],
 )  # fmt: skip
 def test_a_reader_that_leaves_ends_a_command_quietly(command, run, without_a_reader):
     done = run(command, stdout=without_a_reader)
@@ -116,6 +126,22 @@ def test_scores_are_whole_where_their_reader_leaves(run, without_a_reader, tmp_p
     done = run("colbench_gym.grade rows.jsonl --out scores.jsonl --sandbox unsafe-no-isolation", stdout=without_a_reader)
     assert done.returncode == 141 and "error" not in done.stderr
     assert '"outcome": "passed"' in (tmp_path / "scores.jsonl").read_text()
+
+
+def test_a_reader_that_leaves_in_the_middle_of_a_run_costs_nothing(run, without_a_reader, tmp_path):
+    """The command ends at its first word of progress, after the first policy; what was played is kept, and the same command resumes."""
+    command = "colbench_gym.evaluate random oracle --tasks embedded:test[:3] --output {}"
+    done = run(command.format("left"), "2>&1", stdout=without_a_reader)
+    assert (done.returncode, done.stderr) == (141, "")
+    rows = [json.loads(line) for line in (tmp_path / "left" / "evaluation.jsonl").read_text().splitlines()]
+    assert [row["agent"] for row in rows] == ["random"] * 3
+    assert run(command.format("left")).returncode == run(command.format("whole")).returncode == 0
+    for name in ("evaluation.jsonl", "results.json"):
+        assert _without_times(tmp_path / "left" / name) == _without_times(tmp_path / "whole" / name)
+
+
+def _without_times(path):
+    return re.sub(r'"(seconds|wall_s|latency_s)": [0-9.e-]+', "", path.read_text())
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, as Linux has it")

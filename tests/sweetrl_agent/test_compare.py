@@ -225,7 +225,7 @@ def test_what_is_done_is_not_done_again(finished, capsys):
     [
         (["--algorithms", "gspo"], "`algorithms` must be one of ('single_turn', "),
         (["--algorithms", "rft", "rft"], "`algorithms` must not contain duplicates"),
-        (["--seeds", "0"], "`seeds` must be at least 1, got 0."),
+        (["--seeds", "0"], "`seeds` must be at least 1, got 0: "),
         (["--critics", "oracle"], "`critics` must be one of ('sweet', "),
         (["--simulators", "shy"], "`simulators` takes ('terse', "),
         (["--best_of", "0"], "`best_of` takes positive numbers, got [0]."),

@@ -36,7 +36,7 @@ def test_a_command_would_run(block, tiny_model_folder, serve, tmp_path, capsys, 
         given += ["--server_urls", serve("agent").url]
     if "--ray_workers" in words:
         if real("ray") is None:
-            pytest.skip("Ray is missing: pip install 'colbench-gym[ray]'.")
+            pytest.skip("Ray is missing: pip install .[ray].")
         given += ["--ray_address", ""]  # no cluster is here
     has_engine = "transformers" in words or "server" in words
     status, printed = main([str(word) for word in given]), capsys.readouterr()

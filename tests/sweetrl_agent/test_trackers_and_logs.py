@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from colbench_gym.stage_records import StageRecords
+from sandboxes.extras import pip_install
 from sweetrl_agent import Callback, StopTraining, compare, run_train, train
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.trainers.trackers.tracker import Tracker
@@ -55,7 +56,7 @@ def test_a_tracker_that_is_not_installed_is_named_with_its_command(tiny_model_fo
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
     assert train.main([*_words(tiny_model_folder, tmp_path / "run"), "--report_to", "wandb"]) == 2
-    assert capsys.readouterr().err == "error: This machine lacks wandb (`pip install 'colbench-gym[trackers]'`).\n"
+    assert capsys.readouterr().err == f"error: This machine lacks wandb (`{pip_install('[trackers]')}`).\n"
     assert not (tmp_path / "run" / "grpo").exists()
 
 

@@ -14,7 +14,7 @@ from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.simulators.chat_server import MAX_TOKENS, completion_usage
 from tests.colbench_gym.simulators.chat_servers import fails, hangs, returns, says, serving, url
 
-pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
 KEY = "sk-canary1234"
 MESSAGES = [{"role": "user", "content": "I need a total."}]
 

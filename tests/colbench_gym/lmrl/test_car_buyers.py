@@ -180,7 +180,7 @@ def test_what_it_says_is_understood():
 
 @pytest.fixture
 def server(monkeypatch):
-    pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+    pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with serving() as server:
         yield server

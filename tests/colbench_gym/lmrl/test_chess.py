@@ -11,7 +11,9 @@ from collections import Counter
 import gymnasium as gym
 import pytest
 
-chess = pytest.importorskip("chess", reason="needs python-chess: `pip install 'colbench-gym[chess]'`")
+from sandboxes.extras import pip_install
+
+chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
 from colbench_gym.lmrl.chess import PIECES, Chess, Endgames, read_move, spaced  # noqa: E402
 
@@ -278,7 +280,7 @@ def test_without_python_chess_one_sentence_says_how_to_get_it(name, monkeypatch)
     monkeypatch.setitem(sys.modules, "chess", None)
     with pytest.raises(ImportError) as error:
         gym.make(f"LMRL-{name}-v0")
-    assert str(error.value) == "LMRL-Chess-v0 and LMRL-Endgames-v0 need python-chess: `pip install 'colbench-gym[chess]'`."
+    assert str(error.value) == f"LMRL-Chess-v0 and LMRL-Endgames-v0 need python-chess: `{pip_install('[chess]')}`."
 
 
 def test_python_chess_is_not_imported_with_the_modules():

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-chess = pytest.importorskip("chess", reason="needs python-chess: `pip install 'colbench-gym[chess]'`")
+chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
 from colbench_gym.lmrl.chess_expert import Search, _is_mated_next, region  # noqa: E402
 

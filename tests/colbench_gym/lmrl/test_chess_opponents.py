@@ -13,7 +13,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-chess = pytest.importorskip("chess", reason="needs python-chess: `pip install 'colbench-gym[chess]'`")
+chess = pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
 from colbench_gym.errors import ColBenchError  # noqa: E402
 from colbench_gym.lmrl.chess import Chess  # noqa: E402

@@ -20,7 +20,7 @@ GAMES = [pytest.param(f"LMRL-{name}-v0", id=name) for name in colbench_gym.LMRL_
 def env(request):
     """A game."""
     if ("Chess" in request.param or "Endgames" in request.param) and importlib.util.find_spec("chess") is None:
-        pytest.skip("needs python-chess: `pip install 'colbench-gym[chess]'`")
+        pytest.skip("needs python-chess: `pip install .[chess]`")
     made = gym.make(request.param)
     yield made
     made.close()

@@ -9,7 +9,7 @@ from colbench_gym.scoring.intervals import difference_interval, mean_interval, r
 
 
 def test_wilson_equals_scipy():
-    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install colbench-gym[dev]`")
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install .[dev]`")
     for successes, n in ((0, 10), (3, 10), (10, 10), (500, 1000), (996, 1000)):
         expected = stats.binomtest(successes, n).proportion_ci(method="wilson")
         assert wilson(successes / n, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
@@ -83,7 +83,7 @@ def test_equal_differences_do_not_give_an_interval_of_no_width():
 
 @pytest.mark.parametrize("count", [3, 13, 14, 300])
 def test_sign_flips_are_those_of_scipy(count):
-    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install colbench-gym[dev]`")
+    stats = pytest.importorskip("scipy.stats", reason="needs scipy; run `pip install .[dev]`")
     for seed in range(3):
         values = np.random.default_rng(seed).normal(0.2, 1, count)
         expected = stats.permutation_test((values,), np.mean, permutation_type="samples", n_resamples=9_999, random_state=seed)

@@ -22,7 +22,7 @@ from colbench_gym.tasks.task import HiddenTask, Task
 
 from .chat_servers import Behaviour, Handler, Server, closes_half_way, returns, says, serving, url
 
-pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
 TASK = Task("t", "I need a total.", "def total(lines)", HiddenTask("def total(lines): return sum(lines)", ()))
 DIALOGUE = Dialogue().add("user", TASK.description).add("assistant", "")
 KEY, PASSWORD = "sk-canary1234", "hunter2canary"

@@ -19,10 +19,11 @@ from colbench_gym.errors import SimulatorError
 from colbench_gym.simulators import make
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.tasks.task import HiddenTask, Task
+from sandboxes.extras import pip_install
 
 from .chat_servers import Behaviour, Handler, Server, closes_half_way, fails, hangs, returns, says, serving, url
 
-pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+pytest.importorskip("httpx", reason="needs the httpx package; run `pip install .[train]`")
 TASK = Task("t", "I need a total.", "def total(lines)", HiddenTask("def total(lines): return sum(lines)", ()))
 DIALOGUE = Dialogue().add("user", TASK.description).add("assistant", "What about {reference} rounding?")
 
@@ -252,4 +253,4 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ImportError) as caught:
         OpenAIHuman("m", base_url="http://127.0.0.1:9/v1")
-    assert str(caught.value) == "`simulator='openai'` needs the httpx package; run `pip install colbench-gym[train]`."
+    assert str(caught.value) == f"`simulator='openai'` needs the httpx package: `{pip_install('[train]')}`."

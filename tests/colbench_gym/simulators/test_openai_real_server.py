@@ -42,7 +42,7 @@ pytestmark = [
     ),
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("httpx", "transformers", "fastapi", "uvicorn")),
-        reason="needs httpx and the server of transformers; run `pip install colbench-gym[train] transformers[serving]`",
+        reason="needs httpx and the server of transformers; run `pip install .[train] transformers[serving]`",
     ),
 ]
 

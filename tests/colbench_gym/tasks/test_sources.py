@@ -81,7 +81,7 @@ def test_unknown_names_are_refused(name, text):
 
 @pytest.mark.parametrize("name", ["hub:facebook/collaborative_agent_bench", "hub:nobody/nothing@main:test[:5]"])
 def test_the_hub_without_a_network_says_what_to_do(name):
-    pytest.importorskip("huggingface_hub", reason="needs huggingface_hub; run `pip install colbench-gym[train]`")
+    pytest.importorskip("huggingface_hub", reason="needs huggingface_hub; run `pip install .[train]`")
     code = f"from colbench_gym.tasks import load_tasks\ntry: load_tasks({name!r})\nexcept Exception as e: print(type(e).__name__, e)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

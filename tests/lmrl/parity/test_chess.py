@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-pytest.importorskip("chess", reason="needs python-chess: `pip install 'colbench-gym[chess]'`")
+pytest.importorskip("chess", reason="needs python-chess: `pip install .[chess]`")
 
 from colbench_gym.lmrl.chess import PIECES
 from colbench_gym.lmrl.chess_opponents import OnePly

@@ -21,7 +21,7 @@ CHOSEN = {
     "novel_tasks": "embedded:novel[:3]", "simulator": '{"name": "scripted", "level": "terse"}', "sandbox": "embedded", "on_error": "skip",
     "model": "org/model", "dtype": "bfloat16", "engine": "server", "server_urls": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"],
     "system_prompt": "- no: yes, 'null' and {}\nnext line", "form": "released", "actor_loss": "sigmoid", "stage": "collect", "lora": True,
-    "algorithms": ["zero_shot", "grpo"], "critics": ["no_hidden"], "best_of": [1, 2], "scaling": [9, 18],
+    "algorithms": ["zero_shot", "grpo"], "critics": ["no_hidden"], "best_of": [1, 2], "seeds": [0, 2], "scaling": [9, 18],
     "simulators": ["terse", '{"name": "scripted"}'], "own_settings": '{"sweet": {"critic_epochs": 2}}', "dials": ["a b", "c"],
     "against": "PAPER", "pair_quantile": 0.1, "critic_batch": 16, "actor_batch": 16, "rft_batch": 32, "mtdpo_batch": 16, "max_turns": 4,
     "critic_micro_batch": 4, "actor_micro_batch": 4, "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"], "redo": ["rank", "evaluate rft"],
@@ -106,7 +106,7 @@ def test_what_a_comparison_writes_reads_back(tmp_path):
     compare.write_settings(tmp_path, {**asdict(given), **config.settings()})
     again, other = compare.parse(["--config", str(tmp_path / "config.yaml")])
     assert {**asdict(again), "workers": 2} == asdict(given) and other.settings() == config.settings()
-    with pytest.raises(ValueError, match="`algorithms` is a setting of `python -m sweetrl_agent.compare`"):
+    with pytest.raises(ValueError, match="`algorithms` is a setting of `compare`: `python -m sweetrl_agent.compare --config "):
         train.parse(["--config", str(tmp_path / "config.yaml")])
 
 
@@ -134,7 +134,7 @@ def test_mappings_in_a_file_are_json(tmp_path):
     ("settings", "error"),
     [
         ({"num_taks": 3}, "Unknown settings: num_taks. Did you mean `num_tasks`?"),
-        ({"seeds": 3}, "Unknown settings: seeds. `seeds` is a setting of `python -m sweetrl_agent.compare`."),
+        ({"seeds": 3}, "Unknown settings: seeds. `seeds` is a setting of `compare`: `python -m sweetrl_agent.compare --algorithms sweet --seeds=3`."),
         ({"algorithm": "gropo"}, "got 'gropo'. Did you mean 'grpo'?"),
         ({"critic": "no_hiden"}, "got 'no_hiden'. Did you mean 'no_hidden'?"),
         ({"env": "ColBench-Backend-v1"}, "got 'ColBench-Backend-v1'. Did you mean 'ColBench-Backend-v0'?"),

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import torch
 
+from sandboxes.extras import pip_install
 from sweetrl_agent import compare, train
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.pipeline import STAGES
@@ -96,7 +97,7 @@ def test_settings_that_would_end_the_run_end_it(main, given, text, tmp_path, cap
     if (
         "--ray_workers" in given and importlib.util.find_spec("ray") is None
     ):  # an import here would come before our settings of Ray
-        pytest.skip("Ray is missing: pip install 'colbench-gym[ray]'.")
+        pytest.skip("Ray is missing: pip install .[ray].")
     assert main(_arguments(tmp_path, *given)) == 2
     (error,) = _errors(capsys)
     assert error.startswith(text)
@@ -141,9 +142,9 @@ def _hidden(*names):
 @pytest.mark.parametrize(
     ("given", "module", "how"),
     [
-        (["--lora", "true"], "peft", "'colbench-gym[train]'"),
-        (["--ray_workers", "2"], "ray", "'colbench-gym[ray]'"),
-        (["--algorithms", "ppo"], "stable_baselines3", "'colbench-gym[sb3]'"),
+        (["--lora", "true"], "peft", "[train]"),
+        (["--ray_workers", "2"], "ray", "[ray]"),
+        (["--algorithms", "ppo"], "stable_baselines3", "[sb3]"),
     ],
 )
 def test_a_missing_package_is_named_by_the_dry_run_and_by_the_run(main, given, module, how, tmp_path, capsys, monkeypatch):
@@ -153,7 +154,7 @@ def test_a_missing_package_is_named_by_the_dry_run_and_by_the_run(main, given, m
     for is_dry in ("true", "false"):
         assert main(_arguments(tmp_path, *given, "--dry_run", is_dry)) == 2
         who = ", for 'ppo'" if "ppo" in given else ""
-        assert _errors(capsys) == [f"This machine lacks {module} (`pip install {how}`{who})."]
+        assert _errors(capsys) == [f"This machine lacks {module} (`{pip_install(how)}`{who})."]
     monkeypatch.undo()
     assert not (tmp_path / "run" / "initial").exists()
 

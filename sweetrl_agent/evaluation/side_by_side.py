@@ -1,0 +1,107 @@
+"""The seeds of a comparison in parallel processes, and what the screen shows of them meanwhile."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colbench_gym.errors import ColBenchError
+from sandboxes.cpus import usable_cpus
+from sandboxes.logs import shown_logs
+from sandboxes.startup import ending_with_reader
+
+if TYPE_CHECKING:
+    from sweetrl_agent.config.job import Config
+
+#: What the process of a seed writes, in the seed's folder.
+LOG = "log.txt"
+#: How often the progress of each seed is shown, in seconds, and how much of its end of the log is read for it, in bytes.
+SHOW_EVERY_S, _TAIL_BYTES = 30.0, 4096
+_log = logging.getLogger(__name__)
+
+
+def run_side_by_side(work: Callable[[Config], None], configs: Sequence[Config], workers: int) -> dict[int, Exception]:
+    """Run the seeds in parallel processes, `workers` at a time; each writes its output to `log.txt` in its folder.
+
+    The screen shows the messages of all seeds and, every half a minute, the last line of each log: the progress bar of a long stage.
+
+    Args:
+        work: Runs one seed; picklable.
+        configs: The configuration of every seed, with its own folder.
+        workers: Number of processes, each with an equal share of the cores.
+
+    Returns:
+        The errors of failed seeds, by seed.
+    """
+    failed: dict[int, Exception] = {}
+    threads = max(1, usable_cpus() // workers)
+    for config in configs:
+        _log.info("seed %d: its progress bars are in %s", config.run.seed, Path(config.run.output) / LOG)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = {
+            pool.submit(_run, work, replace(one, run=replace(one.run, threads=one.run.threads or threads))): one
+            for one in configs
+        }
+        try:
+            _follow(futures, failed)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return failed
+
+
+def _follow(futures: Mapping[Future[None], Config], failed: dict[int, Exception]) -> None:
+    """Wait for all seeds, show their progress, and collect their errors."""
+    shown: dict[int, str] = {}
+    left = set(futures)
+    while left:
+        done, left = wait(left, SHOW_EVERY_S, FIRST_COMPLETED)
+        for future in done:
+            if isinstance(error := future.exception(), ColBenchError):
+                failed[futures[future].run.seed] = error
+            elif error:
+                raise error
+        for future in left if not done else ():
+            seed, folder = futures[future].run.seed, Path(futures[future].run.output)
+            line = last_line(folder / LOG)
+            if line != shown.get(seed, "") and f"seed {seed}: " not in line:  # which the seed's process has shown itself
+                shown[seed] = line
+                _log.info("seed %d: %s", seed, line)
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that is not empty, where a progress bar's states count as lines; "" if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(re.split(r"[\r\n]+", text)) if line.strip()), "")
+
+
+def _run(work: Callable[[Config], None], config: Config) -> None:
+    """Run a seed in this process, with its output in its log and its messages also on the screen."""
+    from sweetrl_agent.config.command_line import prepare_process
+    from sweetrl_agent.core.processes import die_with_parent
+
+    die_with_parent()
+    prepare_process()
+    folder = Path(config.run.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    screen = ending_with_reader(io.TextIOWrapper(io.FileIO(os.dup(1), "wb"), write_through=True))
+    with (folder / LOG).open("a") as log:
+        for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+            stream.flush()
+            os.dup2(log.fileno(), number)
+        with shown_logs(config.run.log_level), shown_logs(config.run.log_level, screen):
+            work(config)
