@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import gymnasium as gym
 
 import sandboxes
-from sandboxes.named import find_beside, where
+from sandboxes.named import find_beside
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
@@ -51,8 +51,6 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
-#: Maximum number of turns of the trial episode that is played before a run.
-MOST_TRIED = 100
 #: Defaults of settings for environments that are not ours.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
@@ -363,29 +361,23 @@ class EnvironmentRecord(Explains):
         return None
 
     def check(self, config: Settings) -> None:
-        """Refuse settings that no run can work with. If steps do not wait for other services, a trial episode is played.
+        """Refuse settings that no run can work with.
 
         Raises:
-            ValueError: If the environment cannot be made, one of its settings is wrong, or an episode of the first task fails.
+            ValueError: If the environment cannot be made, or one of its settings is wrong.
         """
-        with closing(self.make(config.task)) as env:
-            if not self.waits:
-                env.action_space.seed(0)
-                self._try_an_episode(config, lambda: str(env.action_space.sample()))
+        self.make(config.task).close()
 
-    def _try_an_episode(self, config: Settings, act: Callable[[], str]) -> None:
-        tasks = self.load_tasks(config.task.tasks, config.task)[:1]
-        with closing(self.environments(config, tasks, 1)) as tried:
-            try:
-                tried.envs[0].reset(seed=0, options={"task_id": tasks[0].id})
-                for _ in range(MOST_TRIED):
-                    _, _, terminated, truncated, _ = tried.submit(0, act()).result()
-                    if terminated or truncated:
-                        break
-            except Exception as error:  # an external environment may fail in any way
-                raise ValueError(
-                    f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
-                ) from error
+    def untried(self, config: Settings) -> str:
+        """Why no trial episode is played before a run (`rollouts.trial`), in words; "" if one is."""
+        return "its steps wait for other services" if self.waits else ""
+
+    def trial_agent(self, config: Settings) -> Callable[[list[dict[str, str]], int], str] | None:
+        """Who speaks in the trial episode: a function of the dialogue so far and the number of the turn, from 1.
+
+        None for a random choice from the environment's `discrete_actions`, its demonstrations, or pieces of what it says itself.
+        """
+        return None
 
     def check_sandbox(self, spec: Any) -> None:
         """Refuse a sandbox that does not exist, by its name or mapping; raises the errors of `sandboxes.check_name`."""
