@@ -17,10 +17,10 @@ from colbench_gym.evaluation.summary import VOID
 from colbench_gym.generators import RngState, preserve_rng_state
 
 Messages = list[dict[str, str]]
-#: The dialogue so far and the number of the turn, from 1 -> what the agent says.
-Act = Callable[[Messages, int], str]
-#: Maximum number of turns of a trial episode.
-MOST_TURNS = 30
+#: The dialogue so far and the number of the turn, from 1 -> what the agent says; None ends the trial episode.
+Act = Callable[[Messages, int], str | None]
+#: Maximum number of turns of a trial episode, and of steps of all copies after which no other episode begins.
+MOST_TURNS, ENOUGH_STEPS = 20, 90
 
 
 class Copy(Protocol):
@@ -74,6 +74,30 @@ class Trial:
     def is_reproducible(self) -> bool | None:
         """Whether the copies agree; None if that is not known."""
         return None if self.untried else not self.difference
+
+    def sentence(self, env: str) -> str:
+        """What is to be said of an environment before a run, by its id; "" if its episodes repeat."""
+        if self.untried:
+            return f"`env` {env!r} is played in no trial episode ({self.untried}), so whether it is reproducible is not known."
+        if not self.difference:
+            return ""
+        drawn = " and ".join(self.draws_from)
+        way_out = (
+            f"; it draws from {drawn}, and `--isolate_generators true` gives each dialogue a state of its own" if drawn else ""
+        )
+        return (
+            f"`env` {env!r} is not reproducible: two copies that play one episode with one seed and the same actions differ in "
+            f"{self.difference}, so the episodes of two policies are no pairs, and paired differences mean nothing here{way_out}."
+        )
+
+    def require(self, env: str) -> None:
+        """Refuse an environment, by its id, that is not known to be reproducible.
+
+        Raises:
+            ValueError: Says why it is refused.
+        """
+        if not self.is_reproducible:
+            raise ValueError(f"`require_reproducible` is true, and {self.sentence(env)}")
 
 
 @dataclass(frozen=True)
@@ -130,7 +154,7 @@ class _Clock:
 
 
 def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed: int = 0) -> Trial:
-    """Play trial episodes until copies differ in one.
+    """Play trial episodes until copies differ in one, or `ENOUGH_STEPS` are played.
 
     Args:
         copies: Two copies of the environment.
@@ -144,6 +168,8 @@ def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed
     with preserve_rng_state():
         before, trial = RngState.now(), Trial()
         for task_id, act in episodes:
+            if len(clock.steps) >= ENOUGH_STEPS:
+                break
             trial = _one_episode(copies, task_id, act, seed, clock)
             if trial.difference or trial.untried:
                 break
@@ -152,9 +178,9 @@ def play_trial(copies: Sequence[Copy], episodes: Sequence[tuple[str, Act]], seed
 
 def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _Clock) -> Trial:
     first: list[_Moment] = []
-    said: list[str] = []
+    said: list[str | None] = []
 
-    def remembered(messages: Messages, turn: int) -> str:
+    def remembered(messages: Messages, turn: int) -> str | None:
         said.append(act(messages, turn))
         return said[-1]
 
@@ -178,6 +204,8 @@ def _played(copies: Sequence[Copy], task_id: str, act: Act, seed: int, clock: _C
     yield [clock.reset(copy, task_id, seed) for copy in copies]
     for turn in range(1, MOST_TURNS + 1):
         action = act(copies[0].messages, turn)
+        if action is None:
+            return
         moments = [clock.step(copy, action) for copy in copies]
         yield moments
         if any(any(moment.end) for moment in moments):

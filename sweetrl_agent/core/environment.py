@@ -11,7 +11,7 @@ Capabilities of an environment are detected by its attributes. Hidden informatio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import gymnasium as gym
 
 import sandboxes
+from colbench_gym.evaluation.trial import Act, Trial
+from colbench_gym.generators import PrivateGenerators
 from sandboxes.named import find_beside
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
@@ -67,6 +69,7 @@ class TaskSettings(Protocol):
     max_turns: int
     on_error: str
     sandbox: str
+    isolate_generators: str
 
     def keyword_arguments(self) -> dict[str, Any]:
         """Further keyword arguments of the environment."""
@@ -120,7 +123,8 @@ class EnvironmentRecord(Explains):
         defaults: Defaults of settings that differ from the main job's and from `GENERIC_DEFAULTS`.
         pretrained_defaults: Further defaults with a pretrained model, such as `system_prompt`, which may contain example dialogues.
         success_means: Definition of success, for reports: "Success: {success_means}."
-        waits: Its steps wait for other services, such as a model server; they are then played in threads.
+        waits: Its steps wait for other services, such as a model server; they are then played in threads, and in no trial episode.
+        uses_global_generators: It may draw from the global generators of Python, NumPy or torch (`isolate_generators`).
         has_sandbox: It runs the agent's code in one of our sandboxes.
         has_pages: Its answers are web pages, which can be rendered.
         answer_prefix: Prefix of a message that is an answer; "" if the text of a message never ends a dialogue.
@@ -136,6 +140,7 @@ class EnvironmentRecord(Explains):
     pretrained_defaults: ClassVar[Mapping[str, Any]] = {}
     success_means: ClassVar[str] = "the last info of the episode reports it or, without such a report, the return is above 0"
     waits: ClassVar[bool] = False
+    uses_global_generators: ClassVar[bool] = True
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
     answer_prefix: ClassVar[str] = ""
@@ -215,11 +220,22 @@ class EnvironmentRecord(Explains):
             num_envs: Number of environments.
             simulator: Simulated human to use; None for the one in the settings.
         """
-        seeds = {task.id: task.seed for task in tasks}
-        return TextDialogues(
-            [TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns) for _ in range(num_envs)],
-            self.waits,
-        )
+        waits = self.waits and not self.isolates(config.task)  # a process has one state of its generators, whatever the thread
+        return TextDialogues([self._dialogue(config, tasks) for _ in range(num_envs)], waits)
+
+    def _dialogue(self, config: Settings, tasks: Sequence[Any]) -> TextDialogue:
+        given, seeds = config.task, {task.id: task.seed for task in tasks}
+        if not self.isolates(given):
+            return TextDialogue(self.make(given), seeds, self.metric, given.max_turns)
+        generators = PrivateGenerators("environment")
+        with generators.in_use():
+            env = self.make(given)
+        return TextDialogue(env, seeds, self.metric, given.max_turns, generators)
+
+    def isolates(self, given: TaskSettings) -> bool:
+        """Whether each dialogue has its own state of the global generators."""
+        is_needed = self.uses_global_generators and not self.waits
+        return given.isolate_generators == "true" or (given.isolate_generators == "auto" and is_needed)
 
     def measures(self, episode: Episode, task: Any) -> dict[str, Any]:
         """Further columns of an episode's row in `evaluation.jsonl`."""
@@ -316,18 +332,10 @@ class EnvironmentRecord(Explains):
             tasks: The tasks to draw from.
             num_envs: Number of environments.
         """
-        actions, seeds = self.actions(config), {task.id: task.seed for task in tasks}
+        actions, task_ids = self.actions(config), [task.id for task in tasks]
         with ExitStack() as stack:
             yield [
-                stack.enter_context(
-                    closing(
-                        DiscreteDialogue(
-                            TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns),
-                            actions,
-                            list(seeds),
-                        )
-                    )
-                )
+                stack.enter_context(closing(DiscreteDialogue(self._dialogue(config, tasks), actions, task_ids)))
                 for _ in range(num_envs)
             ]
 
@@ -368,15 +376,12 @@ class EnvironmentRecord(Explains):
         """
         self.make(config.task).close()
 
-    def untried(self, config: Settings) -> str:
-        """Why no trial episode is played before a run (`rollouts.trial`), in words; "" if one is."""
-        return "its steps wait for other services" if self.waits else ""
+    def known_trial(self, config: Settings) -> Trial | None:
+        """What is known without a trial episode before a run (`rollouts.trial`); None if one is to be played."""
+        return Trial(untried="its steps wait for other services") if self.waits else None
 
-    def trial_agent(self, config: Settings) -> Callable[[list[dict[str, str]], int], str] | None:
-        """Who speaks in the trial episode: a function of the dialogue so far and the number of the turn, from 1.
-
-        None for a random choice from the environment's `discrete_actions`, its demonstrations, or pieces of what it says itself.
-        """
+    def trial_agent(self, config: Settings) -> Act | None:
+        """Who speaks in the trial episode; None for the environment's `discrete_actions`, demonstrations, or pieces of what it says itself."""
         return None
 
     def check_sandbox(self, spec: Any) -> None:

@@ -7,8 +7,9 @@ which often names its commands. Another episode is of random texts, which an age
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
@@ -24,11 +25,14 @@ from sandboxes.named import where
 from sweetrl_agent.core.environment import EnvironmentRecord, Settings
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import is_file
+from sweetrl_agent.data.distributed import is_first
 
-#: Demonstrations that messages are taken from.
-_DEMONSTRATIONS = 4
-#: Pieces of a message that may be a command: in brackets, quoted, a number, a word, a line.
-_PIECES = tuple(map(re.compile, (r"\[[^\[\]\n]{1,40}\]", r"[`'\"]([^`'\"\n]{1,40})[`'\"]", r"-?\d+", r"\w+", r"[^\n]+")))
+_log = logging.getLogger(__name__)
+#: Trial episodes, each of another task, and demonstrations that messages are taken from.
+_EPISODES, _DEMONSTRATIONS = 5, 4
+#: Pieces of a message that may be a command: in brackets, quoted, a word or number, a line.
+_PIECES = tuple(map(re.compile, (r"\[[^\[\]\n]{1,40}\]", r"[`'\"]([^`'\"\n]{1,40})[`'\"]", r"\w+", r"[^\n]+")))
+_NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.]*\d)")
 _PLAYED: dict[str, Trial] = {}
 
 
@@ -50,39 +54,61 @@ def trial_of(config: Settings, record: EnvironmentRecord) -> Trial:
     return _PLAYED[key]
 
 
+def check_trial(config: Any) -> None:
+    """Play the trial; where it shows what a run must know, that is logged in a sentence, and in a dry run left to `print_trial`.
+
+    Args:
+        config: All settings (`config.job.Config`).
+
+    Raises:
+        ValueError: If a step of the environment fails, or `require_reproducible` refuses it.
+    """
+    trial = trial_of(config, config.record)
+    if config.run.require_reproducible:
+        trial.require(config.task.env)
+    sentence = trial.sentence(config.task.env)
+    if sentence and not config.run.dry_run and is_first():
+        _log.log(logging.INFO if trial.untried else logging.WARNING, "%s", sentence)
+
+
+def print_trial(config: Any) -> None:
+    """Print the trial as a line of a plan; nothing where none was needed."""
+    trial = trial_of(config, config.record)
+    sentence = trial.sentence(config.task.env)
+    if sentence or trial.num_steps:
+        print(f"trial      {sentence or f'two copies of the environment agree in all of {trial.num_steps} steps'}")
+
+
 def _trial(config: Settings, record: EnvironmentRecord) -> Trial:
-    if why := record.untried(config):
-        return Trial(untried=why)
-    tasks = record.load_tasks(config.task.tasks, config.task)[:2]
+    if (known := record.known_trial(config)) is not None:
+        return known
+    tasks = record.load_tasks(config.task.tasks, config.task)[:_EPISODES]
     with closing(record.environments(config, tasks, 2)) as copies:
-        acts = list(_acts(record, config, tasks, copies.envs[0]))
+        acts = _acts(record, config, tasks, copies.envs[0])
         try:
             return play_trial(copies.envs, [(tasks[i % len(tasks)].id, act) for i, act in enumerate(acts)])
         except Exception as error:  # an external environment may fail in any way
             raise ValueError(f"`env` {config.task.env!r} fails in a trial episode ({where(error)}).") from error
 
 
-def _acts(record: EnvironmentRecord, config: Settings, tasks: Sequence[Any], copy: Any) -> Iterator[Act]:
-    """Who speaks in each trial episode."""
+def _acts(record: EnvironmentRecord, config: Settings, tasks: Sequence[Any], copy: Any) -> list[Act]:
+    """Who speaks in each trial episode: mostly somebody who may know what to say, once one who does not."""
     if agent := record.trial_agent(config):
-        yield agent
-        return
-    if hasattr(getattr(copy, "env", None), "action_space"):
-        bare = copy.env.unwrapped
-        actions = getattr(bare, "discrete_actions", None)
-        told = _demonstrated(record, config, tasks)
-        yield _from_menu(actions) if actions is not None else _from_demonstrations(told) if told else _from_pieces
-        space = copy.env.action_space
-        space.seed(0)
-        yield lambda messages, turn: str(space.sample())
-    else:
-        yield _from_pieces
+        return [agent]
+    env = getattr(copy, "env", None)
+    actions, told = getattr(getattr(env, "unwrapped", env), "discrete_actions", None), _demonstrated(record, config, tasks)
+    able = _from_menu(actions) if actions is not None else _from_demonstrations(told) if told else _from_pieces
+    space = getattr(env, "action_space", None)
+    if space is None:
+        return [able] * _EPISODES
+    space.seed(0)
+    return [able, lambda messages, turn: str(space.sample()), *[able] * (_EPISODES - 2)]
 
 
 def _from_menu(actions: Any) -> Act:
     def act(messages: Messages, turn: int) -> str:
         allowed = np.flatnonzero(actions.allowed(messages))
-        return str(actions.say(int(_random(turn).choice(allowed)), messages))
+        return str(actions.say(int(_random(messages, turn).choice(allowed)), messages))
 
     return act
 
@@ -92,25 +118,27 @@ def _from_demonstrations(dialogues: Sequence[Messages]) -> Act:
     texts = [[said["content"] for said in dialogue if said["role"] == "assistant"] for dialogue in dialogues]
 
     def act(messages: Messages, turn: int) -> str:
-        chosen = texts[int(_random(turn).integers(len(texts)))]
+        chosen = texts[int(_random(messages, turn).integers(len(texts)))]
         return chosen[min(turn, len(chosen)) - 1]
 
     return act
 
 
 def _from_pieces(messages: Messages, turn: int) -> str:
-    """A piece of what the environment has said first or last."""
-    random = _random(turn)
+    """A piece of what the environment has said first or last, or a number between those that it has named."""
+    random = _random(messages, turn)
     heard = "\n".join(messages[place]["content"] for place in ((0, -1) if messages else ()))
     kinds = [pieces for pattern in _PIECES if (pieces := pattern.findall(heard))]
+    if numbers := list(map(int, _NUMBER.findall(heard))):
+        kinds.append([str(random.integers(min(numbers), max(numbers) + 1))])
     if not kinds:
         return "yes"
     pieces = kinds[int(random.integers(len(kinds)))]
     return str(pieces[int(random.integers(len(pieces)))])
 
 
-def _random(turn: int) -> np.random.Generator:
-    return np.random.default_rng(derive_seed("trial", turn))
+def _random(messages: Messages, turn: int) -> np.random.Generator:
+    return np.random.default_rng(derive_seed("trial", turn, *(said["content"] for said in messages[:1])))
 
 
 def _demonstrated(record: EnvironmentRecord, config: Settings, tasks: Sequence[Any]) -> list[Messages]:
