@@ -55,7 +55,7 @@ class Trial:
     """What the trial has shown.
 
     Attributes:
-        difference: Where the copies differ first, such as "the observation after turn 2"; "" if they do not.
+        difference: Where the copies differ first, such as "the observation after turn 2"; "" if they do not differ.
         untried: Why no trial was played, or it says nothing; "" if it does.
         draws_from: Global generators that the environment has drawn from; empty where each dialogue has its own.
         num_steps: Number of steps of all copies.
@@ -195,7 +195,7 @@ def _one_episode(copies: Sequence[Copy], task_id: str, act: Act, seed: int, cloc
         if failed := _void(copies[:1]):
             return Trial(untried=failed)
         if difference := before.difference(moment):
-            return Trial(_at(difference, turn))
+            return Trial(f"{_at(difference, turn)} when one of them plays it again")
     return Trial()
 
 

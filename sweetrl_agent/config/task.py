@@ -55,7 +55,7 @@ class TaskArguments:
     isolate_generators: str = setting(
         "auto",
         "Whether each dialogue has its own state of the global generators of Python, NumPy and torch, seeded by its task: 'true', 'false', or "
-        "'auto': in environments that are not ours and whose steps do not wait for other services.",
+        "'auto': in environments that are not ours and whose steps do not wait for other services. A human of your own has it with 'true'.",
     )
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
+from colbench_gym.simulators.isolated import isolate_human
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.simulators.scripted import LEVELS
 from colbench_gym.simulators.transcript import transcript
@@ -90,7 +91,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def environments(self, config: Settings, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """See `EnvironmentRecord`."""
-        return ColBenchVectorEnv(
+        made = ColBenchVectorEnv(
             num_envs=num_envs,
             autoreset_mode="disabled",
             env_class=self.env,
@@ -101,6 +102,9 @@ class ColBenchRecord(EnvironmentRecord):
             sandbox=config.task.sandbox_spec(),
             **config.task.keyword_arguments(),
         )
+        if config.task.isolate_generators == "true":
+            isolate_human(made.envs)
+        return made
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""

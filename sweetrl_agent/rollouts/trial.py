@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from colbench_gym.evaluation.trial import Act, Messages, Trial, play_trial
@@ -33,7 +34,7 @@ _EPISODES, _DEMONSTRATIONS = 5, 4
 #: Pieces of a message that may be a command: in brackets, quoted, a word or number, a line.
 _PIECES = tuple(map(re.compile, (r"\[[^\[\]\n]{1,40}\]", r"[`'\"]([^`'\"\n]{1,40})[`'\"]", r"\w+", r"[^\n]+")))
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.]*\d)")
-_PLAYED: dict[str, Trial] = {}
+_PLAYED: dict[tuple[Any, ...], Trial] = {}
 
 
 def trial_of(config: Settings, record: EnvironmentRecord) -> Trial:
@@ -47,7 +48,8 @@ def trial_of(config: Settings, record: EnvironmentRecord) -> Trial:
         ValueError: If a step of the environment fails.
     """
     task: Any = config.task
-    key = repr(asdict(task))
+    made_by = getattr(gym.registry.get(task.env), "entry_point", None)  # an id may be registered again
+    key = (repr(asdict(task)), type(record), made_by)
     if key not in _PLAYED:
         with preserve_rng_state():
             _PLAYED[key] = _trial(config, record)
