@@ -63,5 +63,5 @@ def guesses(messages):
     return f"Is it {1 + len(messages)}?"
 
 
-if "Guess-v0" not in gym.registry:
-    gym.register("Guess-v0", entry_point=Guess, disable_env_checker=True)
+if "DrawnNumber-v0" not in gym.registry:
+    gym.register("DrawnNumber-v0", entry_point=Guess, disable_env_checker=True)

@@ -32,7 +32,7 @@ def _module(monkeypatch):
 
 def config(kind="python", **settings):
     given = {
-        "env": "drawing_envs:Guess-v0", "env_kwargs": json.dumps({"kind": kind}), "tasks": "seeds:0-9", "test_tasks": "seeds:10-12",
+        "env": "drawing_envs:DrawnNumber-v0", "env_kwargs": json.dumps({"kind": kind}), "tasks": "seeds:0-9", "test_tasks": "seeds:10-12",
         "unseen_tasks": "", "model": "hub/name", **settings,
     }  # fmt: skip
     return Config().with_settings(given)
@@ -87,7 +87,7 @@ def test_a_trial_draws_from_nobodys_generators(kind):
 
 def _rows(folder, kind, **settings):
     run_evaluate(
-        "drawing_envs:guesses", env="drawing_envs:Guess-v0", env_kwargs={"kind": kind}, tasks="seeds:0-7", episodes=2, output=str(folder),
+        "drawing_envs:guesses", env="drawing_envs:DrawnNumber-v0", env_kwargs={"kind": kind}, tasks="seeds:0-7", episodes=2, output=str(folder),
         log_level="error", **settings,
     )  # fmt: skip
     return [json.loads(line) for line in (folder / "evaluation.jsonl").read_text("utf-8").splitlines()]
@@ -121,15 +121,25 @@ COMMANDS = {
 def test_every_command_says_it_in_one_sentence_and_refuses_where_it_is_asked_to(command, tmp_path, capsys):
     main, words = COMMANDS[command]
     arguments = json.dumps({"kind": "unseeded"})
-    given = [*words, "--env", "drawing_envs:Guess-v0", "--env_kwargs", arguments, "--output", str(tmp_path / "out")]
+    given = [*words, "--env", "drawing_envs:DrawnNumber-v0", "--env_kwargs", arguments, "--output", str(tmp_path / "out")]
     main([*given, "--dry_run"])
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("trial ")]
     assert "is not reproducible: two copies" in line and line.endswith("paired differences mean nothing here.")
     assert main([*given, "--require_reproducible", "true"]) == 2
     assert capsys.readouterr().err.startswith(
-        "error: `require_reproducible` is true, and `env` 'drawing_envs:Guess-v0' is not reproducible: "
+        "error: `require_reproducible` is true, and `env` 'drawing_envs:DrawnNumber-v0' is not reproducible: "
     )
-    main([*words, "--env", "drawing_envs:Guess-v0", "--output", str(tmp_path / "out"), "--dry_run", "--require_reproducible"])
+    main(
+        [
+            *words,
+            "--env",
+            "drawing_envs:DrawnNumber-v0",
+            "--output",
+            str(tmp_path / "out"),
+            "--dry_run",
+            "--require_reproducible",
+        ]
+    )
     assert "trial      two copies of the environment agree in all of " in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
@@ -140,7 +150,7 @@ def test_a_run_warns(tmp_path, capsys):
     words = [
         "drawing_envs:guesses",
         "--env",
-        "drawing_envs:Guess-v0",
+        "drawing_envs:DrawnNumber-v0",
         "--env_kwargs",
         '{"kind": "unseeded"}',
         "--tasks",
@@ -151,7 +161,7 @@ def test_a_run_warns(tmp_path, capsys):
 
 
 def test_what_waits_for_a_server_is_not_tried_and_keeps_its_threads_unless_it_is_isolated():
-    given = config(env="drawing_envs:Guess-v0", env_record="drawing_envs:Waits")
+    given = config(env="drawing_envs:DrawnNumber-v0", env_record="drawing_envs:Waits")
     assert trial_of(given, given.record).is_reproducible is None
     with pytest.raises(
         ValueError, match="^`require_reproducible` is true, and `env` 'x' is played in no trial episode .its steps wait"
@@ -234,8 +244,8 @@ class Arena(gym.Env):
         return str(self.game.get_observation()[1]), 0.0, False, False, {}
 
 
-if "Arena-v0" not in gym.registry:
-    gym.register("Arena-v0", entry_point=Arena, disable_env_checker=True)
+if "TextArenaGame-v0" not in gym.registry:
+    gym.register("TextArenaGame-v0", entry_point=Arena, disable_env_checker=True)
 
 
 @pytest.mark.parametrize("game", ["2048-v0", "Blackjack-v0"])
@@ -247,7 +257,7 @@ def test_a_game_of_textarena_which_draws_in_its_steps(game):
     policy = AgentPolicy(FunctionAgent(lambda messages: said[len(messages) // 2 % len(said)]))
 
     def played(isolated, num_envs):
-        given = config(env="Arena-v0", env_kwargs=json.dumps({"game": game}), max_turns=12, isolate_generators=isolated)
+        given = config(env="TextArenaGame-v0", env_kwargs=json.dumps({"game": game}), max_turns=12, isolate_generators=isolated)
         tasks = given.record.load_tasks("seeds:0-4", given.task)
         envs = given.record.environments(given, tasks, num_envs)
         keys = episodes_of([task.id for task in tasks], 2)
