@@ -14,6 +14,7 @@ In OUTPUT: `evaluation.jsonl` (a row for every episode), `results.json` (means w
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -44,14 +45,17 @@ from colbench_gym.evaluation.folder import (
     split_name,
     unique_names,
 )
+from colbench_gym.evaluation.human_trial import trial_of
 from colbench_gym.evaluation.policies import PolicySpec, default_prompt, find_policies
 from colbench_gym.evaluation.prices import Prices, read_prices
 from colbench_gym.evaluation.rows import RowFile
 from colbench_gym.evaluation.summary import VOID
 from colbench_gym.evaluation.table import table
+from colbench_gym.evaluation.trial import Trial
 from colbench_gym.files import write_json
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
+from colbench_gym.simulators.isolated import isolate_human
 from colbench_gym.stage_records import EVALUATION, StageRecords
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
@@ -63,6 +67,7 @@ from sandboxes.programs import program_name
 
 ENVIRONMENTS: Mapping[str, type[ColBenchEnv]] = {"ColBench-Backend-v0": BackendEnv, "ColBench-Frontend-v0": FrontendEnv}
 _SANDBOX_WORKERS = 2
+_log = logging.getLogger("colbench_gym.evaluate")  # `__name__` is "__main__" for a command
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,8 @@ class Evaluation:
         human = self.simulator
         if isinstance(human, dict):
             human = {name: value for name, value in human.items() if name not in ("base_url", "api_key_env")}
-        fixed = {"env": self.given.env, "simulator": human, "max_turns": self.given.max_turns, "episodes": self.given.episodes}
+        names = ("env", "max_turns", "episodes", "isolate_generators")
+        fixed = {"simulator": human, **{name: getattr(self.given, name) for name in names}}
         return {
             "evaluation": fixed,
             "policies": {policy.name: policy.settings(self.sampling) for policy in self.policies},
@@ -124,9 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.policies = [one for text in given.policies for one in listed(text)]
     try:
         evaluation = parsed(given)
+        trial = _tried(evaluation)
         if given.dry_run:
-            return _plan(evaluation)
+            return _plan(evaluation, trial)
         with shown_logs(given.log_level, "stderr"):
+            if sentence := trial.sentence(given.env):
+                _log.log(logging.INFO if trial.untried else logging.WARNING, "%s", sentence)
             run(evaluation)
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
@@ -237,16 +246,37 @@ def _player(evaluation: Evaluation, policy: PolicySpec, split: str) -> Iterator[
     agent = policy.make(given.env, source, given.max_turns, evaluation.sampling)
     num_episodes = len(evaluation.splits[split]) * given.episodes
     num_envs = 1 if agent.is_sequential else min(given.concurrency, num_episodes)
-    environments = ColBenchVectorEnv(
-        num_envs, "disabled", sandbox_workers=_SANDBOX_WORKERS, env_class=evaluation.env_class, tasks=evaluation.splits[split],
-        simulator=evaluation.simulator, sandbox=spec_of("sandbox", given.sandbox), max_turns=given.max_turns or None,
-    )  # fmt: skip
-    with closing(agent), closing(environments):
+    with closing(agent), closing(_environments(evaluation, split, num_envs)) as environments:
         yield Player(agent, environments.envs, split, evaluation.env_class.metric)
 
 
-def _plan(evaluation: Evaluation) -> int:
-    """Print what would be played; plays nothing."""
+def _environments(evaluation: Evaluation, split: str, num_envs: int) -> ColBenchVectorEnv:
+    given = evaluation.given
+    made = ColBenchVectorEnv(
+        num_envs, "disabled", sandbox_workers=_SANDBOX_WORKERS, env_class=evaluation.env_class, tasks=evaluation.splits[split],
+        simulator=evaluation.simulator, sandbox=spec_of("sandbox", given.sandbox), max_turns=given.max_turns or None,
+    )  # fmt: skip
+    if given.isolate_generators == "true":
+        isolate_human(made.envs)
+    return made
+
+
+def _tried(evaluation: Evaluation) -> Trial:
+    """Whether episodes repeat in the environments, as far as a trial episode can show.
+
+    Raises:
+        ValueError: If they do not, and `require_reproducible` is given.
+    """
+    given, source = evaluation.given, next(iter(evaluation.splits))
+    with closing(_environments(evaluation, source, 2)) as environments:
+        trial = trial_of(environments.envs, given.env, evaluation.simulator, spec_of("sandbox", given.sandbox))
+    if given.require_reproducible:
+        trial.require(given.env)
+    return trial
+
+
+def _plan(evaluation: Evaluation, trial: Trial) -> int:
+    """Print what would be played; plays nothing but the trial."""
     given = evaluation.given
     for policy in evaluation.policies:
         print(f"policy  {printable(policy.name)}: {printable(policy.text)}")
@@ -259,6 +289,8 @@ def _plan(evaluation: Evaluation) -> int:
     merged_settings(records, evaluation.settings())
     for name, why in find_invalid(records, evaluation.cells(), given.redo).items():
         print(f"again   {printable(name)}: {printable(why)}")
+    if sentence := trial.sentence(given.env):
+        print(f"trial   {sentence}")
     print("The settings are valid; nothing was played.")
     return 0
 
@@ -323,6 +355,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--max-retries", type=int, default=5, help="retries of a request to a chat server (default: %(default)s)")
     add("--prices", default="", help="JSON or YAML: model -> {input, output}, prices of a million tokens")
+    add(
+        "--isolate-generators",
+        default="false",
+        choices=("true", "false"),
+        help="whether each reply of a human of your own has a state of the global random generators of its own (default: %(default)s)",
+    )
+    add(
+        "--require-reproducible",
+        action="store_true",
+        help="refuse a human or sandbox whose trial episode does not repeat with the same seed, or is not played",
+    )
     add("--replay-void", action="store_true", help="play void episodes again, in place")
     add("--redo", nargs="+", default=[], metavar="POLICY", help="policies whose episodes are played again, from the first")
     add("--output", default="runs/eval", help="folder; an unfinished evaluation in it is resumed (default: %(default)s)")

@@ -13,10 +13,13 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError
+from colbench_gym.evaluation.human_trial import few_questions, known_trial
+from colbench_gym.evaluation.trial import Act, Trial
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.simulators import Simulator
+from colbench_gym.simulators.isolated import isolate_human
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.simulators.scripted import LEVELS
 from colbench_gym.simulators.transcript import transcript
@@ -48,6 +51,7 @@ class ColBenchRecord(EnvironmentRecord):
     env: ClassVar[type[ColBenchEnv]]
     defaults: ClassVar[Mapping[str, Any]] = {}
     max_token_length: ClassVar[int] = 96
+    uses_global_generators: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = True
     answer_prefix: ClassVar[str] = f"{ANSWER_MARKER}\n"
     simulators: ClassVar[Mapping[str, Any]] = {level: {"name": "scripted", "level": level} for level in LEVELS}
@@ -89,7 +93,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def environments(self, config: Settings, tasks: Sequence[Task], num_envs: int, simulator: Any = None) -> ColBenchVectorEnv:
         """See `EnvironmentRecord`."""
-        return ColBenchVectorEnv(
+        made = ColBenchVectorEnv(
             num_envs=num_envs,
             autoreset_mode="disabled",
             env_class=self.env,
@@ -100,6 +104,9 @@ class ColBenchRecord(EnvironmentRecord):
             sandbox=config.task.sandbox_spec(),
             **config.task.keyword_arguments(),
         )
+        if config.task.isolate_generators == "true":
+            isolate_human(made.envs)
+        return made
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
         """Fraction of the hidden code that the simulated human leaked, and fraction of the task's special wishes that it stated."""
@@ -164,6 +171,15 @@ class ColBenchRecord(EnvironmentRecord):
         if not isinstance(reply, str):
             kind = type(human).__name__
             raise ValueError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
+
+    def known_trial(self, config: Settings) -> Trial | None:
+        """See `EnvironmentRecord`."""
+        with closing(self.make_simulator(config.task.simulator_spec())) as human:
+            return known_trial(human, config.task.simulator_spec(), config.task.sandbox_spec())
+
+    def trial_agent(self, config: Settings) -> Act:
+        """See `EnvironmentRecord`."""
+        return few_questions(config.task.env, config.task.sandbox_spec())
 
     @abstractmethod
     def make_simulator(self, spec: Any) -> Simulator:

@@ -25,6 +25,7 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.evaluation.dials import read_results
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.evaluation.win_rate import recorded
+    from sweetrl_agent.rollouts.trial import check_trial
 
     check_settings(given)
     seed_numbers(given.seeds, config.run.seed)
@@ -49,6 +50,7 @@ def check(given: CompareArguments, config: Config) -> None:
         raise ValueError(
             f"`against` must be 'PAPER' or empty, got {given.against!r}.{nearest(given.against.upper(), ['PAPER'])}"
         )
+    check_trial(config)
 
 
 def seed_numbers(seeds: Sequence[int], first: int) -> list[int]:

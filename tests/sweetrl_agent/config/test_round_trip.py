@@ -25,7 +25,7 @@ CHOSEN = {
     "simulators": ["terse", '{"name": "scripted"}'], "own_settings": '{"sweet": {"critic_epochs": 2}}', "dials": ["a b", "c"],
     "against": "PAPER", "pair_quantile": 0.1, "critic_batch": 16, "actor_batch": 16, "rft_batch": 32, "mtdpo_batch": 16, "max_turns": 4,
     "critic_micro_batch": 4, "actor_micro_batch": 4, "initial_policy": "sft", "report_to": ["tensorboard", "mlflow"], "redo": ["rank", "evaluate rft"],
-    "callbacks": ["my_package:MyCallback", "other:Callback"], "log_level": "debug",
+    "callbacks": ["my_package:MyCallback", "other:Callback"], "log_level": "debug", "isolate_generators": "true",
 }  # fmt: skip
 PARTS = (CompareArguments, *Config.parts())
 ALL = {one.name: one for part in PARTS for one in fields(part)}

@@ -17,6 +17,7 @@ from sweetrl_agent.data.run import Run
 from sweetrl_agent.envs.registry import RECORDS, find_record
 from sweetrl_agent.rollouts.play import play
 from sweetrl_agent.rollouts.scheduler import WorldDownError
+from sweetrl_agent.rollouts.trial import trial_of
 from sweetrl_agent.trainers.sft_stage import demonstrations
 
 TEXT = gym.spaces.Text(max_length=1000, min_length=0)
@@ -202,11 +203,11 @@ def test_an_episode_is_played_before_a_run_begins(capsys, tmp_path):
     given = ["--model", "hub/name", "--algorithm", "grpo", "--output", str(tmp_path / "run")]
     assert train.main([*given, "--env", "Breaks-v0", "--dry_run"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"error: `env` 'Breaks-v0' fails in an episode of random actions ({__file__}, line ")
+    assert said.startswith(f"error: `env` 'Breaks-v0' fails in a trial episode ({__file__}, line ")
     assert said.endswith("IndexError: no such room).\n")
     with pytest.raises(ValueError, match="must contain the metric 'grade'"):
-        Graded().check(config(max_turns=2))
-    EnvironmentRecord().check(config())
+        trial_of(config(max_turns=2), Graded())
+    assert trial_of(config(), EnvironmentRecord()).is_reproducible
     assert not (tmp_path / "run").exists()
 
 

@@ -1,0 +1,67 @@
+"""Environments that draw from the global generators, or are not reproducible in other ways; a module, so that workers can import it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from sweetrl_agent.core.environment import EnvironmentRecord
+
+
+class Guess(gym.Env):
+    """Guess a number from 1 to 15 in four turns; the number, and a remark on every guess, are drawn from a generator of the kind that is given."""
+
+    shared: ClassVar[list[str]] = []
+
+    def __init__(self, kind="python", at_construction=False):
+        self.observation_space = self.action_space = gym.spaces.Text(100, min_length=0)
+        self.kind, self.plays, self.unseeded = kind, 0, random.SystemRandom()
+        self.drawn = self.draw() if at_construction else None
+
+    def draw(self):
+        drawn: dict[str, Any] = {
+            "python": lambda: random.randint(1, 15),
+            "numpy": lambda: int(np.random.randint(1, 16)),
+            "normal": lambda: int(abs(np.random.randn()) * 4) + 1,
+            "torch": lambda: int(torch.randint(1, 16, ())),
+            "seeded": lambda: int(self.np_random.integers(1, 16)),
+            "unseeded": lambda: self.unseeded.randint(1, 15),
+            "leftover": lambda: 1 + self.plays % 15,
+            "shared": lambda: 1 + len(self.shared) % 15,
+        }
+        return drawn[self.kind]()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.plays, self.turn = self.plays + 1, 0
+        self.number = self.drawn or self.draw()
+        return "Guess my number from 1 to 15, such as [7].", {}
+
+    def step(self, action):
+        self.turn += 1
+        self.shared.append(action)
+        digits = "".join(c for c in action if c in "0123456789")[:3]
+        if digits and int(digits) == self.number:
+            return "Right!", 1.0, True, False, {}
+        reply = "A number, please." if not digits else "Higher." if int(digits) < self.number else "Lower."
+        return f"{reply} My cat says {self.draw()}.", 0.0, False, self.turn >= 4, {}
+
+
+class Waits(EnvironmentRecord):
+    waits = True
+
+    def make(self, given):
+        raise AssertionError("no environment is made for a trial")
+
+
+def guesses(messages):
+    """A policy."""
+    return f"Is it {1 + len(messages)}?"
+
+
+if "DrawnNumber-v0" not in gym.registry:
+    gym.register("DrawnNumber-v0", entry_point=Guess, disable_env_checker=True)
