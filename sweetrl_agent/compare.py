@@ -150,6 +150,7 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.missing import describe_seed, left, packages
+    from sweetrl_agent.rollouts.trial import print_trial
     from sweetrl_agent.trainers.preflight import troubles
 
     check_output(Path(config.run.output))
@@ -165,6 +166,7 @@ def plan(given: CompareArguments, config: Config) -> int:
         print(line)
     if runs[0].note:
         print(runs[0].note)
+    print_trial(config)
     most = len(runs[0].tasks) * config.collect.trajectories_per_task
     for count in given.scaling:
         if count > most:

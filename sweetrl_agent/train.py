@@ -125,10 +125,12 @@ def check(config: Any) -> None:
     """
     from sweetrl_agent.algorithms.critics import check_needs
     from sweetrl_agent.algorithms.registry import refuse_missing
+    from sweetrl_agent.rollouts.trial import check_trial
 
     config.record.check(config)
     refuse_missing([config.algorithm.name], config.record.capabilities(config), config.task.env)
     check_needs([config.algorithm.critic], config)
+    check_trial(config)
 
 
 def dry_run(config: Any) -> int:
@@ -138,6 +140,7 @@ def dry_run(config: Any) -> int:
     """
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.rollouts.trial import print_trial
     from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
@@ -147,6 +150,7 @@ def dry_run(config: Any) -> int:
     invalid = planned.find_invalid(planned.stages.values())
     check_order(planned, config.run.stage, invalid)
     print_plan(planned, invalid)
+    print_trial(config)
     return conclude(troubles(planned, left(planned, invalid)))
 
 

@@ -88,6 +88,7 @@ class Config:
         check_report_to(self.run.report_to)
         require("log_level", self.run.log_level, LEVELS)
         require("on_error", self.task.on_error, ("raise", "skip"))
+        require("isolate_generators", self.task.isolate_generators, ("auto", "true", "false"))
         self.record.check_sandbox(self.task.sandbox_spec())
         check_servers(self.model.engine, self.model.server_urls)
         for name, prompt in (("system_prompt", self.model.system_prompt), ("eval_pretrained", self.evaluation.eval_pretrained)):
@@ -172,6 +173,7 @@ class Config:
             "server_urls",
             "max_void",
             "replay_void",
+            "require_reproducible",
             "report_to",
             "log_level",
         ):

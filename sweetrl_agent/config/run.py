@@ -45,6 +45,9 @@ class RunArguments:
         most=1,
     )
     replay_void: bool = setting(False, "Play void episodes again, in place, until a later stage has used the episodes.")
+    require_reproducible: bool = setting(
+        False, "Refuse an environment whose trial episode does not repeat with the same seed and actions, or cannot be played."
+    )
     report_to: list[str] = setting(
         ("none",), "Experiment trackers: tensorboard, wandb, mlflow, or none. All stages write to one tracker run."
     )

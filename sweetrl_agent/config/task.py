@@ -52,6 +52,16 @@ class TaskArguments:
         0, "Maximum number of agent turns of a dialogue; 0 for the task's own limit, or the benchmark's 10 if it has none."
     )
     on_error: str = setting("raise", "For a malformed task row: 'raise' stops, 'skip' skips it.")
+    isolate_generators: str = setting(
+        "auto",
+        "Whether each dialogue has its own state of the global generators of Python, NumPy and torch, seeded by its task: 'true', 'false', or "
+        "'auto': in environments that are not ours and whose steps do not wait for other services.",
+    )
+
+    def __post_init__(self) -> None:
+        """Take true and false of YAML and Python as well."""
+        if isinstance(self.isolate_generators, bool | str):
+            self.isolate_generators = str(self.isolate_generators).lower()
 
     def keyword_arguments(self) -> dict[str, Any]:
         """`env_kwargs`, parsed.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import gymnasium as gym
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.generators import PrivateGenerators
 
 #: Outcomes of an episode: terminated, truncated at its limit of turns, or void because the environment failed.
 ENDED, CUT, VOID = "ended", "cut", "void"
@@ -48,13 +50,21 @@ class TextDialogue:
         seeds: Seed of every task, by task id.
         metric: Name of the metric, higher is better: "return", or a key of the last info or of its "metrics".
         max_turns: Agent turns after which an episode is truncated; 0 leaves this to the environment.
+        generators: A state of the global generators that this dialogue alone draws from, seeded by the task; None for the process's.
 
     Attributes:
         world_error: The error that made the last void episode void.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], seeds: Mapping[str, int], metric: str, max_turns: int) -> None:
-        self.env, self.metric, self.max_turns = env, metric, max_turns
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        seeds: Mapping[str, int],
+        metric: str,
+        max_turns: int,
+        generators: PrivateGenerators | None = None,
+    ) -> None:
+        self.env, self.metric, self.max_turns, self._generators = env, metric, max_turns, generators
         self.world_error: Exception | None = None
         self._seeds = seeds
         self._messages: list[dict[str, str]] = []
@@ -96,7 +106,10 @@ class TextDialogue:
             options: "task_id".
         """
         task_id = (options or {})["task_id"]
-        observation, info = self.env.reset(seed=self._seeds[task_id])
+        if self._generators is not None:
+            self._generators.seed("task", self._seeds[task_id])
+        with self._isolated():
+            observation, info = self.env.reset(seed=self._seeds[task_id])
         self._messages, self._metrics, self._return, self._turns = [], {}, 0.0, 0
         self._hear(observation, info)
         return str(observation)
@@ -109,7 +122,8 @@ class TextDialogue:
         self._messages.append({"role": "assistant", "content": action})
         self._turns += 1
         try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
+            with self._isolated():
+                observation, reward, terminated, truncated, info = self.env.step(action)
         except WORLD_ERRORS as error:
             self.world_error = error
             self._metrics = {"outcome": VOID, "turns": self._turns}
@@ -124,6 +138,9 @@ class TextDialogue:
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+    def _isolated(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._generators is None else self._generators.in_use()
 
     def _hear(self, observation: Any, info: Mapping[str, Any]) -> None:
         if "messages" in info:

@@ -11,7 +11,7 @@ Capabilities of an environment are detected by its attributes. Hidden informatio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import gymnasium as gym
 
 import sandboxes
-from sandboxes.named import find_beside, where
+from colbench_gym.evaluation.trial import Act, Trial
+from colbench_gym.generators import PrivateGenerators
+from sandboxes.named import find_beside
 from sweetrl_agent.core.actions import DialogueActions, DiscreteDialogue
 from sweetrl_agent.core.dialogues import DialogueEnvs, TextDialogue, TextDialogues
 from sweetrl_agent.core.explanation import Explains
@@ -51,8 +53,6 @@ CAPABILITY_NAMES: Mapping[str, str] = {
 PIECES = r"\n *|[0-9]+|[^\n0-9.?!]+[.?!]*|[.?!]+"
 _SEEDS = re.compile(r"seeds:([0-9]{1,9})-([0-9]{1,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
 _MOST_SEEDS = 10_000_000
-#: Maximum number of turns of the trial episode that is played before a run.
-MOST_TRIED = 100
 #: Defaults of settings for environments that are not ours.
 GENERIC_DEFAULTS: Mapping[str, Any] = {
     "tasks": "seeds:0-999", "test_tasks": "seeds:1000000-1000099", "unseen_tasks": "", "min_best": -1e9, "tiny_vocab_size": 600,
@@ -69,6 +69,7 @@ class TaskSettings(Protocol):
     max_turns: int
     on_error: str
     sandbox: str
+    isolate_generators: str
 
     def keyword_arguments(self) -> dict[str, Any]:
         """Further keyword arguments of the environment."""
@@ -122,7 +123,8 @@ class EnvironmentRecord(Explains):
         defaults: Defaults of settings that differ from the main job's and from `GENERIC_DEFAULTS`.
         pretrained_defaults: Further defaults with a pretrained model, such as `system_prompt`, which may contain example dialogues.
         success_means: Definition of success, for reports: "Success: {success_means}."
-        waits: Its steps wait for other services, such as a model server; they are then played in threads.
+        waits: Its steps wait for other services, such as a model server; they are then played in threads, and in no trial episode.
+        uses_global_generators: It may draw from the global generators of Python, NumPy or torch (`isolate_generators`).
         has_sandbox: It runs the agent's code in one of our sandboxes.
         has_pages: Its answers are web pages, which can be rendered.
         answer_prefix: Prefix of a message that is an answer; "" if the text of a message never ends a dialogue.
@@ -138,6 +140,7 @@ class EnvironmentRecord(Explains):
     pretrained_defaults: ClassVar[Mapping[str, Any]] = {}
     success_means: ClassVar[str] = "the last info of the episode reports it or, without such a report, the return is above 0"
     waits: ClassVar[bool] = False
+    uses_global_generators: ClassVar[bool] = True
     has_sandbox: ClassVar[bool] = False
     has_pages: ClassVar[bool] = False
     answer_prefix: ClassVar[str] = ""
@@ -217,11 +220,22 @@ class EnvironmentRecord(Explains):
             num_envs: Number of environments.
             simulator: Simulated human to use; None for the one in the settings.
         """
-        seeds = {task.id: task.seed for task in tasks}
-        return TextDialogues(
-            [TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns) for _ in range(num_envs)],
-            self.waits,
-        )
+        waits = self.waits and not self.isolates(config.task)  # a process has one state of its generators, whatever the thread
+        return TextDialogues([self._dialogue(config, tasks) for _ in range(num_envs)], waits)
+
+    def _dialogue(self, config: Settings, tasks: Sequence[Any]) -> TextDialogue:
+        given, seeds = config.task, {task.id: task.seed for task in tasks}
+        if not self.isolates(given):
+            return TextDialogue(self.make(given), seeds, self.metric, given.max_turns)
+        generators = PrivateGenerators("environment")
+        with generators.in_use():
+            env = self.make(given)
+        return TextDialogue(env, seeds, self.metric, given.max_turns, generators)
+
+    def isolates(self, given: TaskSettings) -> bool:
+        """Whether each dialogue has its own state of the global generators."""
+        is_needed = self.uses_global_generators and not self.waits
+        return given.isolate_generators == "true" or (given.isolate_generators == "auto" and is_needed)
 
     def measures(self, episode: Episode, task: Any) -> dict[str, Any]:
         """Further columns of an episode's row in `evaluation.jsonl`."""
@@ -318,18 +332,10 @@ class EnvironmentRecord(Explains):
             tasks: The tasks to draw from.
             num_envs: Number of environments.
         """
-        actions, seeds = self.actions(config), {task.id: task.seed for task in tasks}
+        actions, task_ids = self.actions(config), [task.id for task in tasks]
         with ExitStack() as stack:
             yield [
-                stack.enter_context(
-                    closing(
-                        DiscreteDialogue(
-                            TextDialogue(self.make(config.task), seeds, self.metric, config.task.max_turns),
-                            actions,
-                            list(seeds),
-                        )
-                    )
-                )
+                stack.enter_context(closing(DiscreteDialogue(self._dialogue(config, tasks), actions, task_ids)))
                 for _ in range(num_envs)
             ]
 
@@ -363,29 +369,20 @@ class EnvironmentRecord(Explains):
         return None
 
     def check(self, config: Settings) -> None:
-        """Refuse settings that no run can work with. If steps do not wait for other services, a trial episode is played.
+        """Refuse settings that no run can work with.
 
         Raises:
-            ValueError: If the environment cannot be made, one of its settings is wrong, or an episode of the first task fails.
+            ValueError: If the environment cannot be made, or one of its settings is wrong.
         """
-        with closing(self.make(config.task)) as env:
-            if not self.waits:
-                env.action_space.seed(0)
-                self._try_an_episode(config, lambda: str(env.action_space.sample()))
+        self.make(config.task).close()
 
-    def _try_an_episode(self, config: Settings, act: Callable[[], str]) -> None:
-        tasks = self.load_tasks(config.task.tasks, config.task)[:1]
-        with closing(self.environments(config, tasks, 1)) as tried:
-            try:
-                tried.envs[0].reset(seed=0, options={"task_id": tasks[0].id})
-                for _ in range(MOST_TRIED):
-                    _, _, terminated, truncated, _ = tried.submit(0, act()).result()
-                    if terminated or truncated:
-                        break
-            except Exception as error:  # an external environment may fail in any way
-                raise ValueError(
-                    f"`env` {config.task.env!r} fails in an episode of random actions ({where(error)})."
-                ) from error
+    def known_trial(self, config: Settings) -> Trial | None:
+        """What is known without a trial episode before a run (`rollouts.trial`); None if one is to be played."""
+        return Trial(untried="its steps wait for other services") if self.waits else None
+
+    def trial_agent(self, config: Settings) -> Act | None:
+        """Who speaks in the trial episode; None for the environment's `discrete_actions`, demonstrations, or pieces of what it says itself."""
+        return None
 
     def check_sandbox(self, spec: Any) -> None:
         """Refuse a sandbox that does not exist, by its name or mapping; raises the errors of `sandboxes.check_name`."""

@@ -12,6 +12,8 @@ from colbench_gym.agents.scripted import OracleAgent, random_agent
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import ColBenchEnv, turn_limit
 from colbench_gym.envs.vector import ColBenchVectorEnv
+from colbench_gym.evaluation.human_trial import few_questions, known_trial
+from colbench_gym.evaluation.trial import Act, Trial
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
@@ -46,6 +48,7 @@ class ColBenchRecord(EnvironmentRecord):
     env: ClassVar[type[ColBenchEnv]]
     defaults: ClassVar[Mapping[str, Any]] = {}
     max_token_length: ClassVar[int] = 96
+    uses_global_generators: ClassVar[bool] = False
     has_sandbox: ClassVar[bool] = True
     answer_prefix: ClassVar[str] = f"{ANSWER_MARKER}\n"
     simulators: ClassVar[Mapping[str, Any]] = {level: {"name": "scripted", "level": level} for level in LEVELS}
@@ -159,6 +162,15 @@ class ColBenchRecord(EnvironmentRecord):
         if not isinstance(reply, str):
             kind = type(human).__name__
             raise ValueError(f"`reply` of the simulator {kind!r} must return a text, got {type(reply).__name__}.")
+
+    def known_trial(self, config: Settings) -> Trial | None:
+        """See `EnvironmentRecord`."""
+        with closing(self.make_simulator(config.task.simulator_spec())) as human:
+            return known_trial(human, config.task.simulator_spec(), config.task.sandbox_spec())
+
+    def trial_agent(self, config: Settings) -> Act:
+        """See `EnvironmentRecord`."""
+        return few_questions(config.task.env, config.task.sandbox_spec())
 
     @abstractmethod
     def make_simulator(self, spec: Any) -> Simulator:

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from colbench_gym.evaluation.trial import Trial
 from colbench_gym.lmrl.data import episodes
-from sandboxes.named import load_named
+from sandboxes.named import load_named, name_and_arguments
 from sweetrl_agent.core.critic import Critic
 from sweetrl_agent.core.environment import EnvironmentRecord, Settings, TaskSettings
 from sweetrl_agent.core.episode import Episode, Messages
@@ -52,6 +53,7 @@ class GameRecord(EnvironmentRecord):
         "mc_batch": 64, "mc_epochs": 3.0, "mc_learning_rate": 3e-3, "mc_muon_learning_rate": 5e-3, "mc_cql": 0.1, "mc_beta": 8.0,
         "grpo_tasks": 8, "grpo_group": 8, "grpo_iterations": 30, "grpo_learning_rate": 1e-3, "grpo_anneal": True,
     }  # fmt: skip
+    uses_global_generators: ClassVar[bool] = False
     pieces: ClassVar[str] = r"[^.?!\n]*[.?!\n]|[^.?!\n]+"
     max_token_length: ClassVar[int] = 96
     success_means: ClassVar[str] = "the game is won"
@@ -73,6 +75,11 @@ class GameRecord(EnvironmentRecord):
         """See `EnvironmentRecord`; all tasks have them."""
         return given.tasks.startswith("seeds:")
 
+    def known_trial(self, config: Settings) -> Trial | None:
+        """See `EnvironmentRecord`; a model server that plays the other side is not asked."""
+        others = [name_and_arguments(name, own)[0] for name, own in config.task.keyword_arguments().items() if _is_spec(own)]
+        return Trial(untried="its other side is a model server") if "openai" in others else None
+
     def scripted_policy(self, name: str, config: Settings) -> None:
         """See `EnvironmentRecord`; a game's expert sees the game, and no dialogue.
 
@@ -84,6 +91,11 @@ class GameRecord(EnvironmentRecord):
                 f"The expert of {config.task.env} sees the game and not the dialogue, so it is no policy: "
                 f"`python -m colbench_gym.lmrl.data {config.task.env} --policy expert --episodes 200` plays it and prints its return."
             )
+
+
+def _is_spec(argument: Any) -> bool:
+    """Whether an argument of a game names an object, such as its oracle."""
+    return isinstance(argument, str) or (isinstance(argument, Mapping) and isinstance(argument.get("name"), str))
 
 
 class GuessingRecord(GameRecord):

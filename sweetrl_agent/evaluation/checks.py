@@ -21,6 +21,7 @@ def check(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.evaluation.dials import read_results
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.evaluation.win_rate import recorded
+    from sweetrl_agent.rollouts.trial import check_trial
 
     check_settings(given)
     _check_names(given, config)
@@ -44,6 +45,7 @@ def check(given: CompareArguments, config: Config) -> None:
         raise ValueError(
             f"`against` must be 'PAPER' or empty, got {given.against!r}.{nearest(given.against.upper(), ['PAPER'])}"
         )
+    check_trial(config)
 
 
 def own_settings(given: CompareArguments) -> dict[str, dict[str, Any]]:

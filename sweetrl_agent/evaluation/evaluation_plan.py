@@ -13,6 +13,7 @@ from colbench_gym.evaluation.folder import ROWS
 from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.evaluations import Evaluation
 from sweetrl_agent.evaluation.policy_loading import check
+from sweetrl_agent.rollouts.trial import check_trial, print_trial
 from sweetrl_agent.trainers.preflight import check_human, check_packages, check_server
 
 
@@ -28,6 +29,7 @@ def refuse(evaluation: Evaluation) -> None:
         config = evaluation.config(None, source)
         if not i:
             config.record.check(config)
+            check_trial(config)
         for spec in evaluation.policies:
             check(spec, evaluation.config(spec, source), evaluation.api())
 
@@ -43,6 +45,7 @@ def plan(evaluation: Evaluation) -> None:
         print(f"tasks      {split}: {len(own)} of {evaluation.sources[split]}; human: {evaluation.shared.simulator}")
     count = sum(map(len, tasks.values())) * evaluation.given.episodes * len(evaluation.given.seeds)
     print(f"episodes   {count} of each policy, seeds {' '.join(map(str, evaluation.given.seeds))}; {evaluation.shared.env}")
+    print_trial(evaluation.config(None, next(iter(evaluation.sources.values()))))
 
 
 def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:

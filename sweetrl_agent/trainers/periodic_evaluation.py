@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from colbench_gym.generators import preserve_rng_state
 from colbench_gym.scoring.intervals import SHARES, mean_interval, wilson
 from sweetrl_agent.core.episode import Episode, EpisodeKey
-from sweetrl_agent.core.generators import untouched_generators
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.rollouts.play import episodes_of
@@ -37,7 +37,7 @@ def evaluate_in_training(run: Run, stage: str, sample: Sample) -> Row:
     """
     tasks = tuple(run.held_out["test"][: run.config.evaluation.eval_every_tasks])
     keys = episodes_of([task.id for task in tasks], 1)
-    with untouched_generators():
+    with preserve_rng_state():
         played = sample(tasks, keys, f"{stage} test")
     valid = [episode for episode in played if not episode.is_void]
     found: Row = {}

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.generators import preserve_rng_state
 from sweetrl_agent.core.callback import Callback, Values, numbers
-from sweetrl_agent.core.generators import untouched_generators
 from sweetrl_agent.data.files import METRICS, read_object, read_rows, write_json
 from sweetrl_agent.data.run import Run
 
@@ -88,7 +88,7 @@ class Tracker(Callback):
         self._steps = dict(self._safe)
         self._is_lost = False
         try:
-            with untouched_generators():
+            with preserve_rng_state():
                 self.open(run)
         except Exception as error:  # libraries of trackers raise many unrelated types
             raise ColBenchError(
@@ -101,7 +101,7 @@ class Tracker(Callback):
 
     def on_run_end(self, run: Run, error: BaseException | None) -> None:
         """Close the tracker."""
-        with untouched_generators(), self._surviving():
+        with preserve_rng_state(), self._surviving():
             self.close(error)
         if not self._is_lost:
             self._keep(run, is_closed=True)
@@ -122,7 +122,7 @@ class Tracker(Callback):
         stage = stage.replace(" ", "_")
         new = {name: value for name, value in values.items() if self._steps.get(f"{stage}/{name}", -1) < step}
         if new and not self._is_lost:
-            with untouched_generators(), self._surviving():
+            with preserve_rng_state(), self._surviving():
                 self.write(stage, step, new)
         if new and not self._is_lost:
             written = {f"{stage}/{name}": step for name in new}

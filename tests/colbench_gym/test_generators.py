@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sweetrl_agent.core.generators import untouched_generators
+from colbench_gym.generators import preserve_rng_state
 
 
 def _draw():
@@ -23,7 +23,7 @@ def test_the_generators_continue_where_they_were(fails):
     random.seed(0), np.random.seed(0), torch.manual_seed(0)
     assert _draw() == first
     try:
-        with untouched_generators():
+        with preserve_rng_state():
             assert _draw() == expected
             _draw()
             if fails:
