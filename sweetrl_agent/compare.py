@@ -182,15 +182,19 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     """Work and expected times of a seed's training and evaluation; other experiments have none."""
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.evaluation.steps import algorithm_steps
-    from sweetrl_agent.models.loading import cpu_speed
-    from sweetrl_agent.trainers.forecast import as_lines, forecast
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
+    from sweetrl_agent.trainers.forecast import as_lines, make_forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
     trained = {name: step for name, step in algorithm_steps(given.algorithms).items() if name not in evaluations}
-    works = forecast(run, {**trained, **evaluations}, run.seconds, cpu_speed(run.config.model))
-    mine = [name for name in todo if name in works]
+    stages = {**trained, **evaluations}
+    mine = [name for name in todo if name in stages]
+    if not mine:
+        return []
+    forecast = make_forecast(run, stages, [ALGORITHMS[name] for name in given.algorithms], mine)
     each = "each of the seeds takes" if given.seeds > 1 else "it takes"
-    return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
+    lines = as_lines(forecast.expected(run.seconds), mine, set(stages))
+    return [f"{each}:", *(f"  {line}" for line in lines), *forecast.about()]
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:

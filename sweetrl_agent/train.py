@@ -53,7 +53,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
             from sweetrl_agent.trainers.bridge import find_callbacks, watched
-            from sweetrl_agent.trainers.preflight import check_models, check_packages
+            from sweetrl_agent.trainers.preflight import check_models, check_packages, check_resources
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             find_callbacks([*config.run.callbacks, *callbacks])
@@ -70,6 +70,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
                 check_order(opened, config.run.stage, invalid)
                 check_packages(config, left(opened, invalid))
                 check_models(config, left(opened, invalid))
+                check_resources(opened, left(opened, invalid))
                 opened.prepare(stages, invalid)
             meet(opened.folder)
             if not is_first():

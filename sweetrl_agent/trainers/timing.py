@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.generators import untouched_generators
+from colbench_gym.generators import preserve_rng_state
 from sweetrl_agent.models.loading import LAYERS as LAYERS_OF
 from sweetrl_agent.models.loading import adapted, device, policy_on, torch_dtype
 from sweetrl_agent.policies.slots import body
@@ -72,7 +72,7 @@ class TimedModel:
     def seconds(self, wanted: Collection[Timed]) -> dict[Timed, float]:
         """Seconds of each, measured now."""
         found: dict[Timed, float] = {}
-        with untouched_generators():
+        with preserve_rng_state():
             for is_trained in (False, True):
                 own = [one for one in wanted if (one.kind in ("train", "step")) == is_trained]
                 if own:
