@@ -180,9 +180,9 @@ def plan(given: CompareArguments, config: Config) -> int:
 
 def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     """Work and expected times of a seed's training and evaluation; other experiments have none."""
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.evaluation.steps import algorithm_steps
-    from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.trainers.forecast import as_lines, make_forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
@@ -350,7 +350,7 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     from sweetrl_agent.evaluation.scaling import scaled_run
     from sweetrl_agent.evaluation.steps import algorithm_steps, refuse_other_settings, run_steps
     from sweetrl_agent.trainers.bridge import watched
-    from sweetrl_agent.trainers.preflight import check_models
+    from sweetrl_agent.trainers.preflight import check_models, check_resources
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
@@ -360,6 +360,7 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     refuse_other_settings(run, steps)
     invalid = run.find_invalid(steps.values())
     check_models(config, STAGES if left(run, steps, invalid) else ())
+    check_resources(run, STAGES if left(run, steps, invalid) else ())
     run.prepare(steps.values(), invalid)
     with watched(run, callbacks, root):
         run_steps(run, steps)

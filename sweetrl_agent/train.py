@@ -127,7 +127,10 @@ def check(config: Any) -> None:
     from sweetrl_agent.algorithms.critics import check_needs
     from sweetrl_agent.algorithms.registry import refuse_missing
     from sweetrl_agent.rollouts.trial import check_trial
+    from sweetrl_agent.trainers.gpus import parse_gpus
 
+    if config.run.gpu:
+        parse_gpus(config.run.gpu)
     config.record.check(config)
     refuse_missing([config.algorithm.name], config.record.capabilities(config), config.task.env)
     check_needs([config.algorithm.critic], config)
@@ -139,15 +142,21 @@ def dry_run(config: Any) -> int:
 
     Limits: See `preflight`.
     """
+    from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.rollouts.trial import print_trial
+    from sweetrl_agent.trainers.planning import lines_by_settings
     from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
     check(config)
     check_output(Path(config.run.output))
-    planned = Run(config, is_dry=True)
+    try:
+        planned = Run(config, is_dry=True)
+    except ColBenchError as error:  # tasks that cannot be loaded here; a plan for GPUs does without them
+        print("\n".join(lines_by_settings(config)))
+        return conclude([str(error)])
     invalid = planned.find_invalid(planned.stages.values())
     check_order(planned, config.run.stage, invalid)
     print_plan(planned, invalid)

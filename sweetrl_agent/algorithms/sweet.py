@@ -147,9 +147,9 @@ class Sweet(Algorithm):
 
     def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
         """See `Algorithm`."""
-        return {stage_name(stage, self.critic): work for stage, work in sweet_work.of_stages(run, self.critic, lengths).items()} | {
-            "candidates": sweet_work.candidates(run, lengths)
-        }
+        return {
+            stage_name(stage, self.critic): work for stage, work in sweet_work.of_stages(run, self.critic, lengths).items()
+        } | {"candidates": sweet_work.candidates(run, lengths)}
 
     def plan(self, run: Run) -> list[str]:
         """See `Algorithm`; TRL checks the values of both configurations."""

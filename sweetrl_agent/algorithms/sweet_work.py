@@ -6,7 +6,7 @@ from sweetrl_agent.algorithms.critics import CRITICS
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work, reading, training
 from sweetrl_agent.data.files import count_rows
-from sweetrl_agent.trainers.pair_work import REFERENCE_BATCH, pair_work
+from sweetrl_agent.trainers.pair_work import pair_work
 
 #: Candidates that a head, and questions that a judge reads in one pass.
 HEAD_BATCH, JUDGE_BATCH = 32, 16
@@ -64,7 +64,7 @@ def _actor(run: Run, critic: str, lengths: Lengths) -> Work:
     count = known or num_states(run, lengths) * config.pairs_per_turn
     sizes = lengths.prefix + lengths.agent, lengths.agent
     parts = (
-        reading(count, REFERENCE_BATCH, *sizes, sides=2),
+        reading(count, config.actor_micro_batch, *sizes, sides=2),
         training(count, config.actor_batch, config.actor_micro_batch, config.actor_epochs, *sizes, sides=2),
     )
     return Work(f"{'' if known else 'at most '}{count:,} pairs, {config.actor_epochs:g} epochs", parts)

@@ -18,7 +18,6 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.stage import function_of
-
 from sweetrl_agent.core.work import Lengths, Part, Work, episodes, reading, training
 
 if TYPE_CHECKING:

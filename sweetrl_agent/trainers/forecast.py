@@ -20,7 +20,7 @@ from sweetrl_agent.trainers.stage_work import works_of
 #: Seconds of a stage that loads and saves a model, and of any other, which no setting changes.
 FIXED_S, LEAST_S = 2.0, 0.5
 #: Seconds of a finished stage that count as much as its forecast: shorter ones say little about the speed.
-AS_SURE_S = 2.0
+AS_SURE_S = 10.0
 #: Factor by which a forecast is often wrong, in either direction: other processes, lengths of dialogues, numbers of pairs.
 UNCERTAIN = 2.0
 #: Expected work and seconds of a stage; None if its time is not known.
@@ -81,9 +81,7 @@ class Forecast:
     def about(self) -> list[str]:
         """Lines that say what the forecast rests on."""
         sizes = self.lengths
-        dialogue = (
-            f"{sizes.turns:.1f} turns of {sizes.agent:.0f} tokens, replies of {sizes.reply:.0f}, a request of {sizes.request:.0f}"
-        )
+        dialogue = f"{sizes.turns:.1f} turns of {sizes.agent:.0f} tokens, replies of {sizes.reply:.0f}, a request of {sizes.request:.0f}"
         hidden = f", hidden information of {sizes.hidden:.0f}" if sizes.hidden else ""
         return [f"dialogue   {dialogue}{hidden} ({sizes.source})", f"times      {self.machine.basis}"]
 

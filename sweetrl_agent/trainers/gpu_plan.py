@@ -115,7 +115,9 @@ def stage_time(work: Work, lengths: Lengths, rates: Rates) -> StageTime:
     return StageTime(agent, human, grading)
 
 
-def part_memory(shape: Shape, part: Part, lengths: Lengths, model: Any, processes: int = 1, gpu_gib: float = 0.0) -> dict[str, float]:
+def part_memory(
+    shape: Shape, part: Part, lengths: Lengths, model: Any, processes: int = 1, gpu_gib: float = 0.0
+) -> dict[str, float]:
     """Estimate of a GPU's peak memory in GiB, by what takes it; "sum" with 1.5 GiB for CUDA, buffers and fragments. {} for what needs none.
 
     Weights are bfloat16. Training of all weights has gradients and two moments in the weights' type: 8 bytes per parameter. With several processes, all
@@ -147,20 +149,22 @@ def part_memory(shape: Shape, part: Part, lengths: Lengths, model: Any, processe
     return summed(found)
 
 
-def training_memory(shape: Shape, tokens: float, model: Any, processes: int = 1) -> dict[str, float]:
-    """`part_memory` of a pass of training over so many tokens."""
-    is_sharded = not model.lora and processes > 1
-    weights, state = 2.0 * shape.parameters, 6.0 * shape.parameters
-    if model.lora:
-        state = 16.0 * shape.adapters(model.lora_r, min(model.lora_layers, shape.layers))
-    elif is_sharded:
-        weights, state = 4.0 * shape.parameters / processes, 12.0 * shape.parameters / processes
+def training_memory(
+    shape: Shape, tokens: float, model: Any, processes: int = 1, is_sharded: bool | None = None
+) -> dict[str, float]:
+    """`part_memory` of a pass of training over so many tokens; `is_sharded` says whether FSDP or ZeRO is used, by default with several processes."""
+    is_sharded = processes > 1 if is_sharded is None else is_sharded
+    weights = (4.0 if is_sharded and not model.lora else 2.0) * shape.parameters
+    state = 16.0 * shape.adapters(model.lora_r, min(model.lora_layers, shape.layers)) if model.lora else 3.0 * weights
+    whole = weights
+    if is_sharded:
+        weights, state = weights / processes, state / processes
     layer = 20 * shape.hidden + 8 * shape.intermediate
     kept = 2.0 * shape.hidden * shape.layers + layer if model.gradient_checkpointing else float(layer * shape.layers)
     found = {"weights": weights, "gradients and moments": state, "activations": tokens * kept}
     if is_sharded:
         found["gathered"] = 4.0 * (shape.head + 2 * sum(a * b for a, b in shape.linear))
-    return summed(found, before=4.0 * shape.parameters + weights if is_sharded else 0.0)
+    return summed(found, before=whole + weights if is_sharded and processes > 1 else 0.0)
 
 
 def summed(found: Mapping[str, float], before: float = 0.0) -> dict[str, float]:
@@ -170,12 +174,20 @@ def summed(found: Mapping[str, float], before: float = 0.0) -> dict[str, float]:
 
 def stage_memory(shape: Shape, work: Work, lengths: Lengths, model: Any, given: GivenGPUs) -> float:
     """The largest estimate of a stage's parts in GiB of each GPU; 0 for a stage that needs no GPU."""
-    of_parts = (part_memory(shape, part, lengths, model, given.count, given.gpu.memory_gib) for part in work.parts)
+    is_training = any(isinstance(part, Passes) and part.kind == "train" for part in work.parts)
+    parts = [part for part in work.parts if not is_training or not isinstance(part, Passes) or part.kind == "train"]
+    of_parts = (part_memory(shape, part, lengths, model, given.count, given.gpu.memory_gib) for part in parts)
     return max((found["sum"] for found in of_parts if found), default=0.0)
 
 
 def plan_lines(
-    works: Mapping[str, Work], left: Collection[str], lengths: Lengths, shape: Shape, rates: Rates, given: GivenGPUs, config: Any
+    works: Mapping[str, Work],
+    left: Collection[str],
+    lengths: Lengths,
+    shape: Shape,
+    rates: Rates,
+    given: GivenGPUs,
+    config: Any,
 ) -> list[str]:
     """The plan as a table for the terminal, its sums and its assumptions.
 
@@ -194,7 +206,11 @@ def plan_lines(
         time, needed = stage_time(works[name], lengths, rates), stage_memory(shape, works[name], lengths, config.model, given)
         hours = time.seconds / 3600
         total, human = total + hours, human + (hours if time.human else 0.0)
-        fits = f"{needed:.0f}" if needed <= given.gpu.memory_gib else f"{needed:.0f}, more than the {given.gpu.memory_gib:g} that it has"
+        fits = (
+            f"{needed:.0f}"
+            if needed <= given.gpu.memory_gib
+            else f"{needed:.0f}, more than the {given.gpu.memory_gib:g} that it has"
+        )
         rows.append((name, f"{hours:.2f}", time.bottleneck, fits, f"{hours * given.count * given.price:.2f}"))
     rows.append(("in all", f"{total:.2f}", "", "", f"{total * given.count * given.price:.2f}"))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -207,7 +223,9 @@ def _assumptions(rates: Rates, given: GivenGPUs, human: float, config: Any) -> l
     trained = "LoRA" if config.model.lora else "all weights, under FSDP or ZeRO" if given.count > 1 else "all weights"
     sampling = f"{rates.sampled:,.0f} tokens a second and GPU sampled, with one engine on each GPU (Ray or servers)"
     shares = f"{rates.training_share:.0%} of the peak in training and {rates.reading_share:.0%} in reading"
-    lines = [f"assumed    {rates.parameters / 1e9:.2g} billion parameters, {trained}; {shares}; {sampling}; see docs/planning.md"]
+    lines = [
+        f"assumed    {rates.parameters / 1e9:.2g} billion parameters, {trained}; {shares}; {sampling}; see docs/planning.md"
+    ]
     if rates.human_gpus and human:
         cost = f"{human * rates.human_gpus * given.price:.2f} {given.currency}"
         lines.append(

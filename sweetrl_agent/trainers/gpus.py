@@ -10,7 +10,7 @@ import torch
 from sandboxes.named import nearest
 
 #: Memory bandwidth and parameters of the GPU and the model that the assumed rates of sampling are of, and the most tokens a second that are assumed.
-_H100_BANDWIDTH, _OF_8B, _MOST_SAMPLED = 3.35e12, 8.03e9, 20_000.0
+_H100_BANDWIDTH, _OF_8B, _MOST_SAMPLED = 3.35e12, 8_030_261_248, 20_000.0
 #: Tokens a second that one H100 samples for 8B with many dialogues: with vLLM, and with our continuous batching.
 VLLM_SAMPLED, OUR_SAMPLED = 4_000.0, 2_000.0
 _GIVEN = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?([A-Za-z0-9][\w .-]*?)(?:\s+at\s+(\d{1,9}(?:\.\d{1,9})?)\s*([^\s\d.]{1,8}))?")

@@ -8,9 +8,6 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, reading, training
 from sweetrl_agent.data.files import count_rows
 
-#: Pairs of a pass that computes the reference's log-probabilities, `per_device_eval_batch_size` of transformers.
-REFERENCE_BATCH = 8
-
 
 def num_outcome_pairs(run: Run) -> tuple[float, str]:
     """Number of outcome pairs and what it is in words: those of the file, or before it is there the expected share of all possible ones."""
@@ -40,5 +37,5 @@ def pair_work(
     sizes = row.dialogue + hidden, row.spoken
     parts = (training(rows, batch, micro_batch, epochs, *sizes, sides=2),)
     if has_reference:
-        parts = (reading(rows, REFERENCE_BATCH, *sizes, sides=2), *parts)
+        parts = (reading(rows, micro_batch, *sizes, sides=2), *parts)
     return Work(f"{text}, {epochs:g} epochs", parts)

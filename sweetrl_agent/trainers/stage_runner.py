@@ -146,7 +146,5 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
     print(disk_line(run))
     for sentence in warnings(run, todo, works, forecast.lengths):
         print(f"warning    {sentence}")
-    if config.run.gpu:
-        print("\n".join(gpu_lines(run, run.stages, todo, forecast.lengths)))
-    elif not config.is_tiny and not torch.cuda.is_available():
-        print("gpu        none here; `--gpu '8 x H100-80GB'` plans hours, memory and cost on GPUs that you name (docs/planning.md)")
+    for line in gpu_lines(run, run.stages, todo, forecast.lengths):
+        print(line)

@@ -11,13 +11,14 @@ import copy
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from sweetrl_agent.config.model import ModelArguments
 from colbench_gym.generators import preserve_rng_state
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.models.loading import LAYERS as LAYERS_OF
 from sweetrl_agent.models.loading import adapted, device, policy_on, torch_dtype
 from sweetrl_agent.policies.slots import body
@@ -143,12 +144,13 @@ class TimedModel:
             rows = max(1, size // length)
             scored = max(1, min(length - 1, round(one.scored * length / one.tokens)))
             is_last = size == min(whole, MOST_TOKENS) or best >= ENOUGH_S
-            times = [self._timed(lambda: _pass(model, one.kind, rows, length, scored)) for _ in range(2 if is_last else 1)]
+            work = partial(_pass, model, one.kind, rows, length, scored)
+            best = min(self._timed(work) for _ in range(2 if is_last else 1))
             model.zero_grad(set_to_none=True)
-            best = min(times)
             if is_last:
                 return best * whole / (rows * length)
-            size *= max(2, min(8, int(ENOUGH_S / max(best, 1e-6))))
+            if best < ENOUGH_S:
+                size *= max(2, min(8, int(ENOUGH_S / max(best, 1e-6))))
 
     def _step(self, model: Any, one: Timed) -> float:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
