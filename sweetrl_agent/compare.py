@@ -193,7 +193,7 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
         return []
     forecast = make_forecast(run, stages, [ALGORITHMS[name] for name in given.algorithms], mine)
     each = "each of the seeds takes" if given.seeds > 1 else "it takes"
-    lines = as_lines(forecast.expected(run.seconds), mine, set(stages))
+    lines = as_lines(forecast.expected(run.seconds), mine, set(stages), forecast.uncertainty)
     return [f"{each}:", *(f"  {line}" for line in lines), *forecast.about()]
 
 

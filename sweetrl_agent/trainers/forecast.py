@@ -14,6 +14,7 @@ from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.stage import Stage
 from sweetrl_agent.core.work import Lengths, Work
+from sweetrl_agent.trainers.lengths import ASSUMED
 from sweetrl_agent.trainers.machine import Machine, machine_of
 from sweetrl_agent.trainers.stage_work import works_of
 
@@ -23,6 +24,8 @@ FIXED_S, LEAST_S = 2.0, 0.5
 AS_SURE_S = 10.0
 #: Factor by which a forecast is often wrong, in either direction: other processes, lengths of dialogues, numbers of pairs.
 UNCERTAIN = 2.0
+#: The same where the sizes of dialogues are assumed.
+UNCERTAIN_SIZES = 4.0
 #: Expected work and seconds of a stage; None if its time is not known.
 Expected = tuple[Work, float | None]
 
@@ -78,6 +81,11 @@ class Forecast:
         same = {other for other in expected if _needs(self.stages, other) & _needs(self.stages, name)} or {*expected}
         return (sum(done[other] for other in same) + AS_SURE_S) / (sum(expected[other] for other in same) + AS_SURE_S)
 
+    @property
+    def uncertainty(self) -> float:
+        """Factor by which the times are often wrong, in either direction."""
+        return UNCERTAIN_SIZES if self.lengths.source == ASSUMED else UNCERTAIN
+
     def about(self) -> list[str]:
         """Lines that say what the forecast rests on."""
         sizes = self.lengths
@@ -108,13 +116,16 @@ def _needs(stages: Mapping[str, Stage], name: str) -> frozenset[str]:
     return frozenset(stage.needs) if stage is not None else frozenset()
 
 
-def as_lines(expected: Mapping[str, Expected], left: Collection[str], done: Collection[str]) -> list[str]:
+def as_lines(
+    expected: Mapping[str, Expected], left: Collection[str], done: Collection[str], uncertainty: float = UNCERTAIN
+) -> list[str]:
     """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left.
 
     Args:
         expected: Work and seconds of each stage.
         left: Requested stages that are not done.
         done: Finished stages.
+        uncertainty: As in `Forecast`.
     """
     rows = [
         (name, work.text, in_words(seconds) if name in left else "done" if name in done else "not requested")
@@ -123,7 +134,7 @@ def as_lines(expected: Mapping[str, Expected], left: Collection[str], done: Coll
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{name:{widths[0]}}  {text:{widths[1]}}  {seconds}" for name, text, seconds in rows]
     total = time_left(expected, left)
-    between = f", likely {_rounded(total / UNCERTAIN)} to {_rounded(total * UNCERTAIN)}" if total else ""
+    between = f", likely {_rounded(total / uncertainty)} to {_rounded(total * uncertainty)}" if total else ""
     return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(total)}{between}"]
 
 

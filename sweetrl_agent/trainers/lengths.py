@@ -22,6 +22,8 @@ MOST_DIALOGUES, MOST_TASKS = 32, 4
 ASSUMED_TURN, ASSUMED_REPLY = 120, 60
 #: Assumed turns of an episode whose limit is not known; else half of the limit is assumed.
 ASSUMED_TURNS = 5
+#: `Lengths.source` of such sizes.
+ASSUMED = "assumed"
 #: Tokens that a chat template puts around a message.
 AROUND = 4
 
@@ -79,7 +81,7 @@ def find_lengths(run: Run, tokenizer: Any, dialogues: Sequence[Messages], source
     limits = [run.record.turn_limit(task, run.config.task) for task in run.tasks[:1]]
     turns = max(1.0, limits[0] / 2) if limits and limits[0] else ASSUMED_TURNS
     turn = min(ASSUMED_TURN, run.config.model.max_new_tokens)
-    return Lengths(turns, request + instructions, turn, ASSUMED_REPLY, hidden, "assumed")
+    return Lengths(turns, request + instructions, turn, ASSUMED_REPLY, hidden, ASSUMED)
 
 
 def _counter(tokenizer: Any) -> Any:

@@ -27,7 +27,7 @@ TIMED_EPISODES = 6
 #: Assumed seconds of a reply by a model server, and tokens a second of each utterance that a model server samples: nothing is asked before a run.
 SERVER_REPLY_S, SERVER_TOKENS_S = 2.0, 30.0
 #: Share of the slots of sampling that are busy: the others have ended their turn, or wait for the end of the shard.
-BUSY = 0.75
+BUSY = 0.9
 #: Prompts that are read in one pass of sampling.
 READ_TOGETHER = 8
 

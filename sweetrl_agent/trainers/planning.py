@@ -14,7 +14,7 @@ from sweetrl_agent.core.work import Lengths
 from sweetrl_agent.models.shape import Shape, shape_by_name, shape_of
 from sweetrl_agent.trainers.gpu_plan import plan_lines, rates_of
 from sweetrl_agent.trainers.gpus import parse_gpus
-from sweetrl_agent.trainers.lengths import ASSUMED_REPLY, ASSUMED_TURN, ASSUMED_TURNS
+from sweetrl_agent.trainers.lengths import ASSUMED, ASSUMED_REPLY, ASSUMED_TURN, ASSUMED_TURNS
 from sweetrl_agent.trainers.machine import model_config
 from sweetrl_agent.trainers.stage_work import works_of
 
@@ -27,7 +27,7 @@ HOW_TO_NAME = (
 
 def assumed_lengths(config: Any) -> Lengths:
     """Sizes of a dialogue where nothing of the run's tasks is known."""
-    return Lengths(ASSUMED_TURNS, REQUEST, min(ASSUMED_TURN, config.model.max_new_tokens), ASSUMED_REPLY, HIDDEN, "assumed")
+    return Lengths(ASSUMED_TURNS, REQUEST, min(ASSUMED_TURN, config.model.max_new_tokens), ASSUMED_REPLY, HIDDEN, ASSUMED)
 
 
 def run_by_settings(config: Any) -> Any:

@@ -69,7 +69,7 @@ def run_stages(run: Run, wanted: str) -> None:
     forecast = _forecast(run, todo) if is_first() else None
     if forecast is not None:
         expected = forecast.expected(run.seconds)
-        for line in [*as_lines(expected, todo, run.seconds), *forecast.about()]:
+        for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
             say(line)
         for sentence in warnings(run, todo, {name: work for name, (work, _) in expected.items()}, forecast.lengths):
             _log.warning("%s", sentence)
@@ -139,7 +139,7 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
     forecast = _forecast(run, todo)
     expected = forecast.expected({name: seconds for name, seconds in run.seconds.items() if name not in invalid})
     works = {name: work for name, (work, _) in expected.items()}
-    for line in [*as_lines(expected, todo, run.seconds), *forecast.about()]:
+    for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
         print(line)
     for name, why in invalid.items():
         print(f"again      {name}: {why}")

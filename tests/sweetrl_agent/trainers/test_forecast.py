@@ -194,6 +194,7 @@ def test_a_table_says_what_is_left_and_how_sure_it_is(make_run):
     assert lines[0].split() == ["sft", "10", "steps", "of", "8", "dialogues", "done"]
     total = expected["evaluate"][1] + expected["report"][1]
     assert lines[-1].startswith("in all ") and in_words(total) in lines[-1] and ", likely " in lines[-1]
+    assert as_lines(expected, ["evaluate"], {}, 4.0)[-1] != as_lines(expected, ["evaluate"], {})[-1]
 
 
 @pytest.mark.parametrize(
