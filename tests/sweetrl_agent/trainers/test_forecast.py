@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sweetrl_agent.config.pipeline import STAGES, stages_of
 from sweetrl_agent.core.work import Lengths, Passes, Playing, Sampling, Work
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.evaluation.steps import algorithm_steps
+from sweetrl_agent.trainers import machine
 from sweetrl_agent.trainers.forecast import AS_SURE_S, Forecast, as_lines, in_words, make_forecast, time_left
 from sweetrl_agent.trainers.machine import BUSY, READ_TOGETHER, Machine, Pace, machine_of, timed_of
 from sweetrl_agent.trainers.stage_work import works_of
@@ -45,8 +47,8 @@ def _works(run, stages=None):
     return works_of(run, stages or run.stages, [run.algorithm], LENGTHS)
 
 
-def _forecast(run, stages=None, machine=MACHINE):
-    return Forecast(run, stages or run.stages, [run.algorithm], LENGTHS, machine)
+def _forecast(run):
+    return Forecast(run, run.stages, [run.algorithm], LENGTHS, MACHINE)
 
 
 def test_sizes_follow_from_the_settings(make_run):
@@ -79,18 +81,18 @@ def test_the_parts_of_a_stage_are_what_one_would_work_out_by_hand(make_run):
 
 
 def test_times_follow_from_the_parts_and_the_speed(make_run):
-    machine = Machine(
+    known = Machine(
         {Timed("sample", 15, 40): 0.3, Timed("read", READ_TOGETHER, 8, 1): 0.08}, Pace(0.1, 0.05, False, ""), None, ""
     )
-    assert machine.seconds(Playing(10, 4, 5)) == pytest.approx(10 * (0.1 + 4 * 0.05))
+    assert known.seconds(Playing(10, 4, 5)) == pytest.approx(10 * (0.1 + 4 * 0.05))
     assert Machine({}, Pace(0.1, 0.05, True, ""), None, "").seconds(Playing(10, 4, 5)) == pytest.approx(2 * 0.3), (
         "five wait at once"
     )
     said = Sampling(90, 10, 8, 40, 15)
-    assert machine.seconds(said) == pytest.approx(900 * 0.3 / (15 * BUSY) + 90 * 0.08 / READ_TOGETHER)
-    assert machine.seconds(Sampling(90, 10, 16, 40, 15)) == pytest.approx(machine.seconds(said) + 90 * 0.08 / READ_TOGETHER)
-    assert machine.seconds(Passes("train", 1, 1, 10, 10)) is None, "no pass of training was timed"
-    assert Machine({}, machine.pace, lambda rows: 2.0 * rows, "").seconds(said) == pytest.approx(900 / 30)
+    assert known.seconds(said) == pytest.approx(900 * 0.3 / (15 * BUSY) + 90 * 0.08 / READ_TOGETHER)
+    assert known.seconds(Sampling(90, 10, 16, 40, 15)) == pytest.approx(known.seconds(said) + 90 * 0.08 / READ_TOGETHER)
+    assert known.seconds(Passes("train", 1, 1, 10, 10)) is None, "no pass of training was timed"
+    assert Machine({}, known.pace, lambda rows: 2.0 * rows, "").seconds(said) == pytest.approx(900 / 30)
 
 
 @pytest.mark.parametrize(
@@ -246,13 +248,14 @@ def test_every_environment_and_model_is_timed_without_a_trace(env, make_run, tin
             "hint_turns": 0,
         }
     run = make_run(**given)
+    monkeypatch.setattr(machine, "TimedModel", TimedModel)
     torch.manual_seed(3), random.seed(3), np.random.seed(3)
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    lengths, machine = machine_of(run, _parts(run), Ticking())
+    lengths, speed = machine_of(run, _parts(run), Ticking())
     after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
     assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
-    assert machine.basis == f"estimated from {round(float(machine.basis.split()[2]))} s of timed steps on this machine"
-    expected = Forecast(run, run.stages, [run.algorithm], lengths, machine).expected({})
+    assert re.fullmatch(r"estimated from \d+ s of timed steps on this machine", speed.basis)
+    expected = Forecast(run, run.stages, [run.algorithm], lengths, speed).expected({})
     assert [name for name, (_, seconds) in expected.items() if seconds is None] == []
     assert not run.path("initial").exists() and not run.path("trajectories.jsonl").exists()
 
@@ -312,8 +315,8 @@ def test_servers_and_people_are_assumed(make_run, tiny_model_folder):
 
 def test_nothing_is_timed_where_nothing_is_left(make_run):
     run = make_run(**SIZES)
-    _, machine = machine_of(run, lambda lengths: [], Ticking())
-    assert machine.timed == {} and timed_of(Playing(1, 1)) == []
+    _, idle = machine_of(run, lambda lengths: [], Ticking())
+    assert idle.timed == {} and timed_of(Playing(1, 1)) == []
 
 
 OWN = '''"""An environment of one's own: says how many messages it has heard."""
