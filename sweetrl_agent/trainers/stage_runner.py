@@ -111,8 +111,6 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
         run: The run.
         invalid: Stages that are to be done again, and why.
     """
-    import torch
-
     from sweetrl_agent.models.loading import dtype_line
 
     config, sources = run.config, run.sources
@@ -134,7 +132,14 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     for line in run.algorithm.plan(run):
         print(line)
-    torch.set_num_threads(config.run.threads or usable_cpus())
+    _print_times(run, invalid)
+
+
+def _print_times(run: Run, invalid: Mapping[str, str]) -> None:
+    """Print the stages with their times here, what they need of disk and memory, and the plan for named GPUs."""
+    import torch
+
+    torch.set_num_threads(run.config.run.threads or usable_cpus())
     todo = left(run, invalid)
     forecast = _forecast(run, todo)
     expected = forecast.expected({name: seconds for name, seconds in run.seconds.items() if name not in invalid})
