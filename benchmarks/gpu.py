@@ -13,7 +13,7 @@ Nothing is downloaded: speed and memory do not depend on the weights, but what t
 
 Every part runs in its own process on a GPU, so that its peak memory is its own and its failure is only its own. Figures have n, median and range.
 Shares of the peak count 6 operations per weight and token for all weights, 4 with LoRA, and attention; not what gradient checkpointing computes
-twice. `plan.py --gpu_results gpu.json` projects a run of the paper's size.
+twice. `planning_page.py --gpu_results gpu.json` projects a run of the paper's size.
 """
 
 from __future__ import annotations

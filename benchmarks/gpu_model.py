@@ -1,4 +1,4 @@
-"""What `gpu.py` measures on: shapes of models, sizes of dialogues, and by formula their operations and memory. Needs no torch.
+"""What `gpu.py` measures on: shapes of models, sizes of dialogues, and by formula their operations and memory.
 
 The weights are random: speed and memory do not depend on them. Sizes follow the hub's `config.json` of each model.
 """
@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import Any
 
-GIB = 2**30
+from sweetrl_agent.core.work import Lengths, Sampling, reading
+from sweetrl_agent.models.shape import SHAPES as _KNOWN
+from sweetrl_agent.models.shape import Shape
+from sweetrl_agent.trainers.gpu_plan import GIB, part_memory, training_memory
+
+__all__ = ["GIB", "PARTS", "SHAPES", "SMALL", "Part", "Shape", "Sizes"]
 #: Rank of the LoRA adapters: the default of `ModelArguments.lora_r`.
 LORA_R = 16
 #: Dense bfloat16 operations per second with float32 accumulation and their source, for the first name that the GPU's name contains.
@@ -27,74 +33,8 @@ def peak_of(name: str) -> tuple[float | None, str]:
     return next((peak for part, peak in PEAKS.items() if part in name), (None, "not in PEAKS of benchmarks/gpu_model.py"))
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Shape of a decoder-only model of the Llama family.
-
-    Attributes:
-        kind: Model type of transformers, "llama" or "qwen2" (biases of queries, keys and values).
-        hidden, intermediate, layers, heads, kv_heads, vocab: As in `config.json`.
-        is_tied: Whether the head shares the embedding's weights.
-        rope_theta: Base of the rotary embedding.
-    """
-
-    kind: str
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    vocab: int
-    is_tied: bool
-    rope_theta: float = 10_000.0
-
-    @property
-    def linear(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of the linear maps of a layer."""
-        h, i, kv = self.hidden, self.intermediate, self.kv_width
-        return [(h, h), (h, kv), (h, kv), (h, h), (h, i), (h, i), (i, h)]
-
-    @property
-    def kv_width(self) -> int:
-        """Width of a layer's keys, and of its values."""
-        return self.hidden // self.heads * self.kv_heads
-
-    @property
-    def body(self) -> int:
-        """Weights of all layers' linear maps."""
-        return self.layers * sum(a * b for a, b in self.linear)
-
-    @property
-    def head(self) -> int:
-        """Weights of the language-model head."""
-        return self.hidden * self.vocab
-
-    @property
-    def parameters(self) -> int:
-        """All parameters."""
-        biases = self.layers * (self.hidden + 2 * self.kv_width) if self.kind == "qwen2" else 0
-        return self.body + self.head * (1 if self.is_tied else 2) + (2 * self.layers + 1) * self.hidden + biases
-
-    @property
-    def adapters(self) -> int:
-        """Parameters of LoRA adapters on all linear maps of the layers."""
-        return self.layers * LORA_R * sum(a + b for a, b in self.linear)
-
-    def config(self, end_id: int, pad_id: int) -> Any:
-        """The configuration of transformers."""
-        from transformers import AutoConfig
-
-        return AutoConfig.for_model(
-            self.kind, hidden_size=self.hidden, intermediate_size=self.intermediate, num_hidden_layers=self.layers,
-            num_attention_heads=self.heads, num_key_value_heads=self.kv_heads, vocab_size=self.vocab,
-            tie_word_embeddings=self.is_tied, max_position_embeddings=8192, bos_token_id=None, eos_token_id=end_id,
-            pad_token_id=pad_id, rope_parameters={"rope_type": "default", "rope_theta": self.rope_theta},
-        )  # fmt: skip
-
-
 SHAPES = {
-    "qwen2.5-1.5b": Shape("qwen2", 1536, 8960, 28, 12, 2, 151_936, True, 1e6),
-    "llama-3.1-8b": Shape("llama", 4096, 14_336, 32, 32, 8, 128_256, False, 5e5),
+    **{name: _KNOWN[name] for name in ("qwen2.5-1.5b", "llama-3.1-8b")},
     "tiny": Shape("llama", 64, 128, 2, 4, 2, 500, False),
 }
 
@@ -194,46 +134,29 @@ def training_operations(shape: Shape, lengths: Iterable[int], scored: int, train
     weights, attention = forward_operations(shape, lengths, scored)
     if trained == "full":
         return 3 * (weights + attention)
-    return 2 * weights + 3 * attention + 6 * shape.adapters * sum(lengths)
+    return 2 * weights + 3 * attention + 6 * shape.adapters(LORA_R) * sum(lengths)
 
 
 def memory(shape: Shape, part: Part, sizes: Sizes, processes: int = 1) -> dict[str, float]:
-    """Estimate of a GPU's peak memory in GiB, by what takes it; "sum" with 1.5 GiB for CUDA, buffers and fragments.
-
-    Weights are bfloat16. Training of all weights has gradients and two moments in the weights' type: 8 bytes per parameter. FSDP trains in
-    float32 (accelerate's FSDP 2 casts what is trained): 16 bytes, divided among the processes; before that, every GPU holds the whole model.
-    Adapters are float32. Activations are estimated at 20 bytes per hidden and 8 per intermediate unit, token and layer.
-    """
-    full = part.trained == "full"
-    state = shape.adapters * 16.0 if part.trained == "lora" else 0.0
-    weights = shape.parameters * 2.0
-    if full:
-        weights, state = (
-            (4.0 * shape.parameters, 12.0 * shape.parameters) if part.is_fsdp else (weights, 6.0 * shape.parameters)
-        )
-    if part.is_fsdp:
-        weights, state = weights / processes, state / processes
-    found = {"weights": weights, "gradients and moments": state}
-    layer = 20 * shape.hidden + 8 * shape.intermediate
+    """Estimate of a GPU's peak memory in GiB, as `sweetrl_agent.trainers.gpu_plan.part_memory`."""
+    model = SimpleNamespace(
+        lora=part.trained != "full",
+        lora_r=LORA_R,
+        lora_layers=0,
+        gradient_checkpointing=part.has_checkpoints,
+        engine="transformers",
+    )
     if part.what in ("critic", "actor"):
-        tokens = (
-            2 * sizes.micro_batch * (sizes.dialogue + sizes.hidden if part.what == "critic" else sizes.prefix + sizes.agent)
-        )
-        found["activations"] = tokens * (
-            2.0 * shape.hidden * shape.layers + layer if part.has_checkpoints else layer * shape.layers
-        )
-        if part.is_fsdp:
-            found["gathered"] = 4.0 * (shape.head + 2 * sum(a * b for a, b in shape.linear))
-    else:
-        rows = sizes.dialogues if part.what == "sampling" else 1
-        tokens = rows * (sizes.dialogue + sizes.hidden + 64)
-        found["cache"] = 1.5 * tokens * 4.0 * shape.kv_width * shape.layers
-        found["logits"] = 16.0 * shape.vocab * (rows if part.what == "sampling" else sizes.candidates * sizes.agent)
-    found = {name: value / GIB for name, value in found.items()}
-    before_sharding = shape.parameters * (4 if full else 2) / GIB + found["weights"] if part.is_fsdp and processes > 1 else 0.0
-    return {**found, "sum": max(sum(found.values()), before_sharding) + 1.5}
+        own = sizes.dialogue + sizes.hidden if part.what == "critic" else sizes.prefix + sizes.agent
+        return training_memory(shape, 2 * sizes.micro_batch * own, model, processes, part.is_fsdp)
+    if part.what == "sampling":
+        lengths = Lengths(sizes.turns, sizes.request, sizes.agent, sizes.reply, sizes.hidden, "")
+        return part_memory(shape, Sampling(1, sizes.agent, 0, sizes.prefix, sizes.dialogues), lengths, model)
+    said = sizes.candidates * sizes.agent
+    passes = reading(1, 1, sizes.prefix + sizes.hidden + said, said)
+    return part_memory(shape, passes, Lengths(1, 0, 0, 0, 0, ""), model)
 
 
 def described(shape: Shape) -> dict[str, Any]:
     """A shape as plain values."""
-    return {**asdict(shape), "parameters": shape.parameters, "lora_parameters": shape.adapters}
+    return {**asdict(shape), "parameters": shape.parameters, "lora_parameters": shape.adapters(LORA_R)}

@@ -2,34 +2,38 @@
 
     python benchmarks/planning_page.py [--gpu_results gpu.json ...]
 
-The arithmetic of the hours is `plan.py`'s, that of the memory `gpu_model.memory`. Without figures every rate says what it is projected from.
+Hours and memory are those of `--dry_run --gpu` (`sweetrl_agent.trainers.gpu_plan`). Without figures every rate says what it is projected from.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_model import SHAPES, Part, Sizes, memory
-from plan import SOURCES, Rates, Work, measured_rates, plan
+from sweetrl_agent.models.shape import SHAPES
+from sweetrl_agent.train import parse
+from sweetrl_agent.trainers.gpu_plan import SOURCES, Rates, rates_of, stage_memory, stage_time, training_memory
+from sweetrl_agent.trainers.gpus import parse_gpus
+from sweetrl_agent.trainers.planning import assumed_lengths, run_by_settings
+from sweetrl_agent.trainers.stage_work import works_of
 
 PAGE = Path(__file__).with_name("PLANNING.md")
 BEGIN, END = "<!-- figures: begin, by benchmarks/planning_page.py -->", "<!-- figures: end -->"
-SHAPE = "llama-3.1-8b"
-#: The run of `--config paper_backend`: 5,000 tasks, three dialogues each, candidates at 15,000 turns, 1,000 test tasks for two policies.
-PAPER = Work(tasks=5_000, state_share=0.2)
+SHAPE = SHAPES["llama-3.1-8b"]
+#: The parts of `gpu.py` that give the share of the peak in training, the best known first, by what is trained.
+TRAINED = {"full": ("critic_full_fsdp", "critic_full", "actor_full"), "lora": ("critic_lora", "critic_lora_fsdp", "actor_lora")}
 #: Formula of the seconds of each stage; the symbols are explained on the page.
 FORMULAS = {
-    "collect": "max(E (T a / (G S) + 2 N (q + T u) / R), E T u / H, E / (g cores))",
-    "critic": "2 · 0.5 tasks · 2 (d + c) · N (4 k + 2) / F",
+    "collect": "max(E (T a / (G S) + 2 N (q + (T - 1) u) / R), E T u / H, E / (g cores))",
+    "critic": "2 · 0.5 tasks · 2 (d + c) · N (4 k / F + 2 / R)",
     "candidates": "s (16 a / (G S) + 2 N p / R)",
     "rank": "2 · 2 N (s (p + c) + 16 s a) / R",
-    "actor": "s · 4 · 2 (p + a) · N (k + 2) / F",
-    "evaluate": "as collect, with 2,000 for E",
+    "actor": "s · 4 · 2 (p + a) · N (k / F + 2 / R)",
+    "evaluate": "as collect, with 2,000 for E, and the critic reads the dialogues that are shown",
 }
 
 
@@ -40,62 +44,84 @@ class Setting:
     Attributes:
         title: Its heading.
         trained: "lora" or "full".
-        gpus: GPUs of the agent.
+        gpus: The GPUs, as in `--gpu`.
         engine: Part of `gpu.py` that gives the rate of sampling.
-        sampled: That rate where it is not measured, in tokens a second and GPU.
-        sampled_from: What it is projected from.
+        changed: Settings that differ from configs/paper_backend.yaml.
     """
 
     title: str
     trained: str
-    gpus: int
+    gpus: str
     engine: str
-    sampled: float
-    sampled_from: str
+    changed: Mapping[str, Any]
 
-    def part(self, what: str) -> Part:
-        """What a stage's memory is estimated as; activations are recomputed, as in configs/paper_backend.yaml."""
-        is_training = what in ("critic", "actor")
-        return Part(what, self.trained if is_training else "", "", is_training and self.gpus > 1, is_training)
+    @property
+    def config(self) -> Any:
+        """All settings."""
+        return parse(["--config", "paper_backend"]).with_settings(self.changed)
 
 
 SETTINGS = (
     Setting(
-        "1 GPU, LoRA", "lora", 1, "sampling", 2_000, "1 GPU: not measured here: our engine, assumed to have half of vLLM's rate"
+        "1 GPU, LoRA", "lora", "1 x H100-80GB", "sampling", {"lora": True, "engine": "transformers", "generation_batch": 128}
     ),
-    Setting("8 GPUs, all weights, FSDP", "full", 8, "sampling_vllm", Rates.sampled, f"8 GPUs: {SOURCES['sampled']}"),
+    Setting("8 GPUs, all weights, FSDP", "full", "8 x H100-80GB", "sampling_vllm", {}),
 )
-#: The kind of work of each stage.
-KINDS = {
-    "collect": "sampling", "critic": "critic", "candidates": "sampling", "rank": "ranking", "actor": "actor", "evaluate": "sampling",
-}  # fmt: skip
 
 
-def rates_of(setting: Setting, files: Sequence[Path]) -> tuple[Rates, dict[str, str]]:
+def measured_rates(
+    files: Sequence[Path], trained: str, engines: Sequence[str] = ("sampling_vllm", "sampling")
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Rates from the figures of `gpu.py`, of its largest shape that has each, and where each is from.
+
+    Args:
+        files: Outputs of `gpu.py`.
+        trained: "full" or "lora".
+        engines: Parts that give the rate of sampling, the first known first.
+
+    Raises:
+        ValueError: If a file is not an output of `gpu.py` on a GPU that it knows.
+    """
+    values: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    shapes: list[tuple[float, str, str, dict[str, Any]]] = []
+    for file in files:
+        try:
+            found = json.loads(file.read_text())
+            device, peak = found["device"]["name"], found["device"]["peak"]
+            shapes += [(shape["parameters"], name, device, shape["parts"]) for name, shape in found["shapes"].items()]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{file} is not what gpu.py wrote ({error!r}).") from None
+        if peak is None:
+            raise ValueError(f"{file} is of {device}, whose peak gpu.py does not know; add it to PEAKS of gpu_model.py.")
+        values["peak"], sources["peak"] = peak, f"{device}: {found['device']['peak_source']}"
+    wanted = {
+        "training_share": [(part, ("share_of_peak",)) for part in TRAINED[trained]],
+        "reading_share": [("ranking", ("shared", "share_of_peak"))],
+        "sampled": [(part, ("tokens_per_second",)) for part in engines],
+    }
+    for field, places in wanted.items():
+        for _, name, device, parts in sorted(shapes, key=lambda shape: -shape[0]):
+            for part, keys in places:
+                figure: Any = parts.get(part, {})
+                for key in keys:
+                    figure = (figure or {}).get(key)
+                if figure and field not in values:
+                    values[field] = figure["median"]
+                    sources[field] = f"measured: {device}, shape {name} with random weights, {part}, median of {figure['n']}"
+    return values, sources
+
+
+def rates_and_sources(setting: Setting, files: Sequence[Path]) -> tuple[Rates, dict[str, str]]:
     """Rates of a setting and where each is from."""
     values, sources = measured_rates(files, setting.trained, [setting.engine])
-    rates = Rates(
-        gpus=setting.gpus, train_operations=4 if setting.trained == "lora" else 6, parameters=SHAPES[SHAPE].parameters
-    )
-    return replace(rates, **{"sampled": setting.sampled, **values}), {**SOURCES, "sampled": setting.sampled_from, **sources}
-
-
-def memory_gib(setting: Setting, stage: str) -> float:
-    """Estimate of a GPU's peak memory in a stage."""
-    kind, shape = KINDS[stage], SHAPES[SHAPE]
-    needed = memory(shape, setting.part(kind), Sizes(), setting.gpus)["sum"]
-    if (
-        kind == "ranking" and setting.trained == "full"
-    ):  # critic and reference; with LoRA, the reference is the critic without its adapter
-        needed += shape.parameters * 2 / 2**30
-    return needed
+    rates = rates_of(setting.config, SHAPE, parse_gpus(setting.gpus), has_server=True, has_sandbox=True)
+    return replace(rates, **values), {**SOURCES, **sources}
 
 
 def longest(setting: Setting) -> float:
-    """As `memory_gib`, of the critic with the longest pair that configs/paper_backend.yaml lets through: 8,192 tokens a side."""
-    sizes = Sizes()
-    longer = replace(sizes, request=8192 - (sizes.dialogue - sizes.request) - sizes.hidden)
-    return memory(SHAPES[SHAPE], setting.part("critic"), longer, setting.gpus)["sum"]
+    """Memory of the critic with the longest pair that configs/paper_backend.yaml lets through: 8,192 tokens a side."""
+    return training_memory(SHAPE, 2 * 8192, setting.config.model, parse_gpus(setting.gpus).count)["sum"]
 
 
 def measured_memory(files: Sequence[Path]) -> list[str]:
@@ -114,16 +140,18 @@ def figures(files: Sequence[Path] = ()) -> str:
     """The generated section of the page."""
     columns = []
     for setting in SETTINGS:
-        rates, sources = rates_of(setting, files)
-        columns.append((setting, rates, sources, {stage.name: stage for stage in plan(PAPER, rates)}))
+        rates, sources = rates_and_sources(setting, files)
+        run, lengths, given = run_by_settings(setting.config), assumed_lengths(setting.config), parse_gpus(setting.gpus)
+        works = works_of(run, run.stages, [run.algorithm], lengths)
+        times = {name: stage_time(works[name], lengths, rates) for name in FORMULAS}
+        memory = {name: stage_memory(SHAPE, works[name], lengths, setting.config.model, given) for name in FORMULAS}
+        columns.append((rates, sources, times, memory))
     heads = " | ".join(f"{s.title}: hours | waits for | GiB a GPU" for s in SETTINGS)
     lines = [f"| stage | {heads} |", "|---|" + "---|" * 3 * len(SETTINGS)]
     for name in FORMULAS:
-        cells = [
-            f"{own[name].seconds / 3600:.2f} | {own[name].bottleneck} | {memory_gib(s, name):.0f}" for s, _, _, own in columns
-        ]
+        cells = [f"{of[name].seconds / 3600:.2f} | {of[name].bottleneck} | {memory[name]:.0f}" for _, _, of, memory in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    sums = [f"{sum(own[name].seconds for name in FORMULAS) / 3600:.2f} | | " for _, _, _, own in columns]
+    sums = [f"{sum(of[name].seconds for name in FORMULAS) / 3600:.2f} | | " for _, _, of, _ in columns]
     lines += [f"| all | {' | '.join(sums)} |", ""]
     too_long = ", ".join(f"{longest(s):.0f} GiB ({s.title})" for s in SETTINGS)
     lines += [f"With the longest pair that the critic's stage lets through (8,192 tokens a side): {too_long}.", ""]
@@ -132,8 +160,8 @@ def figures(files: Sequence[Path] = ()) -> str:
     lines += [f"| rate | {heads} | from |", "|---|" + "---|" * len(SETTINGS) + "---|"]
     for field in fields(Rates):
         if field.name in SOURCES:
-            values = " | ".join(f"{getattr(rates, field.name):g}" for _, rates, _, _ in columns)
-            origins = list(dict.fromkeys(sources[field.name] for _, _, sources, _ in columns))
+            values = " | ".join(f"{getattr(rates, field.name):g}" for rates, _, _, _ in columns)
+            origins = list(dict.fromkeys(sources[field.name] for _, sources, _, _ in columns))
             lines.append(f"| `{field.name}` | {values} | {'; '.join(origins)} |")
     lines += ["", "| stage | seconds |", "|---|---|", *(f"| {name} | {formula} |" for name, formula in FORMULAS.items())]
     return "\n".join(lines) + "\n"

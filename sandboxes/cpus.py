@@ -21,18 +21,24 @@ def cgroup_cpus(own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/f
         own: File that lists the cgroups of this process.
         root: Mount point of the cgroups: version 2, version 1, or both.
     """
-    quotas = [quota for folder in _cgroup_folders(own, root) if (quota := _quota(folder)) is not None]
+    quotas = [quota for folder in cgroup_folders(own, root) if (quota := _quota(folder)) is not None]
     return max(1, int(min(quotas))) if quotas else None
 
 
-def _cgroup_folders(own: Path, root: Path) -> Iterator[Path]:
-    """The cgroup and all its parents. In a container only its own cgroup is visible, which is mounted at the root."""
+def cgroup_folders(own: Path, root: Path, controller: str = "cpu") -> Iterator[Path]:
+    """The cgroup of this process and all its parents. In a container only its own cgroup is visible, which is mounted at the root.
+
+    Args:
+        own: As in `cgroup_cpus`.
+        root: As in `cgroup_cpus`.
+        controller: What is limited, such as "cpu" or "memory"; version 1 has cgroups of its own for each.
+    """
     try:
         lines = own.read_text().splitlines()
     except OSError:
         return
     for controllers, _, path in (line.partition(":")[2].partition(":") for line in lines):
-        if not controllers or "cpu" in controllers.split(","):
+        if not controllers or controller in controllers.split(","):
             mount = root / controllers
             inside = Path(path.lstrip("/"))
             yield from (mount / folder for folder in (inside, *inside.parents))

@@ -182,17 +182,21 @@ def plan(given: CompareArguments, config: Config) -> int:
 
 def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     """Work and expected times of a seed's training and evaluation; other experiments have none."""
+    from sweetrl_agent.algorithms.registry import ALGORITHMS
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.evaluation.steps import algorithm_steps
-    from sweetrl_agent.models.loading import cpu_speed
-    from sweetrl_agent.trainers.forecast import as_lines, forecast
+    from sweetrl_agent.trainers.forecast import as_lines, make_forecast
 
     evaluations = {f"evaluate {name}": STAGES["evaluate"] for name in given.algorithms}
     trained = {name: step for name, step in algorithm_steps(given.algorithms).items() if name not in evaluations}
-    works = forecast(run, {**trained, **evaluations}, run.seconds, cpu_speed(run.config.model))
-    mine = [name for name in todo if name in works]
+    stages = {**trained, **evaluations}
+    mine = [name for name in todo if name in stages]
+    if not mine:
+        return []
+    forecast = make_forecast(run, stages, [ALGORITHMS[name] for name in given.algorithms], mine)
     each = "each of the seeds takes" if len(_seeds(given, run.config)) > 1 else "it takes"
-    return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
+    lines = as_lines(forecast.expected(run.seconds), mine, set(stages), forecast.uncertainty)
+    return [f"{each}:", *(f"  {line}" for line in lines), *forecast.about()]
 
 
 def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
@@ -307,7 +311,7 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     from sweetrl_agent.evaluation.scaling import scaled_run
     from sweetrl_agent.evaluation.steps import algorithm_steps, refuse_other_settings, run_steps
     from sweetrl_agent.trainers.bridge import watched
-    from sweetrl_agent.trainers.preflight import check_models
+    from sweetrl_agent.trainers.preflight import check_models, check_resources
 
     torch.set_num_threads(config.run.threads or usable_cpus())
     run = Run(config)
@@ -317,6 +321,7 @@ def run_one(given: CompareArguments, config: Config, callbacks: Sequence[Any] = 
     refuse_other_settings(run, steps)
     invalid = run.find_invalid(steps.values())
     check_models(config, STAGES if left(run, steps, invalid) else ())
+    check_resources(run, STAGES if left(run, steps, invalid) else ())
     run.prepare(steps.values(), invalid)
     with watched(run, callbacks, root):
         run_steps(run, steps)

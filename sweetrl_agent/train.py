@@ -53,7 +53,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             from sweetrl_agent.data.files import locked
             from sweetrl_agent.data.run import Run
             from sweetrl_agent.trainers.bridge import find_callbacks, watched
-            from sweetrl_agent.trainers.preflight import check_models, check_packages
+            from sweetrl_agent.trainers.preflight import check_models, check_packages, check_resources
             from sweetrl_agent.trainers.stage_runner import check_order, left, run_stages
 
             find_callbacks([*config.run.callbacks, *callbacks])
@@ -70,6 +70,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
                 check_order(opened, config.run.stage, invalid)
                 check_packages(config, left(opened, invalid))
                 check_models(config, left(opened, invalid))
+                check_resources(opened, left(opened, invalid))
                 opened.prepare(stages, invalid)
             meet(opened.folder)
             if not is_first():
@@ -126,7 +127,10 @@ def check(config: Any) -> None:
     from sweetrl_agent.algorithms.critics import check_needs
     from sweetrl_agent.algorithms.registry import refuse_missing
     from sweetrl_agent.rollouts.trial import check_trial
+    from sweetrl_agent.trainers.gpus import parse_gpus
 
+    if config.run.gpu:
+        parse_gpus(config.run.gpu)
     config.record.check(config)
     refuse_missing([config.algorithm.name], config.record.capabilities(config), config.task.env)
     check_needs([config.algorithm.critic], config)
@@ -138,15 +142,21 @@ def dry_run(config: Any) -> int:
 
     Limits: See `preflight`.
     """
+    from colbench_gym.errors import ColBenchError
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.rollouts.trial import print_trial
+    from sweetrl_agent.trainers.planning import lines_by_settings
     from sweetrl_agent.trainers.preflight import troubles
     from sweetrl_agent.trainers.stage_runner import check_order, left, print_plan
 
     check(config)
     check_output(Path(config.run.output))
-    planned = Run(config, is_dry=True)
+    try:
+        planned = Run(config, is_dry=True)
+    except ColBenchError as error:  # tasks that cannot be loaded here; a plan for GPUs does without them
+        print("\n".join(lines_by_settings(config)))
+        return conclude([str(error)])
     invalid = planned.find_invalid(planned.stages.values())
     check_order(planned, config.run.stage, invalid)
     print_plan(planned, invalid)

@@ -1,4 +1,4 @@
-"""The plan of a large run against numbers done by hand, the GPU's benchmark where there is none, and small versions of others."""
+"""The GPU's benchmark where there is none, and small versions of others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -33,11 +32,6 @@ def _loaded(name):
 
 
 @pytest.fixture(scope="module")
-def planner():
-    yield from _loaded("plan")
-
-
-@pytest.fixture(scope="module")
 def random_tasks():
     yield from _loaded("random_tasks")
 
@@ -45,32 +39,6 @@ def random_tasks():
 @pytest.fixture(scope="module")
 def policies():
     yield from _loaded("policies")
-
-
-def test_a_plan_is_what_one_would_work_out_by_hand(planner):
-    work = planner.Work(
-        tasks=100, trajectories=2, turns=4, agent_tokens=10, human_tokens=5, request_tokens=20, hidden_tokens=30, pair_share=0.5,
-        state_share=0.25, candidates=3, pairs_per_turn=1, critic_epochs=2, actor_epochs=1, evaluated=0,
-    )  # fmt: skip
-    rates = planner.Rates(
-        gpus=2, parameters=1e6, peak=1e9, training_share=0.1, reading_share=0.5, sampled=40, human_sampled=10, graded=4, cores=5
-    )
-    stages = {stage.name: stage for stage in planner.plan(work, rates)}
-    collect = stages[
-        "collect"
-    ]  # 200 dialogues: 8000 tokens said at 80 a second, 8000 read at 500 a second; 4000 of the human's at 10
-    assert (
-        collect.agent == pytest.approx(100 + 16)
-        and collect.human == pytest.approx(400)
-        and collect.grading == pytest.approx(10)
-    )
-    assert collect.seconds == collect.human and collect.bottleneck == "human"
-    assert stages["critic"].seconds == pytest.approx(100 * 2 * (20 + 60 + 30) * (2 * 6 + 2) * 1e6 / (2 * 1e9 * 0.1))
-    # 200 turns: the dialogue so far is 20 + 2 * 15 tokens, and 30 hidden ones; three candidates of 10 behind it; two models
-    assert stages["rank"].seconds == pytest.approx(2 * 200 * (50 + 30 + 3 * 10) / 500)
-    assert stages["rank, each candidate by itself"].seconds == pytest.approx(2 * 200 * 3 * (50 + 30 + 10) / 500)
-    more = planner.plan(work, replace(rates, gpus=4))
-    assert more[1].seconds == pytest.approx(stages["critic"].seconds / 2)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the benchmark would measure for minutes")

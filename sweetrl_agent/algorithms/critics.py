@@ -94,6 +94,7 @@ class CriticKind:
         uses_hidden: Whether it sees the hidden information, where there is any (unless `critic_hidden` is off).
         needs: Required capabilities of the environment, from `registry.CAPABILITIES`. A critic of states, and an oracle, do without hidden information.
         module: Name of the module with its code.
+        scoring: What its passes are, for the forecast: "ratios" of two models, a "head", a "judge"; "oracle" for none, "" for unknown ones.
     """
 
     title: str
@@ -102,6 +103,7 @@ class CriticKind:
     uses_hidden: bool = True
     needs: frozenset[str] = frozenset({"hidden"})
     module: str = __name__
+    scoring: str = ""
 
     def hidden_for(self, run: Run, hidden: Any) -> Any:
         """The hidden information that it sees, in the form in which it is given; "" if it sees none."""
@@ -239,41 +241,56 @@ def open_oracle(run: Run, name: str) -> Opened:
 
 
 CRITICS: dict[str, CriticKind] = {
-    SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage),
-    "regression_head": CriticKind("w/ regression head", open_head, partial(train_head, loss="regression"), needs=frozenset()),
+    SWEET: CriticKind("SWEET-RL", open_advantage, train_advantage, scoring="ratios"),
+    "regression_head": CriticKind(
+        "w/ regression head", open_head, partial(train_head, loss="regression"), needs=frozenset(), scoring="head"
+    ),
     "no_hidden": CriticKind(
         "w/o train-time information",
         open_advantage,
         partial(train_advantage, uses_hidden=False),
         uses_hidden=False,
         needs=frozenset(),
+        scoring="ratios",
     ),
     "no_normalisation": CriticKind(
-        "w/o normalisation", partial(open_advantage, is_normalised=False), partial(train_advantage, form=SUM)
+        "w/o normalisation",
+        partial(open_advantage, is_normalised=False),
+        partial(train_advantage, form=SUM),
+        scoring="ratios",
     ),
     "paper": CriticKind(
         "paper's form, paper's reference",
         partial(open_advantage, reference_hidden=True),
         partial(train_advantage, form="paper"),
+        scoring="ratios",
     ),
     "paper_plain": CriticKind(
         "paper's form, reference without hidden information",
         partial(open_advantage, reference_hidden=False),
         partial(train_advantage, form="paper"),
+        scoring="ratios",
     ),
     "released": CriticKind(
         "released form, reference without hidden information",
         partial(open_advantage, reference_hidden=False),
         partial(train_advantage, form="released"),
+        scoring="ratios",
     ),
-    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value"), needs=frozenset()),
+    "value_head": CriticKind("value function", open_head, partial(train_head, loss="value"), needs=frozenset(), scoring="head"),
     "vision_head": CriticKind(
         "w/ regression head on a vision-language model", open_vision, train_vision, needs=frozenset({"hidden", "pages"})
     ),
-    "judge": CriticKind("LLM as judge", open_judge, needs=frozenset()),
-    "untrained": CriticKind("untrained critic", partial(open_advantage, reference_hidden=False, is_trained=False)),
-    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle, needs=frozenset()),
-    "marginal": CriticKind("expected advantage given the task family (oracle)", open_oracle, needs=frozenset()),
+    "judge": CriticKind("LLM as judge", open_judge, needs=frozenset(), scoring="judge"),
+    "untrained": CriticKind(
+        "untrained critic",
+        partial(open_advantage, reference_hidden=False, is_trained=False),
+        scoring="ratios",
+    ),
+    "exact": CriticKind("exact advantage of the task (oracle)", open_oracle, needs=frozenset(), scoring="oracle"),
+    "marginal": CriticKind(
+        "expected advantage given the task family (oracle)", open_oracle, needs=frozenset(), scoring="oracle"
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.callback import Callbacks
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Playing, Work
 from sweetrl_agent.data.files import SECONDS
 from sweetrl_agent.policies.discrete import DiscretePolicy, dqn_choice, ppo_choice, uniform
 from sweetrl_agent.trainers.running import StageClock
@@ -69,6 +70,11 @@ class PPO(RandomActions):
     def stages(self) -> Mapping[str, Callable[[Run], None]]:
         """One stage, training."""
         return {self.name: self.train}
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`; its network is small beside the environment's steps."""
+        steps = self.settings(run).steps
+        return {self.name: Work(f"{steps:,} steps", (Playing(steps / lengths.turns, lengths.turns, NUM_ENVS),))}
 
     def train(self, run: Run) -> None:
         """Train on the training tasks; writes name/agent.zip, and the learning curve to metrics.jsonl."""

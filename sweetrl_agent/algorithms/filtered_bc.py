@@ -13,16 +13,17 @@ Source: arXiv:2311.18232 (%BC); the threshold is the percentile of its `filter_i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sweetrl_agent.algorithms.rft import fine_tune
+from sweetrl_agent.algorithms.rft import fine_tune, fine_tuning_work
 from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.trainers.offline import offline_episodes
 
 
@@ -52,6 +53,12 @@ class FilteredBC(Algorithm):
 
     name, title, Config = "filtered_bc", "Filtered behaviour cloning", FilteredBCConfig
     shared, requires = START, frozenset({"behaviour"})
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        config = self.settings(run)
+        count = run.config.sft.sft_dialogues * config.fraction
+        return {self.name: fine_tuning_work(run, count, config, lengths, f"about {count:,.0f}")}
 
     def train(self, run: Run) -> None:
         """Train on the best of the behaviour data; writes filtered_bc/agent/."""

@@ -18,6 +18,7 @@ there it counts as an end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,8 +28,9 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.token_values import TokenEstimates
-from sweetrl_agent.trainers.token_values import load_perturbed, train_values
+from sweetrl_agent.trainers.token_values import load_perturbed, train_values, values_work
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class ILQL(Algorithm):
 
     name, title, Config = "ilql", "ILQL", ILQLConfig
     shared, requires, engines = START, frozenset({"behaviour"}), ("transformers",)
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        return {self.name: values_work(run, self.settings(run), lengths, bootstraps=True)}
 
     def train(self, run: Run) -> None:
         """Train Q and V on the behaviour data; writes ilql/agent/."""

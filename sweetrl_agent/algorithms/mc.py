@@ -11,6 +11,7 @@ Source: arXiv:2311.18232 (MC returns) and its code, `LLM_RL/algorithms/mc_return
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +21,9 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.token_values import TokenEstimates
-from sweetrl_agent.trainers.token_values import load_perturbed, train_values
+from sweetrl_agent.trainers.token_values import load_perturbed, train_values, values_work
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,10 @@ class MonteCarlo(Algorithm):
 
     name, title, Config = "mc", "Monte Carlo returns", MCConfig
     shared, requires, engines = START, frozenset({"behaviour"}), ("transformers",)
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        return {self.name: values_work(run, self.settings(run), lengths, bootstraps=False)}
 
     def train(self, run: Run) -> None:
         """Train Q on the behaviour data; writes mc/agent/."""

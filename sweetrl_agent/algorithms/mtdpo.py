@@ -9,6 +9,7 @@ It equals SWEET-RL's first stage without the hidden information and without the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from transformers import set_seed
 from sweetrl_agent.core.algorithm import Algorithm
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.data.files import iter_rows
 from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.trainers.pair_work import pair_work
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 
@@ -40,6 +43,11 @@ class MultiTurnDPO(Algorithm):
     """Multi-turn DPO; see the module's docstring."""
 
     name, title, Config = "mtdpo", "Multi-turn DPO", MultiTurnDPOConfig
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        config = self.settings(run)
+        return {self.name: pair_work(run, lengths, config.batch, config.batch, config.epochs)}
 
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`; a preference is over whole dialogues, so the agent must read them."""

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, training
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -50,6 +51,11 @@ class RejectionFineTuning(Algorithm):
 
     name, title, Config = "rft", "Rejection fine-tuning", RFTConfig
 
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        count = len(run.tasks) * run.config.collect.trajectories_per_task
+        return {self.name: fine_tuning_work(run, count * EXPECTED_SHARE, self.settings(run), lengths, f"at most {count:,}")}
+
     def train(self, run: Run) -> None:
         """Train on trajectories.jsonl; writes rft/agent/.
 
@@ -67,6 +73,22 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
             "start another run with more tasks, more SFT, or a better model."
         )
     fine_tune(run, "rft", kept, config, folder)
+
+
+def fine_tuning_work(run: Run, count: float, config: Any, lengths: Lengths, kept: str) -> Work:
+    """The work of `fine_tune`.
+
+    Args:
+        run: The run.
+        count: Expected number of episodes.
+        config: As in `fine_tune`.
+        lengths: Sizes of an average dialogue.
+        kept: Their number in words.
+    """
+    row = lengths.as_trained(run.config.model.history)
+    rows = count * lengths.turns / row.turns
+    part = training(rows, config.batch, config.batch, config.epochs, row.dialogue, row.spoken)
+    return Work(f"{kept} episodes, {config.epochs:g} epochs", (part,))
 
 
 def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, folder: Path) -> None:

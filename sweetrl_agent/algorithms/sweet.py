@@ -26,6 +26,7 @@ from transformers import set_seed
 from trl import DPOConfig
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.algorithms import sweet_work
 from sweetrl_agent.algorithms.critics import (
     CRITICS,
     SWEET,
@@ -43,6 +44,7 @@ from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.core.work import Lengths, Work
 from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
 from sweetrl_agent.models.loading import initial_model, load_policy, load_tokenizer, system_prompt
@@ -142,6 +144,12 @@ class Sweet(Algorithm):
             stage_name("rank", name): partial(rank, critic=name),
         }
         return {**trained, **ranked, stage_name("actor", name): partial(train_actor, critic=name)}
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`."""
+        return {
+            stage_name(stage, self.critic): work for stage, work in sweet_work.of_stages(run, self.critic, lengths).items()
+        } | {"candidates": sweet_work.candidates(run, lengths)}
 
     def plan(self, run: Run) -> list[str]:
         """See `Algorithm`; TRL checks the values of both configurations."""

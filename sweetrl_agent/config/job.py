@@ -167,6 +167,7 @@ class Config:
             "stage",
             "redo",
             "dry_run",
+            "gpu",
             "threads",
             "ray_workers",
             "ray_address",

@@ -31,6 +31,10 @@ class RunArguments:
         False,
         "Print the plan and check settings, packages, tasks, servers, GPU and folder. Runs nothing and loads no weights.",
     )
+    gpu: str = setting(
+        "",
+        "With `dry_run`: plan the run for these GPUs, such as '8 x H100-80GB' or '8 x H100-80GB at 2.5 USD': hours, memory and cost of every stage, by formula.",
+    )
     threads: int = setting(
         0, "CPU threads of torch; 0 for one per core allowed by the CPU affinity and the control group's quota."
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from sweetrl_agent.core.policy import Policy
     from sweetrl_agent.core.run import Run
+    from sweetrl_agent.core.work import Lengths, Work
 
 #: Shared stages before an algorithm's own: `START` for every language model, `COLLECTED` for algorithms that learn from collected dialogues.
 START, COLLECTED = ("sft",), ("sft", "collect", "pairs")
@@ -107,6 +108,15 @@ class Algorithm:
             ValueError: If one of its trainers refuses a setting.
         """
         return []
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """The work of its own stages, by their names, for the forecast; a stage that is not in it has no forecast.
+
+        Args:
+            run: The run; what earlier stages have written may be counted.
+            lengths: Sizes of an average dialogue.
+        """
+        return {}
 
     def response_prefix(self, run: Run) -> str:
         """Response prefix: text that every message of its agent starts with; "" for none."""

@@ -7,7 +7,7 @@ value head on the policy's body in the same optimizer steps (`algorithms.turn_pp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,7 @@ from sweetrl_agent.core.algorithm import START, Algorithm
 from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.stage import function_of
+from sweetrl_agent.core.work import Lengths, Part, Work, episodes, reading, training
 
 if TYPE_CHECKING:
     from sweetrl_agent.core.run import Run
@@ -176,6 +177,25 @@ class OnPolicyAlgorithm(Algorithm):
     def loss(self, tokens: ActionTokens) -> Tensor:
         """The loss of an optimizer step. An algorithm with a critic adds the error of `tokens.values`."""
         return self.policy_loss(tokens)
+
+    def work(self, run: Run, lengths: Lengths) -> Mapping[str, Work]:
+        """See `Algorithm`: episodes of all iterations, and passes over each of them."""
+        own, given = type(self)(self.settings(run)), run.config.evaluation
+        config, of_test = own.config, 0
+        count = config.iterations * config.tasks * config.group
+        if given.eval_every:
+            of_test = config.iterations // given.eval_every * min(given.eval_every_tasks, len(run.held_out["test"]))
+        row = lengths.as_trained(run.config.model.history)
+        rows = count * lengths.turns / row.turns
+        batch = max(1, round(rows / config.iterations))
+        sizes = row.dialogue, row.spoken
+        parts: list[Part] = [*episodes(count + of_test, lengths, config.tasks * config.group)]
+        parts += [training(rows, batch, config.micro_batch, config.epochs, *sizes)]
+        if own.critic_learning_rate is not None:
+            parts.append(reading(rows, config.micro_batch, *sizes))
+        if own.uses_reference:
+            parts.append(reading(rows * (1 if own.values_per_token else config.epochs), config.micro_batch, *sizes))
+        return {self.name: Work(f"{count:,} episodes in {config.iterations} iterations", tuple(parts))}
 
     def refuse_model(self, model: Any) -> None:
         """See `Algorithm`. A server can load new weights only as a LoRA adapter.

@@ -7,6 +7,7 @@ import gc
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from sandboxes.cpus import cgroup_folders
 from sweetrl_agent.core.processes import return_freed_memory
 
 PACKAGES = ("gymnasium", "numpy", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
@@ -44,6 +46,36 @@ def peak_memory_mib() -> float:
             return 0.0
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
     return resident + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else 0.0)
+
+
+def free_disk(folder: Path) -> int:
+    """Free bytes on the disk of a folder, which need not exist."""
+    place = folder.absolute()
+    return shutil.disk_usage(next(parent for parent in (place, *place.parents) if parent.is_dir())).free
+
+
+def available_memory(
+    meminfo: Path = Path("/proc/meminfo"), own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """Bytes of memory that this process can still get: of the machine, and by the limits of its cgroups; None if neither is known.
+
+    Args:
+        meminfo: File with the memory of the machine.
+        own: File that lists the cgroups of this process.
+        root: Mount point of the cgroups: version 2, version 1, or both.
+    """
+    found: list[int] = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        found.append(int(meminfo.read_text().partition("MemAvailable:")[2].split()[0]) * 1024)
+    for folder in cgroup_folders(own, root, "memory"):
+        for limit, used, idle in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            with contextlib.suppress(OSError, ValueError, IndexError):  # "max", or no such file
+                cached = int((folder / "memory.stat").read_text().partition(f"{idle} ")[2].split()[0])
+                found.append(int((folder / limit).read_text()) - int((folder / used).read_text()) + cached)
+    return max(0, min(found)) if found else None
 
 
 def versions() -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,37 +63,6 @@ def dtype_line(arguments: ModelArguments) -> str:
         return f"{dtype}: this processor has no instructions for bfloat16"
     reads = dtype if arguments.lora else f"bfloat16 to sample, {dtype} to train all weights"
     return f"{reads}: this processor has instructions for bfloat16 ({own})"
-
-
-def speed_line(arguments: ModelArguments) -> str:
-    """How fast this CPU multiplies matrices of the model's dtype and of float32, measured now; "" on a GPU."""
-    if torch.cuda.is_available():
-        return ""
-    dtypes = [torch.float32] if cpu_speed(arguments) is None else [*dict.fromkeys((torch_dtype(arguments), torch.float32))]
-    speeds = ", ".join(f"{str(dtype).removeprefix('torch.')} {matrix_speed(dtype):.0f}" for dtype in dtypes)
-    return f"; matrix products here, Gflop/s: {speeds}"
-
-
-def cpu_speed(arguments: ModelArguments) -> float | None:
-    """Gflop/s of this CPU's matrix products in a pretrained model's dtype, if the processor has instructions for it; None on a GPU."""
-    if arguments.model == TINY:
-        return None
-    dtype = torch_dtype(arguments)
-    is_slow = dtype == torch.bfloat16 and not bfloat16_instructions()
-    return None if torch.cuda.is_available() or is_slow else matrix_speed(dtype)
-
-
-@cache
-def matrix_speed(dtype: torch.dtype) -> float:
-    """Speed of this machine's matrix products, in 10^9 operations a second: the best of three of a layer's size, 0.1 s in all."""
-    rows, width, inner = 256, 1536, 8960
-    a, b = torch.ones(rows, width, dtype=dtype), torch.ones(inner, width, dtype=dtype)
-    seconds = []
-    for _ in range(4):  # the first one starts the threads
-        start = time.perf_counter()
-        torch.nn.functional.linear(a, b)
-        seconds.append(time.perf_counter() - start)
-    return 2e-9 * rows * width * inner / max(min(seconds[1:]), 1e-9)
 
 
 def system_prompt(arguments: ModelArguments) -> str:

@@ -58,8 +58,24 @@ def build_tokenizer(
 
 def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) -> LlamaForCausalLM:
     """A Llama with random weights drawn from `seed`, tied embeddings and heads of dimension 32."""
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
+    config = tiny_config(len(tokenizer), hidden_size, num_layers, tokenizer.pad_token_id, tokenizer.eos_token_id)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)
+
+
+def tiny_config(vocab_size: int, hidden_size: int, num_layers: int, pad_id: int = 0, end_id: int = 1) -> LlamaConfig:
+    """The configuration of `build_model`.
+
+    Args:
+        vocab_size: Number of tokens.
+        hidden_size: Hidden size.
+        num_layers: Number of layers.
+        pad_id: Token that fills rows up.
+        end_id: Token that ends a message.
+    """
+    return LlamaConfig(
+        vocab_size=vocab_size,
         hidden_size=hidden_size,
         intermediate_size=hidden_size * 3,
         num_hidden_layers=num_layers,
@@ -68,10 +84,7 @@ def build_model(tokenizer: Any, hidden_size: int, num_layers: int, seed: int) ->
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         attention_dropout=0.0,
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=pad_id,
         bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=end_id,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return LlamaForCausalLM(config)

@@ -1,7 +1,7 @@
 """Checks of everything that a run needs, before anything is computed.
 
 `--dry_run` runs all checks and names everything that is missing; a run makes the checks that need no connection. The checks cannot predict
-whether a model fits into memory, or whether a server stays available.
+whether a server stays available, and of memory they know only what weights and optimizer take.
 """
 
 from __future__ import annotations
@@ -126,10 +126,28 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
             yield partial(check_server, url, "OPENAI_API_KEY")
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
+    yield partial(check_resources, run, left)
     if config.run.ray_workers and config.run.ray_address:
         from sweetrl_agent.rollouts.workers import check_cluster
 
         yield partial(check_cluster, config.run.ray_address)
+
+
+def check_resources(run: Run, stages: Collection[str]) -> None:
+    """Check free disk and memory against the least that the stages need.
+
+    Args:
+        run: The run.
+        stages: The remaining stages.
+
+    Raises:
+        ColBenchError: Says what is needed, what there is and what to do.
+    """
+    from sweetrl_agent.trainers.resources import check_disk, check_memory
+
+    if {*stages} - {"report"}:
+        check_disk(run)
+        check_memory(run, stages)
 
 
 def check_models(config: Config, stages: Collection[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sandboxes
 from sandboxes.cpus import usable_cpus
-from sweetrl_agent.trainers.forecast import Work, as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
+from sweetrl_agent.trainers.forecast import Forecast, as_lines, in_words, make_forecast, time_left
+from sweetrl_agent.trainers.planning import gpu_lines
+from sweetrl_agent.trainers.resources import disk_line, warnings
 
 if TYPE_CHECKING:
     from sweetrl_agent.data.run import Run
@@ -51,7 +53,7 @@ def run_stages(run: Run, wanted: str) -> None:
     from sweetrl_agent.data.distributed import is_first, num_processes
     from sweetrl_agent.data.files import write_text
     from sweetrl_agent.data.folder_guide import folder_guide
-    from sweetrl_agent.models.loading import dtype_line, speed_line
+    from sweetrl_agent.models.loading import dtype_line
 
     def say(text: str) -> None:
         _log.log(logging.INFO if is_first() else logging.DEBUG, "%s", text)
@@ -63,10 +65,14 @@ def run_stages(run: Run, wanted: str) -> None:
     torch.set_num_threads(run.config.run.threads or max(usable_cpus() // num_processes(), 1))
     todo = left(run, ["report"])
     if not run.config.is_tiny:
-        say(f"dtype: {dtype_line(run.config.model)}{speed_line(run.config.model)}")
-    for line in as_lines(_forecast(run), todo, run.seconds):
-        say(line)
-    if is_first():
+        say(f"dtype: {dtype_line(run.config.model)}")
+    forecast = _forecast(run, todo) if is_first() else None
+    if forecast is not None:
+        expected = forecast.expected(run.seconds)
+        for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
+            say(line)
+        for sentence in warnings(run, todo, {name: work for name, (work, _) in expected.items()}, forecast.lengths):
+            _log.warning("%s", sentence)
         write_text(run.path("README.md"), folder_guide(run.algorithm.title, run.stages, run.algorithm.policy))
     for name, stage in run.stages.items():
         if wanted not in ("all", name):
@@ -74,28 +80,28 @@ def run_stages(run: Run, wanted: str) -> None:
         if name != "report" and run.is_done(name):
             say(f"{name}: done before, {run.seconds[name]:.0f} s")
         elif is_first() or stage.is_distributed:
-            if name != "report":
-                say(_heading(run, name, left(run, ["report"])))
+            if name != "report" and forecast is not None:
+                say(_heading(forecast, name, left(run, ["report"])))
             with run.stage(stage):
                 stage.run(run)
         if not is_first() and name != "report":  # the report is the last stage, no process waits for it
             run.wait_for(name)
 
 
-def _heading(run: Run, name: str, todo: list[str]) -> str:
+def _heading(forecast: Forecast, name: str, todo: list[str]) -> str:
     """What a stage does, how long it takes, and how long the rest of the run takes."""
-    works = _forecast(run)
-    number, text = list(run.stages).index(name) + 1, works[name].text or run.stages[name].purpose
-    left = time_left(works, todo)
+    run: Any = forecast.run
+    expected = forecast.expected(run.seconds)
+    work, seconds = expected[name]
+    number, text = list(run.stages).index(name) + 1, work.text or run.stages[name].purpose
+    left = time_left(expected, todo)
     rest = f"; {in_words(left)} left in all" if left is not None and len(todo) > 1 else ""
-    return f"[{number}/{len(run.stages)}] {name}: {text}, {in_words(works[name].seconds)}{rest}"
+    return f"[{number}/{len(run.stages)}] {name}: {text}, {in_words(seconds)}{rest}"
 
 
-def _forecast(run: Run) -> dict[str, Work]:
-    """The work of the run's stages on this machine."""
-    from sweetrl_agent.models.loading import cpu_speed
-
-    return forecast(run, run.stages, run.seconds, cpu_speed(run.config.model))
+def _forecast(run: Run, todo: Collection[str]) -> Forecast:
+    """The forecast of the run's stages on this machine."""
+    return make_forecast(run, run.stages, [run.algorithm], todo)
 
 
 def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
@@ -105,7 +111,7 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
         run: The run.
         invalid: Stages that are to be done again, and why.
     """
-    from sweetrl_agent.models.loading import dtype_line, speed_line
+    from sweetrl_agent.models.loading import dtype_line
 
     config, sources = run.config, run.sources
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
@@ -113,7 +119,7 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
     turns = f"at most {per_task * sum(filter(None, limits))} turns" if all(limits) else "turns"
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     if not config.is_tiny:
-        print(f"dtype      {dtype_line(config.model)}{speed_line(config.model)}")
+        print(f"dtype      {dtype_line(config.model)}")
     human = f"; human: {config.task.simulator}" if run.record.simulators else ""
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
     print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}{human}")
@@ -126,11 +132,24 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
         print(f"collect    {num_tasks * per_task} trajectories, {turns} of {config.model.max_new_tokens} tokens")
     for line in run.algorithm.plan(run):
         print(line)
-    for work in as_lines(_forecast(run), left(run, invalid), run.seconds):
-        print(work)
+    _print_times(run, invalid)
+
+
+def _print_times(run: Run, invalid: Mapping[str, str]) -> None:
+    """Print the stages with their times here, what they need of disk and memory, and the plan for named GPUs."""
+    import torch
+
+    torch.set_num_threads(run.config.run.threads or usable_cpus())
+    todo = left(run, invalid)
+    forecast = _forecast(run, todo)
+    expected = forecast.expected({name: seconds for name, seconds in run.seconds.items() if name not in invalid})
+    works = {name: work for name, (work, _) in expected.items()}
+    for line in [*as_lines(expected, todo, run.seconds, forecast.uncertainty), *forecast.about()]:
+        print(line)
     for name, why in invalid.items():
         print(f"again      {name}: {why}")
-    weights = model_bytes(run)
-    print(
-        f"disk       up to {disk_bytes(run, weights or 0) / 2**20:,.0f} MiB{'' if weights else ', and six times the weights of the model'}"
-    )
+    print(disk_line(run))
+    for sentence in warnings(run, todo, works, forecast.lengths):
+        print(f"warning    {sentence}")
+    for line in gpu_lines(run, run.stages, todo, forecast.lengths):
+        print(line)

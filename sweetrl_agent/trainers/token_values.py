@@ -14,6 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.core.work import Lengths, Part, Work, reading, training
 from sweetrl_agent.critics.token_values import TokenEstimates, TokenValues
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.padding import is_token, right_padded
@@ -60,6 +61,23 @@ def train_values(
         callbacks=[_TargetUpdate(target_rate)],
     )
     run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
+
+
+def values_work(run: Run, config: Any, lengths: Lengths, bootstraps: bool) -> Work:
+    """The work of `train_values`.
+
+    Args:
+        run: The run.
+        config: As there.
+        lengths: Sizes of an average dialogue.
+        bootstraps: As there.
+    """
+    row = lengths.as_trained(run.config.model.history)
+    rows = run.config.sft.sft_dialogues * lengths.turns / row.turns
+    parts: list[Part] = [training(rows, config.batch, config.batch, config.epochs, row.dialogue, row.spoken)]
+    if bootstraps:  # the target's pass
+        parts.append(reading(rows * config.epochs, config.batch, row.dialogue, row.spoken))
+    return Work(f"{run.config.sft.sft_dialogues:,} episodes, {config.epochs:g} epochs", tuple(parts))
 
 
 def load_perturbed(run: Run, folder: Path, beta: float, bootstraps: bool) -> Policy:

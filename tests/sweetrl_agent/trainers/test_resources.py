@@ -1,0 +1,133 @@
+"""Disk and memory against what a run needs, with numbers of our own in place of the machine's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from colbench_gym.errors import ColBenchError
+from sweetrl_agent import train
+from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work
+from sweetrl_agent.data.machine import available_memory, free_disk
+from sweetrl_agent.trainers import resources
+from sweetrl_agent.trainers.resources import check_disk, check_memory, disk_needed, memory_needed, warnings
+
+MIB, GIB = 2**20, 2**30
+LENGTHS = Lengths(turns=6, request=20, agent=10, reply=5, hidden=30, source="assumed")
+TASKS = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded"]
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def _free(monkeypatch, disk=100 * GIB, memory=100 * GIB):
+    monkeypatch.setattr(resources, "free_disk", lambda folder: int(disk))
+    monkeypatch.setattr(resources, "available_memory", lambda: None if memory is None else int(memory))
+
+
+def test_a_full_disk_is_refused_in_a_sentence(make_run, monkeypatch):
+    run = make_run(num_tasks=0, eval_tasks=0)
+    needed = disk_needed(run)
+    assert 0 < needed.least < needed.most
+    _free(monkeypatch, disk=needed.least)
+    check_disk(run)
+    _free(monkeypatch, disk=needed.least / 2)
+    with pytest.raises(
+        ColBenchError,
+        match=r"The disk of .* has \d+ MiB free, and the run writes \d+ MiB to \d+ MiB; free some space, or give an",
+    ):
+        check_disk(run)
+
+
+def test_what_the_folder_has_already_needs_no_room(make_run, monkeypatch):
+    run = make_run()
+    run.folder.mkdir(exist_ok=True)
+    run.path("trajectories.jsonl").write_bytes(bytes(int(disk_needed(run).most) + 1))
+    _free(monkeypatch, disk=0)
+    check_disk(run)
+
+
+def test_adapters_take_less_than_models(make_run, tiny_model_folder):
+    given = {"model": str(tiny_model_folder), "sft_dialogues": 0}
+    size = (tiny_model_folder / "model.safetensors").stat().st_size
+    full, adapters = disk_needed(make_run(**given)), disk_needed(make_run(**given, lora=True))
+    assert full.least - adapters.least == 3 * size and full.most - adapters.most == 6 * size
+    assert disk_needed(make_run(**given), policies=3).most > full.most + 2 * size
+
+
+@pytest.mark.parametrize(
+    ("disk", "memory", "starts"),
+    [(6 * MIB, 100 * GIB, "The disk of "), (100 * GIB, 200 * MIB, "This machine has 200 MiB of memory")],
+)
+def test_dry_run_and_run_refuse(disk, memory, starts, tmp_path, capsys, monkeypatch):
+    _free(monkeypatch, disk, memory)
+    for more in (["--dry_run"], []):
+        assert train.main([*TASKS, "--output", str(tmp_path / "run"), *more]) == 2
+        (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        assert error.removeprefix("error: ").startswith(starts)
+    assert not (tmp_path / "run" / "trajectories.jsonl").exists()
+
+
+def test_memory_by_hand(make_run, tiny_model_folder):
+    from safetensors import safe_open
+
+    run = make_run(model=str(tiny_model_folder), sft_dialogues=0, dtype="float32")
+    with safe_open(tiny_model_folder / "model.safetensors", "pt") as file:
+        parameters = sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118  # not a dictionary
+    trained = {"actor": Work("", (Passes("train", 1, 2, 100, 10, 1),)), "candidates": Work("", (Sampling(1, 10, 1, 5, 4),))}
+    needed = memory_needed(run, ["actor"], trained, LENGTHS)
+    assert needed.least == pytest.approx(16 * parameters + resources._LIBRARIES, rel=1e-6)
+    assert needed.most > needed.least + 3 * 4 * run.config.sft.tiny_vocab_size / 8192 * 20
+    sampled = memory_needed(run, ["candidates"], trained, LENGTHS)
+    assert sampled.least == pytest.approx(4 * parameters + resources._LIBRARIES, rel=1e-6)
+    assert memory_needed(run, [], trained, LENGTHS).most == 0
+    assert memory_needed(make_run(model="someone/on-the-hub", sft_dialogues=0), ["actor"], trained, LENGTHS) is None
+
+
+def test_memory_that_may_not_suffice_is_a_warning(make_run, monkeypatch):
+    run = make_run()
+    works = {"actor": Work("", (Passes("train", 1, 64, 2000, 500, 1),))}
+    needed = memory_needed(run, ["actor"], works, LENGTHS)
+    _free(monkeypatch, memory=(needed.least + needed.most) / 2)
+    (sentence,) = warnings(run, ["actor"], works, LENGTHS)
+    assert sentence.startswith("This machine has ") and "`--gradient_checkpointing true`" in sentence
+    _free(monkeypatch, disk=disk_needed(run).most - 2**16)
+    (sentence,) = warnings(run, ["actor"], works, LENGTHS)
+    assert "and the run may write up to" in sentence
+    _free(monkeypatch)
+    assert warnings(run, ["actor"], works, LENGTHS) == []
+
+
+def test_a_large_model_of_a_known_name_is_refused_with_the_way_out(make_run, monkeypatch):
+    _free(monkeypatch, memory=32 * GIB)
+    run = make_run(model="someone/Large-8B", sft_dialogues=0, dtype="bfloat16")
+    with pytest.raises(
+        ColBenchError, match=r"needs at least 60\.5 GiB for weights, gradients and the optimizer; train adapters"
+    ):
+        check_memory(run, ["actor"])
+    _free(monkeypatch, memory=None)
+    check_memory(run, ["actor"])
+
+
+def test_free_disk_is_that_of_the_nearest_folder(tmp_path):
+    assert abs(free_disk(tmp_path / "a" / "b") - free_disk(tmp_path)) < GIB
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_is_limited_by_the_cgroup(version, tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:    8000 kB\n")
+    (tmp_path / "own").write_text("0::/a/b\n" if version == 2 else "4:memory:/a/b\n2:cpu:/c\n")
+    folder = tmp_path / "root" / ("a" if version == 2 else "memory/a")
+    (folder / "b").mkdir(parents=True)
+    names = ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    given = tmp_path / "meminfo", tmp_path / "own", tmp_path / "root"
+    assert available_memory(*given) == 8000 * 1024
+    (folder / names[0]).write_text("5000000\n")
+    (folder / names[1]).write_text("3000000\n")
+    (folder / "memory.stat").write_text(f"anon 7\n{'' if version == 2 else 'total_'}inactive_file 400000\n")
+    assert available_memory(*given) == 2_400_000, "files in memory are given up"
+    (folder / names[0]).write_text("max\n")
+    assert available_memory(*given) == 8000 * 1024
+    assert available_memory(tmp_path / "none", tmp_path / "own", tmp_path / "root") is None
