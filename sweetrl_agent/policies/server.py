@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.core.episode import Messages
+from colbench_gym.reasoning import AUTO
+from sweetrl_agent.core.episode import STOP, Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.policies.utterances import Utterances
 
 #: Timeout of an utterance in seconds, including queueing, and number of retries.
 TIMEOUT_S, RETRIES = 1200.0, 5
@@ -42,6 +44,7 @@ class ServerPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
         history: int = -1,
+        reasoning: str = AUTO,
     ) -> None:
         """Find the servers that have the model.
 
@@ -55,6 +58,7 @@ class ServerPolicy:
             system_prompt: Instructions before every dialogue.
             response_prefix: Prefix that is added to the prompt and starts every utterance.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
+            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
 
         Raises:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
@@ -65,6 +69,7 @@ class ServerPolicy:
         self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
         self._servers = cycle(self._holding)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._asked: dict[Future[Utterance], Hashable] = {}
 
@@ -105,13 +110,16 @@ class ServerPolicy:
     def _answer(self, server: _Server, prompt: str, settings: dict[str, Any]) -> Utterance:
         completion = server.complete(self.name, prompt, self.tokenizer, settings)
         choice, used = completion.choices[0], completion.usage
-        probabilities = choice.logprobs.token_logprobs if choice.logprobs else []
-        return Utterance(
-            (self.response_prefix + choice.text).strip(),
-            (choice.model_extra or {}).get("token_ids") or [],
-            probabilities or [],
+        probabilities = (choice.logprobs.token_logprobs if choice.logprobs else None) or []
+        usage, extra, reason = (
             (used.prompt_tokens, used.completion_tokens) if used else None,
+            choice.model_extra or {},
+            choice.finish_reason,
         )
+        if token_ids := extra.get("token_ids"):
+            ends = {self.tokenizer.eos_token_id, extra.get("stop_reason")}
+            return self._utterances.from_tokens(token_ids, probabilities, prompt, ends, reason, usage)
+        return self._utterances.from_text(choice.text, prompt, reason or STOP, log_probs=probabilities, usage=usage)
 
 
 class _Server:
