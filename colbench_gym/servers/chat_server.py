@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 2**20
 MAX_BACKOFF_S = 30.0
-#: Routes of a chat and of a text completion.
+#: Routes of a chat completion and of a text completion.
 CHAT, TEXT = "/chat/completions", "/completions"
 
 #: Status, headers and body of a response.
@@ -123,6 +123,18 @@ class ChatServer:
                 continue
             remember(self.url, request["model"], changes)
             return completion
+
+    def models(self) -> list[tuple[str, str]]:
+        """Name and owner of each model that the server lists; [] if it answers otherwise. vLLM, SGLang and llama.cpp name themselves as the owner.
+
+        Raises:
+            RequestError: If it refuses, or does not answer.
+        """
+        try:
+            listed = json.loads(self.call("/models"))["data"]
+            return [(str(model["id"]), str(model.get("owned_by", ""))) for model in listed]
+        except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
+            return []
 
     def call(self, route: str, content: Any = None) -> bytes:
         """The body of a successful response.

@@ -183,16 +183,15 @@ def _usage(usage: Any, has_text: bool) -> Usage | None:
 
 
 def _tokens(choice: dict[str, Any]) -> tuple[list[int], list[float]]:
-    """The generated tokens and their log-probabilities of a choice of the text route; without the tokens, neither."""
-    ids, found = choice.get("token_ids"), choice.get("logprobs")
-    log_probs = found.get("token_logprobs") if isinstance(found, dict) else None
-    if not isinstance(ids, list) or not isinstance(log_probs, list):
-        return [], []
-    is_sound = all(type(x) is int and x >= 0 for x in ids) and all(
-        type(x) in (int, float) and math.isfinite(x) for x in log_probs
-    )
-    if not is_sound or len(ids) != len(log_probs):
-        raise _malformed("its tokens are no tokens with log-probabilities")
+    """The generated tokens of a choice of the text route, and their log-probabilities; [] for what the server does not return."""
+    ids, found = choice.get("token_ids") or [], choice.get("logprobs")
+    log_probs = (found.get("token_logprobs") if isinstance(found, dict) and ids else None) or []
+    if not (isinstance(ids, list) and all(type(x) is int and x >= 0 for x in ids)):
+        raise _malformed("its tokens are no numbers")
+    if not (isinstance(log_probs, list) and all(type(x) in (int, float) and math.isfinite(x) for x in log_probs)):
+        raise _malformed("its log-probabilities are no numbers")
+    if log_probs and len(log_probs) != len(ids):
+        raise _malformed("its tokens and log-probabilities differ in number")
     return ids, [float(x) for x in log_probs]
 
 

@@ -30,6 +30,7 @@ _SAID = {
     **{name: f"`{name}`: `{other}` is sent in its place" for name, other in _LIMITS.items()},
     "seed": "`seed`: requests go without it; its replies are not reproducible",
     "temperature": "`temperature`: requests go without it; it samples at its own",
+    "generation_config": "`generation_config`: requests go without it; its own `top_k` and penalties apply",
     DEVELOPER: "a system message: the instructions are sent as the role `developer`",
     IN_USER: "a system message: the instructions are sent in front of the first user message",
     JOINED: "two messages of one role in a row: they are sent as one",
