@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colbench_gym.reasoning import AUTO, Reasoning
+from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.settings import setting
 
 #: `model` for the tiny Llama.
@@ -68,10 +68,6 @@ class ModelArguments:
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)
     generation_batch: int = setting(128, "Dialogues per generation batch.", least=1)
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass.")
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a value of `reasoning` that is none."""
-        Reasoning(self.reasoning)
 
 
 @dataclass
