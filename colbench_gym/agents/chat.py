@@ -1,31 +1,29 @@
 """A model behind an OpenAI-compatible chat server as an agent.
 
 Only the chat completions route is used, with text in and text out: the server needs neither token log-probabilities nor a tokenizer here.
-What a server can do is bounded as for the simulated human (`colbench_gym.simulators.chat_server`): time and size of a reply, no redirects,
+What a server can do is bounded as for the simulated human (`colbench_gym.servers.chat_server`): time and size of a reply, no redirects,
 and no text of the server in an error.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from colbench_gym.agents.agent import Agent, Messages, Said
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
+from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key, with_retries
+from colbench_gym.servers.completion import Completion
+from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import request_key
-from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
 
 PREFIX = "openai:"
-_ADVICE = {
-    401: "set the environment variable {env} to a valid key",
-    403: "set the environment variable {env} to a key that may use the model",
-    404: "check the address (it usually ends in /v1) and the name of the model",
-}
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -59,6 +57,7 @@ class ChatAgent(Agent):
         timeout_s: Time limit of a whole request, in seconds.
         max_retries: Maximal number of retries of a request.
         backoff_s: Longest wait before the first retry, in seconds; doubles with each further one, up to 30 s.
+        reasoning: How the model marks thoughts that the server leaves in its messages, see `colbench_gym.reasoning.Reasoning`.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -76,6 +75,7 @@ class ChatAgent(Agent):
         timeout_s: float = 120.0,
         max_retries: int = 5,
         backoff_s: float = 0.5,
+        reasoning: str = AUTO,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         key = read_key(api_key_env)
@@ -88,43 +88,31 @@ class ChatAgent(Agent):
         self._instructions = [{"role": "system", "content": system_prompt}] if system_prompt else []
         self._sampling = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._server = ChatServer(base_url, key, timeout_s)
-        self._is_closed = threading.Event()
+        self._reasoning, self._is_closed = Reasoning(reasoning), threading.Event()
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
-        request = {**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]}
-        text, usage = self._completed(request)
-        return Said(encodable(text), *(usage or (None, None)))
+        completion = self._completed({**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]})
+        reply = self._reasoning.split(encodable(completion.text))
+        text = reply.speech if reply.thought else encodable(completion.text)
+        read, generated = completion.usage or (None, None)
+        return Said(text, read, generated, encodable(completion.thought) + reply.thought, completion.finish_reason)
 
     def close(self) -> None:
         """Close the connections; requests under way fail."""
         self._is_closed.set()
         self._server.close()
 
-    def _completed(self, request: Mapping[str, Any]) -> tuple[str, tuple[int, int] | None]:
-        jitter, retries = random.Random(request_key(request)), 0
-        while True:
-            try:
-                return self._server.complete(request)
-            except RequestError as caught:
-                error = caught
-            if not error.is_passing or retries >= self.max_retries:
-                raise self._failure(error, retries + 1)
-            if self._is_closed.wait(pause_s(error, retries, self.backoff_s, jitter)):
-                raise AgentError("The agent was closed.")
-            retries += 1
-
-    def _failure(self, error: RequestError, attempts: int) -> AgentError | AgentDownError:
-        status = error.status or 0
-        said = (
-            f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts"
-        )
-        if error.is_unread:
-            return AgentDownError(f"{said}; start the server, or correct its address, and give the same command to resume.")
-        if status in _ADVICE or 300 <= status < 400:
-            advice = _ADVICE.get(status, "give the address that it redirects to").replace("{env}", self.api_key_env)
-            return AgentDownError(f"{said}; {advice}.")
-        return AgentError(f"{said}; check the model's context length, or that the server is up.")
+    def _completed(self, request: Mapping[str, Any]) -> Completion:
+        ask = partial(self._server.complete, request)
+        try:
+            return with_retries(ask, request_key(request), self.max_retries, self.backoff_s, self._is_closed)
+        except RequestError as error:
+            kind = AgentDownError if error.is_for_all else AgentError
+            raise kind(
+                f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {error.attempts} attempts; "
+                f"{error.advice(self.api_key_env)}."
+            ) from None
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._settings)
@@ -144,6 +132,7 @@ class Sampling:
         api_key_env: Environment variable with the key.
         timeout_s: Time limit of a request, in seconds.
         max_retries: Maximal number of retries of a request.
+        reasoning: How the model marks its thoughts.
     """
 
     system_prompt: str
@@ -152,6 +141,7 @@ class Sampling:
     api_key_env: str = "OPENAI_API_KEY"
     timeout_s: float = 120.0
     max_retries: int = 5
+    reasoning: str = AUTO
 
 
 def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
@@ -159,7 +149,8 @@ def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
     model, url = split_name(text)
     prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
     return ChatAgent(
-        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries
+        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries,
+        reasoning=sampling.reasoning,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import gymnasium as gym
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import AgentMessage, parse_message
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators import make as make_simulator
@@ -25,6 +26,8 @@ from colbench_gym.tasks.rows import OnError
 from colbench_gym.tasks.task import PublicTask
 
 VOID = "void"
+#: Outcome of an episode whose answer was cut by the limit of tokens, and the metric that counts it.
+ANSWER_CUT = "answer_cut"
 #: Agent turns of an episode if neither the task nor the user sets a number. Source: ColBench.
 MAX_TURNS = 10
 #: Longer actions are cut to this number of characters: twice the largest page, so that a page that is too large is still detected.
@@ -62,6 +65,7 @@ class ColBenchEnv(gym.Env[str, str]):
         on_error: OnError,
         on_world_error: Literal["void", "raise"],
         render_mode: str | None,
+        reasoning: str = AUTO,
     ) -> None:
         """Check the arguments and load the tasks."""
         if max_turns is not None and max_turns < 1:
@@ -72,6 +76,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
+        self._reasoning, self._is_cut = Reasoning(reasoning), False
         self.tasks = self.load_tasks(tasks, on_error)
         self.simulator = self._make_simulator(simulator)
         self._owns_simulator = not isinstance(simulator, Simulator)
@@ -157,7 +162,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
         if self._task is None or self._metrics is not None:
             raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
-        message = parse_message(encodable(str(action[:MAX_ACTION_CHARS])))  # a plain string, not numpy's
+        message = self.parsed(action)
         dialogue_before, rng_before = self._dialogue, self.np_random.bit_generator.state
         self._dialogue = self._dialogue.add("assistant", message.utterance)
         is_last = self._dialogue.num_turns >= self.turn_limit
@@ -173,6 +178,22 @@ class ColBenchEnv(gym.Env[str, str]):
             return self._void(error)
         self._dialogue = self._dialogue.add("user", encodable(reply[: self.max_reply_chars]))
         return self._dialogue.transcript(), 0.0, False, False, self._info()
+
+    def step_cut(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """As `step`, of a message that was cut by the limit of tokens (capability *cut*): it is heard as far as it goes, and no answer.
+
+        Where it would end the episode, what would be graded is not whole. The episode is then a failure with outcome "answer_cut", and its metrics have
+        "answer_cut": 1.
+        """
+        self._is_cut = True
+        try:
+            return self.step(action)
+        finally:
+            self._is_cut = False
+
+    def parsed(self, action: str) -> AgentMessage:
+        """The parts of an action: its thought, what the simulated human hears, and its answer."""
+        return parse_message(encodable(str(action[:MAX_ACTION_CHARS])), self._reasoning.setting)  # a plain string, not numpy's
 
     def share(self, other: Self, workers: int) -> None:
         """Use the tasks, the simulator and the grader of another environment, which stays responsible for closing them.
@@ -319,7 +340,8 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         answered = message.answer is not None
-        metrics = self._score_last(message)
+        cut = {"success": 0, self.metric: 0.0, "outcome": ANSWER_CUT, ANSWER_CUT: 1}
+        metrics = cut if self._is_cut else self._score_last(message)
         self._metrics = {**metrics, "answered": int(answered), "turns": self._dialogue.num_turns}
         return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
 

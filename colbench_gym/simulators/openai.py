@@ -23,8 +23,11 @@ from typing import Any
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
+from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
+from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, Completion
+from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
-from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks.task import Task
@@ -51,14 +54,8 @@ Write the human's next reply and nothing else."""
 
 #: Default number of characters of a dialogue that are sent to the model; about 6,000 tokens of English.
 MAX_DIALOGUE_CHARS = 24_000
-_ADVICE = {
-    401: "set the environment variable {env} to a valid key",
-    403: "set the environment variable {env} to a key that may use the model",
-    404: "check `base_url` (it usually ends in /v1) and `model`",
-}
-_REDIRECT_ADVICE = "redirects are not followed; give the address that it redirects to as `base_url`"
-_REFUSED_ADVICE = "check `model`, `max_tokens` and the model's context length"
-_PASSING_ADVICE = "check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`"
+#: Why a completion is no reply of the human.
+_NO_REPLY = {REFUSAL: "a refusal", FILTER: "a reply that the server's content filter withholds"}
 Messages = list[dict[str, Any]]
 
 
@@ -68,7 +65,7 @@ class OpenAIHuman(Simulator):
     Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are retried with exponential back-off and
     jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not retried. Then shorter requests follow, as the
     module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
-    `colbench_gym.simulators.chat_server` documents the limits for a server.
+    `colbench_gym.servers.chat_server` documents the limits for a server.
 
     Args:
         model: Name of the model on the server.
@@ -84,6 +81,8 @@ class OpenAIHuman(Simulator):
         backoff_s: Longest wait before the first retry, in seconds. It doubles with each further retry, up to 30 s.
         max_dialogue_chars: Maximal number of characters of the messages after the request that are sent to the model; the newest have
             precedence. Quoting at most doubles them (six times for invisible characters). Lower it for a model with a short context.
+        reasoning: How the model marks its thoughts: "auto" for all marks that are known, "none" for a model whose whole text is speech, or its own marks, such as
+            "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -105,6 +104,7 @@ class OpenAIHuman(Simulator):
         cache_mode: CacheMode = "record",
         backoff_s: float = 0.5,
         max_dialogue_chars: int = MAX_DIALOGUE_CHARS,
+        reasoning: str = AUTO,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         _check_at_least(1, max_tokens=max_tokens, max_concurrency=max_concurrency, max_dialogue_chars=max_dialogue_chars)
@@ -130,6 +130,8 @@ class OpenAIHuman(Simulator):
         self._server = ChatServer(self.base_url, key, timeout_s)
         self._is_closed = False
         self._thread = threading.local()
+        #: `_opens_silently`: replies of the server begin with a thought that no mark opens.
+        self._reasoning, self._opens_silently = Reasoning(reasoning), False
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
         """Return the reply of the model, or of the cache.
@@ -184,8 +186,9 @@ class OpenAIHuman(Simulator):
             attempts += 1
             try:
                 with self._slots:
-                    text, self._thread.usage = self._server.complete(left[0])
-                    return _spoken(text)
+                    completion = self._server.complete(left[0])
+                self._thread.usage = completion.usage
+                return _spoken(self._speech(completion), completion.finish_reason)
             except RequestError as caught:
                 error = caught
             if error.is_passing and retries < self.max_retries:
@@ -196,13 +199,24 @@ class OpenAIHuman(Simulator):
             else:
                 raise self._failure(error, attempts) from None
 
+    def _speech(self, completion: Completion) -> str:
+        """What a reply says without its thoughts, which may quote the reference.
+
+        Raises:
+            RequestError: If a thought does not end.
+        """
+        reply = self._reasoning.split(completion.text)
+        if reply.thought and self._reasoning.closes_first(reply.thought):
+            self._opens_silently = True
+        is_cut_thought = self._opens_silently and not reply.thought and completion.finish_reason == LENGTH
+        if is_cut_thought or (reply.is_unfinished and not reply.speech):
+            raise RequestError("a thought that does not end; raise `max_tokens`")
+        return reply.speech
+
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
-        advice = _PASSING_ADVICE
-        if error.status is not None and not error.is_passing:
-            advice = _REDIRECT_ADVICE if error.status < 400 else _ADVICE.get(error.status, _REFUSED_ADVICE)
         return SimulatorError(
             f"Expected a reply from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts; "
-            f"{advice.replace('{env}', self.api_key_env)}."
+            f"{error.advice(self.api_key_env)}."
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,18 +238,25 @@ def _open_cache(path: str | os.PathLike[str] | None, mode: CacheMode) -> ReplyCa
     return None if path is None else ReplyCache(path, mode)
 
 
-def _spoken(text: str) -> str:
+def _spoken(said: str, finish_reason: str) -> str:
     """A reply without the parts that models copy from the format of the transcript: the speaker, and quotes around the whole reply.
 
+    Args:
+        said: The reply without thoughts.
+        finish_reason: Why it ended, see `Completion`.
+
     Raises:
-        RequestError: If nothing is left.
+        RequestError: If nothing is left, or the reply is not the human's own: a refusal, or one that a filter withholds.
     """
-    said = text.strip()
+    if finish_reason in _NO_REPLY:
+        raise RequestError(_NO_REPLY[finish_reason])
     if said.startswith("Human:"):
         said = said.removeprefix("Human:").strip()
         with contextlib.suppress(ValueError, RecursionError):
             inner = json.loads(said)
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
-        raise RequestError("an empty reply")
+        raise RequestError(
+            "an empty reply" + (", cut by `max_tokens` while it was thinking" if finish_reason == LENGTH else "")
+        )
     return encodable(said)

@@ -23,6 +23,7 @@ import torch
 from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.reasoning import AUTO, Reasoning
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
@@ -33,6 +34,7 @@ from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Utterances
 from sweetrl_agent.rollouts.play import play
 
 #: Sampling settings of `GRPOConfig` that the dialogues do not have, with the values that leave them out.
@@ -62,6 +64,7 @@ class GRPORollouts:
         system_prompt: str = "",
         num_envs: int = 128,
         seed: int = 0,
+        reasoning: str = AUTO,
     ) -> None:
         """Load the tasks; the environments are made with the first batch.
 
@@ -77,6 +80,7 @@ class GRPORollouts:
             system_prompt: Instructions of the agent; "benchmark" or "pages" for ours; "" for none.
             num_envs: Dialogues that are played at the same time, in every process.
             seed: Seed of humans and sampling.
+            reasoning: How the model marks its thoughts, which are no part of the dialogue: "auto", "none" or "OPEN CLOSE", as `--reasoning`.
 
         Raises:
             ValueError: If the environment, the tasks or an argument are unknown.
@@ -88,6 +92,7 @@ class GRPORollouts:
         self.record = find_record(env, env_record)
         self.tasks = self.record.load_tasks(tasks, self._task)
         self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
+        self.reasoning = Reasoning(reasoning).setting
         self._ids = {_public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
@@ -127,7 +132,7 @@ class GRPORollouts:
         self._calls += 1
         stage = f"grpo {self._calls} {trainer.accelerator.process_index}"
         envs = self._environments()
-        with _policy(trainer, self.system_prompt, self.num_envs) as policy:
+        with _policy(trainer, self.system_prompt, self.num_envs, self.reasoning) as policy:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
         return self._output(trainer.processing_class)
 
@@ -210,18 +215,18 @@ def _refuse(trainer: Any) -> None:
 
 
 @contextmanager
-def _policy(trainer: Any, system_prompt: str, batch_size: int) -> Any:
+def _policy(trainer: Any, system_prompt: str, batch_size: int, reasoning: str) -> Any:
     """The trainer's model as a policy that plays dialogues."""
     args, tokenizer = trainer.args, trainer.processing_class
     if args.use_vllm:
-        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt)
+        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt, reasoning)
         return
     was_training = trainer.model.training
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model, torch.no_grad():
         kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
         yield kind(
             model, tokenizer, max_new_tokens=args.max_completion_length, temperature=args.temperature, top_p=args.top_p,
-            batch_size=batch_size, system_prompt=system_prompt,
+            batch_size=batch_size, system_prompt=system_prompt, reasoning=reasoning,
         )  # fmt: skip
         model.train(was_training)
 
@@ -229,9 +234,10 @@ def _policy(trainer: Any, system_prompt: str, batch_size: int) -> Any:
 class VLLMPolicy(Policy):
     """The trainer's own vLLM, which holds its current weights. Its samples do not depend on our seeds."""
 
-    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str) -> None:
-        """Wrap `GRPOTrainer.vllm_generation`."""
+    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str, reasoning: str = AUTO) -> None:
+        """Wrap `GRPOTrainer.vllm_generation`; `reasoning` as in `GRPORollouts`."""
         self._generation, self._tokenizer, self._system_prompt = generation, tokenizer, system_prompt
+        self._utterances = Utterances(tokenizer, reasoning)
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
@@ -239,6 +245,6 @@ class VLLMPolicy(Policy):
         prompts = [encode_prompt([*leading, *dialogue], self._tokenizer) for dialogue in dialogues]
         _, completions, log_probs, _ = self._generation.generate(prompts=prompts, images=None, num_generations=1)
         return [
-            Utterance(self._tokenizer.decode(ids, skip_special_tokens=True).strip(), list(ids), [one[0] for one in values])
-            for ids, values in zip(completions, log_probs, strict=True)
+            self._utterances.from_tokens(ids, [one[0] for one in values], prompt, {self._tokenizer.eos_token_id})
+            for prompt, ids, values in zip(prompts, completions, log_probs, strict=True)
         ]

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from colbench_gym.agents.prompts import ENV_OF_PROMPT
+from colbench_gym.reasoning import Reasoning
 from sandboxes.logs import LEVELS
 from sweetrl_agent.config import pipeline
 from sweetrl_agent.config.evaluation import CollectArguments, EvaluationArguments
@@ -76,6 +77,7 @@ class Config:
             refuse_secrets(name, value)
         for url in self.model.server_urls:
             refuse_secrets("server_urls", url)
+        Reasoning(self.model.reasoning)
         require("engine", self.model.engine, ("transformers", "vllm", "server"))
         check_env(self.task.env, self.task.env_record)
         algorithm = self.algorithm

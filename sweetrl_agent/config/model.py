@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.settings import setting
 
 #: `model` for the tiny Llama.
@@ -57,6 +58,11 @@ class ModelArguments:
     )
     history: int = setting(
         -1, "Latest earlier turns of the dialogue that the agent reads with the user's message; -1 for all of them.", least=-1
+    )
+    reasoning: str = setting(
+        AUTO,
+        "How the model marks its thoughts, which are no part of the dialogue: 'auto' for all marks that are known, 'none' for a model whose whole text is "
+        "speech, or its own opening and closing mark, such as '<plan> </plan>'.",
     )
     max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)

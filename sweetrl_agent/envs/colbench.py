@@ -102,7 +102,7 @@ class ColBenchRecord(EnvironmentRecord):
             max_turns=config.task.max_turns or None,
             sandbox_workers=SANDBOX_WORKERS,
             sandbox=config.task.sandbox_spec(),
-            **config.task.keyword_arguments(),
+            **{**_reasoning(config), **config.task.keyword_arguments()},
         )
         if config.task.isolate_generators == "true":
             isolate_human(made.envs)
@@ -227,3 +227,9 @@ class ColBenchRecord(EnvironmentRecord):
                 stack.callback(env.close)
             actions = self.actions(config)
             yield [DiscreteActions(env, actions) for env in own]
+
+
+def _reasoning(config: Any) -> dict[str, str]:
+    """How the agent's model marks its thoughts; the environment's own default where no model is set."""
+    model = getattr(config, "model", None)
+    return {} if model is None else {"reasoning": model.reasoning}

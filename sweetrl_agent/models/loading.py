@@ -190,6 +190,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
             system_prompt=system_prompt(arguments),
             response_prefix=response_prefix,
             history=arguments.history,
+            reasoning=arguments.reasoning,
         )
     if arguments.engine == "server":
         from sweetrl_agent.policies.server import ServerPolicy
@@ -197,7 +198,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
         return ServerPolicy(
             path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
             arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
-            history=arguments.history,
+            history=arguments.history, reasoning=arguments.reasoning,
         )  # fmt: skip
     model = merged(load_model(path, base, arguments, is_trained=False))
     return policy_on(model, load_tokenizer(base, arguments), arguments, response_prefix)
@@ -219,4 +220,5 @@ def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_pr
         system_prompt=system_prompt(arguments),
         response_prefix=response_prefix,
         history=arguments.history,
+        reasoning=arguments.reasoning,
     )

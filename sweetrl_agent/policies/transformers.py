@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
+from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.prompt_tokens import PromptTokens
+from sweetrl_agent.policies.utterances import Utterances
 
 #: From this size of the vocabulary on, tokens are sampled in two steps: a block of so many tokens, and a token in it.
 LARGE_VOCABULARY, SAMPLING_BLOCK = 2**15, 512
@@ -101,6 +103,7 @@ class TransformersPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
         history: int = -1,
+        reasoning: str = AUTO,
     ) -> None:
         """Wrap a causal language model and a tokenizer with a chat template.
 
@@ -114,6 +117,7 @@ class TransformersPolicy:
             system_prompt: Instructions before every dialogue; empty for none.
             response_prefix: Prefix that is added to the prompt and starts every utterance; empty for none.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
+            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
         """
         if tokenizer.chat_template is None:
             raise ValueError(
@@ -124,6 +128,7 @@ class TransformersPolicy:
         self.model, self.tokenizer, self._prompts = model, tokenizer, PromptTokens(tokenizer)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
         self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
         self.prefix_ids: list[int] = (
             tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
         )
@@ -164,15 +169,11 @@ class TransformersPolicy:
         )
         sampled = output[:, width:].tolist()
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
-        return [
-            self.utterance(ids, values, len(prompt)) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)
-        ]
+        return [self.utterance(ids, values, prompt) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)]
 
-    def utterance(self, token_ids: list[int], log_probs: list[float], prompt_tokens: int) -> Utterance:
+    def utterance(self, token_ids: list[int], log_probs: list[float], prompt_ids: list[int]) -> Utterance:
         """The utterance of tokens sampled after a prompt: up to the first end token."""
-        length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
-        text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
-        return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length], (prompt_tokens, length))
+        return self._utterances.from_tokens(token_ids, log_probs, prompt_ids, self.end_ids)
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 import random
 import sys
@@ -120,7 +121,7 @@ def test_passing_failures_are_retried(server: Server, failure: Behaviour) -> Non
         (fails(500), "status 500"),
         (hangs, "a time-out"),
         (says(""), "an empty reply"),
-        (returns(b"{}"), "a malformed reply"),
+        (returns(b"{}"), "a malformed reply (no choices)"),
     ],
 )
 def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Behaviour, got: str) -> None:
@@ -129,7 +130,7 @@ def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Beh
         _human(server, max_retries=1, timeout_s=0.2 if failure is hangs else 60.0).reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         f"Expected a reply from model 'm' at '{url(server)}', got {got} at the last of 3 attempts; "
-        f"check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
+        f"check that the server is up, or raise `timeout_s` or `max_retries`."
     )
     assert len(server.requests) == 3  # the last without what the agent said
 
@@ -140,18 +141,18 @@ def test_no_server_at_all() -> None:
         human.reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         "Expected a reply from model 'm' at 'http://127.0.0.1:9/v1', got a connection error (Connection refused) at the last of "
-        "2 attempts; check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
+        "2 attempts; start the server, or correct its address."
     )
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (400, "check `model`, `max_tokens` and the model's context length"),
+        (400, "the server refuses the request: check the name of the model and what the server's log says"),
         (401, "set the environment variable OPENAI_API_KEY to a valid key"),
         (403, "set the environment variable OPENAI_API_KEY to a key that may use the model"),
-        (307, "redirects are not followed; give the address that it redirects to as `base_url`"),
-        (404, "check `base_url` (it usually ends in /v1) and `model`"),
+        (307, "redirects are not followed: give the address that it redirects to"),
+        (404, "check the address (it usually ends in /v1) and the name of the model"),
     ],
 )
 def test_other_statuses_are_not_retried(server: Server, status: int, advice: str) -> None:
@@ -253,4 +254,51 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ImportError) as caught:
         OpenAIHuman("m", base_url="http://127.0.0.1:9/v1")
-    assert str(caught.value) == f"`simulator='openai'` needs the httpx package: `{pip_install('[train]')}`."
+    assert str(caught.value) == f"A model server needs the httpx package: `{pip_install('[train]')}`."
+
+
+LEAK = "The solution is def total(lines): return sum(lines)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>{LEAK}</think>Yes, a fee of 7.",
+        f"<think>\n{LEAK}\n</think>\n\nHuman: Yes, a fee of 7.",
+        f"{LEAK}</think>Yes, a fee of 7.",
+        f"<Think>{LEAK}< /think >Yes, a fee of 7.",
+        f"[THINK]{LEAK}[/THINK]Yes, a fee of 7.",
+        f"<|channel|>analysis<|message|>{LEAK}<|end|><|start|>assistant<|channel|>final<|message|>Yes, a fee of 7.",
+        f"analysisSo, {LEAK}.assistantfinalYes, a fee of 7.",
+    ],
+)
+def test_the_agent_does_not_hear_what_the_human_thinks(server: Server, text: str) -> None:
+    server.script = [says(text)]
+    assert _human(server).reply(TASK, DIALOGUE, 0) == "Yes, a fee of 7."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"<think>{LEAK}", f"<think>{LEAK}</think>", f"{LEAK}</think>", f"[THINK]{LEAK}", f"<|channel|>analysis<|message|>{LEAK}"],
+)
+def test_a_human_that_only_thinks_is_asked_again_and_then_fails(server: Server, text: str) -> None:
+    server.script = [says(text), says("Yes.")]
+    assert _human(server).reply(TASK, DIALOGUE, 0) == "Yes."
+    server.script = [says(text)] * 9
+    with pytest.raises(SimulatorError) as caught:
+        _human(server, max_retries=1).reply(TASK, DIALOGUE, 0)
+    assert "def total" not in str(caught.value)
+
+
+def test_a_thought_without_an_opening_mark_that_is_cut_is_none_of_the_humans_words(server: Server) -> None:
+    cut = {"choices": [{"message": {"content": LEAK}, "finish_reason": "length"}]}
+    server.script = [says(f"{LEAK}</think>Yes."), returns(json.dumps(cut).encode()), says("No.")]
+    human = _human(server)
+    assert [human.reply(TASK, DIALOGUE, seed) for seed in (0, 1)] == ["Yes.", "No."]
+
+
+def test_marks_of_a_human_can_be_named(server: Server) -> None:
+    server.script = [says("<think>Yes."), says("<plan>no</plan>Yes.")]
+    assert _human(server, reasoning="none").reply(TASK, DIALOGUE, 0) == "<think>Yes."
+    human = make({"name": "openai", "model": "m", "base_url": url(server), "reasoning": "<plan> </plan>"})
+    assert human.reply(TASK, DIALOGUE, 0) == "Yes."

@@ -20,7 +20,7 @@ CHOSEN = {
     "demonstrations": "", "tasks": "embedded:train?preset=hard[:9]", "test_tasks": "", "unseen_tasks": "",
     "novel_tasks": "embedded:novel[:3]", "simulator": '{"name": "scripted", "level": "terse"}', "sandbox": "embedded", "on_error": "skip",
     "model": "org/model", "dtype": "bfloat16", "engine": "server", "server_urls": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"],
-    "system_prompt": "- no: yes, 'null' and {}\nnext line", "form": "released", "actor_loss": "sigmoid", "stage": "collect", "lora": True,
+    "reasoning": "<plan> </plan>", "system_prompt": "- no: yes, 'null' and {}\nnext line", "form": "released", "actor_loss": "sigmoid", "stage": "collect", "lora": True,
     "algorithms": ["zero_shot", "grpo"], "critics": ["no_hidden"], "best_of": [1, 2], "seeds": [0, 2], "scaling": [9, 18],
     "simulators": ["terse", '{"name": "scripted"}'], "own_settings": '{"sweet": {"critic_epochs": 2}}', "dials": ["a b", "c"],
     "against": "PAPER", "pair_quantile": 0.1, "critic_batch": 16, "actor_batch": 16, "rft_batch": 32, "mtdpo_batch": 16, "max_turns": 4,

@@ -233,3 +233,34 @@ def test_the_best_of_several_candidates_is_said_when_all_are_there():
     assert speaker.step() == [(8, Utterance(str(seeds[1])))]
     assert seen == [(["m"], "h", list(map(str, seeds)))]
     assert sorted(policy.forgotten) == [(8, 0), (8, 1), (8, 2)]
+
+
+def test_a_turn_that_was_cut_goes_where_cut_ones_go_and_is_counted_with_silent_ones():
+    class CutWorlds(Worlds):
+        cut = ()
+
+        def submit_cut(self, place, text):
+            self.cut = (*self.cut, text)
+            return self.submit(place, text)
+
+    class Thinks(Speaker):
+        def step(self):
+            asked, self.asked = self.asked, {}
+            turn = len(self.seeds[0])
+            said = (
+                Utterance("", thought="<think>a")
+                if turn == 1
+                else Utterance(str(turn), thought="<think>b</think>", finish_reason="length")
+            )
+            return [(number, said if turn < TURNS else Utterance("end")) for number in asked]
+
+    env = CutWorlds(1)
+    (episode,) = Shard(Thinks(), env, episodes_of(["a"], 1), 5, "collect", 1, None, {}).play()
+    assert env.cut == ("2",)
+    assert {name: episode.metrics.get(name) for name in ("silent_turns", "cut_turns")} == {"silent_turns": 1, "cut_turns": 1}
+    assert [said["content"] for said in episode.messages[1:]] == ["", "2", "end"]
+    assert [(turn.thought, turn.finish_reason) for turn in episode.turns][:2] == [
+        ("<think>a", "stop"),
+        ("<think>b</think>", "length"),
+    ]
+    assert Episode.from_row(episode.to_row()).turns == episode.turns
