@@ -6,6 +6,8 @@ here, once for each tokenizer, so that every part of the program renders a dialo
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +22,7 @@ _SYSTEM, _USER, _AGENT, _NEXT = "Sampleinstructions", "Samplerequest", "Samplere
 _NO_THOUGHTS: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
 #: The date for templates that name the current one: prompts do not depend on the day of the run. Llama 3 templates have it for want of a clock.
 _DATE = datetime(2024, 7, 26)
+_CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 #: Marks that stand behind a turn's text without ending the turn.
 _NO_ENDS = frozenset({*AROUND_SPEECH, *(closing for _, closing in PAIRS)})
 
@@ -56,6 +59,7 @@ class Template:
                 "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
             )
         self.tokenizer, self.reasoning = tokenizer, reasoning or Reasoning()
+        self._source = _CLOCK.sub(lambda call: json.dumps(_DATE.strftime(call[2])), tokenizer.get_chat_template())
         self._switches: Mapping[str, Any] = _NO_THOUGHTS if self.reasoning.setting == NONE else {}
         self.has_system, self.merges = True, False
         repeated = [m for m in _said(_USER, _AGENT, _NEXT) for _ in range(1 + (m["role"] == "user"))]
@@ -134,7 +138,7 @@ class Template:
 
     def _apply(self, dialogues: list[list[dict[str, str]]], is_prompt: bool) -> list[str]:
         rendered: list[str] = self.tokenizer.apply_chat_template(
-            dialogues, tokenize=False, add_generation_prompt=is_prompt, strftime_now=_DATE.strftime, **self._switches
+            dialogues, tokenize=False, add_generation_prompt=is_prompt, chat_template=self._source, **self._switches
         )
         return rendered
 
