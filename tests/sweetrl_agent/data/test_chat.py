@@ -184,7 +184,7 @@ SIMPLE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}%END{% end
         (SIMPLE.replace("%END", "<|end|>\n"), "<|end|>", ""),
         (SIMPLE.replace("%END", "\n"), "<|user|>", ""),  # as GLM-4: the other side's header
         (SIMPLE.replace("%END", " {{ eos_token }}"), "<|end|>", ""),  # as Llama 2
-        ("{% for m in messages %}{{ m['role'].upper() }}: {{ m['content'] }}\n{% endfor %}ASSISTANT:", "<|end|>", "USER:"),
+        ("{% for m in messages %}{{ m['role'].upper() }}: {{ m['content'] }}\n{% endfor %}ASSISTANT:", "<|end|>", "\nUSER:"),
         ("{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}</s>{% endfor %}[assistant]", "<|end|>", "</s>[user]"),
     ],
 )  # fmt: skip
