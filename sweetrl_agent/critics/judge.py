@@ -55,7 +55,7 @@ class JudgeCritic:
         place = next((i for i, (a, b) in enumerate(zip(*replies, strict=False)) if a != b), 0)
         self.lead, self.letters = replies[0][:place], [reply[place] for reply in replies]
         if self.letters[0] == self.letters[1]:
-            raise ValueError("The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.")
+            raise ValueError("The judge's tokenizer gives the replies 'A' and 'B' the same tokens; use another model.")
 
     def rank(self, messages: Messages, hidden: str, texts: Sequence[str]) -> list[float]:
         """Wins minus losses of each candidate against its two neighbours, in [-2, 2]; see `Critic`."""

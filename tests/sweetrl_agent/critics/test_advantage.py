@@ -97,7 +97,7 @@ def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(s
     critic = AdvantageCritic(
         make_tiny_model(1),
         make_tiny_model(2),
-        tiny_tokenizer,
+        Chat(tiny_tokenizer),
         reference_sees_hidden=sees,
         instructions=instructions,
         noun="function",

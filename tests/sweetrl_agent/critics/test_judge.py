@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from sweetrl_agent.critics import judge as judge_module
 from sweetrl_agent.critics.judge import JudgeCritic, question
 from sweetrl_agent.data.chat import Chat
 
@@ -110,9 +108,9 @@ def test_a_judge_has_no_opinion_on_turns_by_themselves(make_judge):
 
 
 def test_a_tokenizer_that_cannot_tell_the_verdicts_apart_is_refused(make_tiny_model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(judge_module, "encode_dialogue", lambda *_: SimpleNamespace(token_ids=[4, 7], turn_ids=[0, 1]))
+    monkeypatch.setattr(Chat, "turns", lambda *_: [[7], [7]])
     with pytest.raises(
-        ValueError, match="^The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.$"
+        ValueError, match="^The judge's tokenizer gives the replies 'A' and 'B' the same tokens; use another model.$"
     ):
         JudgeCritic(make_tiny_model(), Chat(tiny_tokenizer))
 
