@@ -52,6 +52,7 @@ from colbench_gym.evaluation.table import table
 from colbench_gym.files import write_json
 from colbench_gym.outside_text import printable
 from colbench_gym.progress import Progress
+from colbench_gym.reasoning import AUTO
 from colbench_gym.stage_records import EVALUATION, StageRecords
 from colbench_gym.tasks.embedded import with_dial
 from colbench_gym.tasks.task import Task
@@ -155,7 +156,9 @@ def parsed(given: argparse.Namespace) -> Evaluation:
         )
     policies = find_policies(given.policies)
     prompt = default_prompt(given.env) if given.system_prompt is None else given.system_prompt
-    sampling = Sampling(prompt, given.temperature, given.max_new_tokens, given.api_key_env, given.timeout_s, given.max_retries)
+    sampling = Sampling(
+        prompt, given.temperature, given.max_new_tokens, given.api_key_env, given.timeout_s, given.max_retries, given.reasoning
+    )
     names = unique_names(given.tasks, [split_name(source) for source in given.tasks])
     sources = dict(zip(names, given.tasks, strict=True))
     load = ENVIRONMENTS[given.env].load_tasks
@@ -234,7 +237,7 @@ def _player(evaluation: Evaluation, policy: PolicySpec, split: str) -> Iterator[
     num_envs = 1 if agent.is_sequential else min(given.concurrency, num_episodes)
     environments = ColBenchVectorEnv(
         num_envs, "disabled", sandbox_workers=_SANDBOX_WORKERS, env_class=evaluation.env_class, tasks=evaluation.splits[split],
-        simulator=evaluation.simulator, sandbox=spec_of("sandbox", given.sandbox), max_turns=given.max_turns or None,
+        simulator=evaluation.simulator, sandbox=spec_of("sandbox", given.sandbox), max_turns=given.max_turns or None, reasoning=given.reasoning,
     )  # fmt: skip
     with closing(agent), closing(environments):
         yield Player(agent, environments.envs, split, evaluation.env_class.metric)
@@ -303,6 +306,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--concurrency", type=int, default=8, help="dialogues at once (default: %(default)s)")
     add("--system-prompt", help='system prompt of chat models: "benchmark", "pages", or a text (default: the environment\'s)')
+    add(
+        "--reasoning",
+        default=AUTO,
+        help="how models mark their thoughts, which are no part of the dialogue: auto for all marks that are known, none, or their own opening and closing "
+        "mark, such as '<plan> </plan>' (default: %(default)s)",
+    )
     add("--temperature", type=float, default=0.8, help="of chat models (default: %(default)s)")
     add("--max-new-tokens", type=int, default=1024, help="of a message of a chat model (default: %(default)s)")
     add(

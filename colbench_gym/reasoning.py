@@ -135,6 +135,11 @@ class Reasoning:
         last = [mark for mark in self._mark.finditer(end) if mark.end() == len(end)] if self.pairs else []
         return self.pairs.get(self._name(last[0]), "") if last else ""
 
+    def closes_first(self, text: str) -> bool:
+        """Whether the first mark in a text is a closing one: the thought before it was opened by the prompt."""
+        mark = self._mark.search(text) if self.pairs else None
+        return mark is not None and self._name(mark) not in (*self.pairs, _EMPTY)
+
     def speech(self, text: str) -> str:
         """What is said of a text that may hold thoughts; the text as it is if it holds none."""
         reply = self.split(text)

@@ -17,6 +17,7 @@ from colbench_gym.agents.agent import Agent, Messages, Said
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key, with_retries
 from colbench_gym.servers.completion import Completion
 from colbench_gym.servers.errors import RequestError
@@ -56,6 +57,7 @@ class ChatAgent(Agent):
         timeout_s: Time limit of a whole request, in seconds.
         max_retries: Maximal number of retries of a request.
         backoff_s: Longest wait before the first retry, in seconds; doubles with each further one, up to 30 s.
+        reasoning: How the model marks thoughts that the server leaves in its messages, see `colbench_gym.reasoning.Reasoning`.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -73,6 +75,7 @@ class ChatAgent(Agent):
         timeout_s: float = 120.0,
         max_retries: int = 5,
         backoff_s: float = 0.5,
+        reasoning: str = AUTO,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         key = read_key(api_key_env)
@@ -85,12 +88,15 @@ class ChatAgent(Agent):
         self._instructions = [{"role": "system", "content": system_prompt}] if system_prompt else []
         self._sampling = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._server = ChatServer(base_url, key, timeout_s)
-        self._is_closed = threading.Event()
+        self._reasoning, self._is_closed = Reasoning(reasoning), threading.Event()
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
         completion = self._completed({**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]})
-        return Said(encodable(completion.text), *(completion.usage or (None, None)))
+        reply = self._reasoning.split(encodable(completion.text))
+        text = reply.speech if reply.thought else encodable(completion.text)
+        read, generated = completion.usage or (None, None)
+        return Said(text, read, generated, encodable(completion.thought) + reply.thought, completion.finish_reason)
 
     def close(self) -> None:
         """Close the connections; requests under way fail."""
@@ -126,6 +132,7 @@ class Sampling:
         api_key_env: Environment variable with the key.
         timeout_s: Time limit of a request, in seconds.
         max_retries: Maximal number of retries of a request.
+        reasoning: How the model marks its thoughts.
     """
 
     system_prompt: str
@@ -134,6 +141,7 @@ class Sampling:
     api_key_env: str = "OPENAI_API_KEY"
     timeout_s: float = 120.0
     max_retries: int = 5
+    reasoning: str = AUTO
 
 
 def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
@@ -141,7 +149,8 @@ def chat_agent(text: str, sampling: Sampling) -> ChatAgent:
     model, url = split_name(text)
     prompt = PROMPTS.get(sampling.system_prompt, sampling.system_prompt)
     return ChatAgent(
-        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries
+        model, url, prompt, sampling.temperature, sampling.max_new_tokens, sampling.api_key_env, sampling.timeout_s, sampling.max_retries,
+        reasoning=sampling.reasoning,
     )  # fmt: skip
 
 

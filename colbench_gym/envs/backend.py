@@ -36,6 +36,8 @@ class BackendEnv(ColBenchEnv):
     Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.openai`
     documents which part of an utterance is sent to a language model that plays the human.
 
+    `step_cut` is `step` for a message that the limit of tokens cut: an answer in it is not graded, and the outcome is "answer_cut".
+
     ## Reward
     0 before the last step. At the last step, with `reward="success"`: 1 if all tests pass, else 0. With
     `reward="tests_passed"`: the fraction of tests passed.
@@ -49,7 +51,7 @@ class BackendEnv(ColBenchEnv):
     ## Info
     "task_id" (a name that reveals no hidden information), "turn" (agent turns so far), "messages"; at the end "metrics":
     "success" (0/1), "tests_passed" (in [0, 1]), "outcome" ("passed", "wrong", "timeout", ...), "answered" (0 if the turn limit
-    ended the episode), "turns". The metrics of a void episode: "outcome" ("void"), "reason" (the kind of failure), "turns".
+    ended the episode), "turns"; "answer_cut" (1) where `step_cut` ended it. The metrics of a void episode: "outcome" ("void"), "reason" (the kind of failure), "turns".
 
     ## Arguments
     * `tasks`: "embedded:train" (or "test", "unseen", "novel"; with a dial: "embedded:train?preset=hard", see `colbench_gym.tasks.dial`),

@@ -26,6 +26,8 @@ from colbench_gym.tasks.rows import OnError
 from colbench_gym.tasks.task import PublicTask
 
 VOID = "void"
+#: Outcome of an episode whose answer was cut by the limit of tokens, and the metric that counts it.
+ANSWER_CUT = "answer_cut"
 #: Agent turns of an episode if neither the task nor the user sets a number. Source: ColBench.
 MAX_TURNS = 10
 #: Longer actions are cut to this number of characters: twice the largest page, so that a page that is too large is still detected.
@@ -74,7 +76,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
-        self._reasoning = Reasoning(reasoning)
+        self._reasoning, self._is_cut = Reasoning(reasoning), False
         self.tasks = self.load_tasks(tasks, on_error)
         self.simulator = self._make_simulator(simulator)
         self._owns_simulator = not isinstance(simulator, Simulator)
@@ -176,6 +178,18 @@ class ColBenchEnv(gym.Env[str, str]):
             return self._void(error)
         self._dialogue = self._dialogue.add("user", encodable(reply[: self.max_reply_chars]))
         return self._dialogue.transcript(), 0.0, False, False, self._info()
+
+    def step_cut(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """As `step`, of a message that was cut by the limit of tokens (capability *cut*): it is heard as far as it goes, and no answer.
+
+        Where it would end the episode, what would be graded is not whole. The episode is then a failure with outcome "answer_cut", and its metrics have
+        "answer_cut": 1.
+        """
+        self._is_cut = True
+        try:
+            return self.step(action)
+        finally:
+            self._is_cut = False
 
     def parsed(self, action: str) -> AgentMessage:
         """The parts of an action: its thought, what the simulated human hears, and its answer."""
@@ -326,7 +340,8 @@ class ColBenchEnv(gym.Env[str, str]):
 
     def _finish(self, message: AgentMessage) -> tuple[str, float, bool, bool, dict[str, Any]]:
         answered = message.answer is not None
-        metrics = self._score_last(message)
+        cut = {"success": 0, self.metric: 0.0, "outcome": ANSWER_CUT, ANSWER_CUT: 1}
+        metrics = cut if self._is_cut else self._score_last(message)
         self._metrics = {**metrics, "answered": int(answered), "turns": self._dialogue.num_turns}
         return self._dialogue.transcript(), self._reward(self._metrics), True, False, self._info()
 

@@ -45,7 +45,7 @@ class FrontendEnv(ColBenchEnv):
     thinks between ``<think>`` and ``</think>`` or other marks is the agent's private thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the
     limits. A page that cannot be rendered scores as a missing page. Characters beyond 2,000,000 are cut, and lone surrogates are
     replaced by U+FFFD. `colbench_gym.simulators.openai` documents which part of an utterance is sent to a language model that plays
-    the human.
+    the human. `step_cut` is `step` for a message that the limit of tokens cut: if it ends the episode, nothing is graded, and the outcome is "answer_cut".
 
     ## Reward
     0 before the last step. At the last step, with `reward="similarity"`: similarity of the last page to the reference page, in [0, 1].

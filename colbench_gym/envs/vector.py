@@ -136,6 +136,10 @@ class ColBenchVectorEnv(VectorEnv[Observations, Sequence[str], NDArray[np.float6
         """
         return self._threads.submit(self.envs[i].step, action)
 
+    def submit_cut(self, i: int, action: str) -> Future[tuple[str, float, bool, bool, dict[str, Any]]]:
+        """As `submit`, of a message that was cut by the limit of tokens, see `ColBenchEnv.step_cut`."""
+        return self._threads.submit(self.envs[i].step_cut, action)
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every sub-environment, or read an attribute, e.g. ``call("hidden_information")``."""
         values = [getattr(env, name) for env in self.envs]

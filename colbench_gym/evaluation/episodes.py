@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
-from colbench_gym.agents.agent import Agent, Said
-from colbench_gym.envs.colbench_env import ColBenchEnv
+from colbench_gym.agents.agent import Agent, Said, agent_turns, turn_counts
+from colbench_gym.envs.colbench_env import ANSWER_CUT, ColBenchEnv
 from colbench_gym.errors import AgentError
 from colbench_gym.evaluation.summary import HUMAN_TOKENS, VOID
-from colbench_gym.scoring.answer import parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.seeds import derive_seed
+from colbench_gym.servers.completion import LENGTH
 from colbench_gym.tasks.rows import row_from_task
 from colbench_gym.tasks.task import Task
 
@@ -102,7 +102,8 @@ class Player:
                     return Played(
                         self._row(env, key, said, {"outcome": VOID, "turns": len(said), **env.human_usage}), str(error)
                     )
-                _, _, terminated, truncated, _ = env.step(said[-1].text)
+                step = env.step_cut if said[-1].finish_reason == LENGTH else env.step
+                _, _, terminated, truncated, _ = step(said[-1].text)
                 is_over = terminated or truncated
             why = str(env.world_error) if env.metrics["outcome"] == VOID else ""
             return Played(self._row(env, key, said, env.metrics), why)
@@ -126,22 +127,25 @@ class Player:
             self.metric: metrics.get(self.metric),
             "turns": metrics["turns"],
             "answered": metrics.get("answered"),
+            **turn_counts(said),
+            **({ANSWER_CUT: 1} if metrics.get(ANSWER_CUT) else {}),
             "reply_chars": sum(map(len, replies)) / len(replies) if replies else 0.0,
             **reply_measures(env.messages, key.task),
             "hidden_information": env.hidden_information,
             "dialogue_history": env.messages,
+            **agent_turns(said),
             "task": row_from_task(key.task),
-            "answer": _answer(said),
+            "answer": _answer(env, said),
             "prompt_tokens": _total([one.prompt_tokens for one in said]),
             "generated_tokens": _total([one.generated_tokens for one in said]),
             **human,
         }
 
 
-def _answer(said: list[Said]) -> str:
+def _answer(env: ColBenchEnv, said: list[Said]) -> str:
     if not said:
         return ""
-    last = parse_message(said[-1].text)
+    last = env.parsed(said[-1].text)
     return last.utterance if last.answer is None else last.answer
 
 

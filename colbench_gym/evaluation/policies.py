@@ -47,7 +47,7 @@ class PolicySpec:
         """What its rows depend on, for `settings.json`."""
         if not self.is_chat:
             return {"policy": self.text}
-        asked = {"system_prompt": sampling.system_prompt, "temperature": sampling.temperature}
+        asked = {"system_prompt": sampling.system_prompt, "temperature": sampling.temperature, "reasoning": sampling.reasoning}
         return {"policy": self.text, "model": self.model, **asked, "max_new_tokens": sampling.max_new_tokens}
 
     def make(self, env_id: str, source: str, max_turns: int, sampling: chat.Sampling) -> Agent:

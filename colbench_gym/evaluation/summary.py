@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
 from colbench_gym.evaluation.prices import Prices, cost_of
 from colbench_gym.scoring.intervals import (
     SHARES,
@@ -23,6 +24,10 @@ from colbench_gym.scoring.intervals import (
 
 Row = Mapping[str, Any]
 VOID = "void"
+#: Metric of an episode whose answer was cut by the limit of tokens.
+ANSWER_CUT = "answer_cut"
+#: What rows have where it is not 0, and results as a sum.
+COUNTS = (SILENT_TURNS, CUT_TURNS, ANSWER_CUT)
 #: Token counts of a row; None where a server does not report them.
 AGENT_TOKENS = ("prompt_tokens", "generated_tokens")
 HUMAN_TOKENS = ("human_prompt_tokens", "human_generated_tokens")
@@ -57,7 +62,7 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
     Returns:
         "success" and the metric in [0, 1] with "ci95" of both (Wilson; bootstrap clustered by task), "n" episodes, "void"
         episodes, "turns" per dialogue, the fraction "answered" before the limit of turns, "leak": the fraction of the reference's code
-        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`).
+        that the simulated human leaked in a dialogue, and, if tasks have wishes, "links" (`links`). Sums that are not 0: "silent_turns", "cut_turns", "answer_cut".
     """
     valid = [row for row in rows if row["outcome"] != VOID]
     if not valid:
@@ -76,6 +81,7 @@ def summarize(rows: Sequence[Row], metric: str = "tests_passed") -> dict[str, An
             "success": _rounded(rate_interval(successes, tasks)),
             metric: _rounded(mean_interval(values, tasks, is_share=metric in SHARES)),
         },
+        **{name: total for name in COUNTS if (total := sum(row.get(name, 0) for row in valid))},
         **({"links": found} if (found := links(valid)) else {}),
     }
 

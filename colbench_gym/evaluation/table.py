@@ -6,8 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
+from colbench_gym.evaluation.summary import ANSWER_CUT
 from colbench_gym.outside_text import printable
 from colbench_gym.scoring.intervals import SHARES
+
+#: What is counted of the agent's turns, in words.
+COUNTED = {
+    SILENT_TURNS: "{} turns said nothing: the model only thought, or was not allowed to speak",
+    CUT_TURNS: "{} turns were cut by the limit of tokens (`--max_new_tokens`)",
+    ANSWER_CUT: "{} answers were cut by it: they are not graded, and count as failures",
+}
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -24,6 +33,7 @@ def table(results: Mapping[str, Any]) -> str:
         for split, score in results[agent].items():
             head = f"{_name(agent):{width}} {_name(split):{across}} {score['n']:5} {score['void']:5}"
             lines.append(f"{head} {_scores(score, metric)} {_tokens(score):>17} {_cost(score):>9}")
+            lines += count_lines(score, f"{_name(agent)}, {_name(split)}")
     lines += difference_lines(results.get("differences", []), metric)
     return "\n".join(lines)
 
@@ -36,6 +46,11 @@ def _scores(score: Mapping[str, Any], metric: str) -> str:
         low, high = score["ci95"][name]
         cells.append(f"{_value(name, score[name]):>{width}} {_value(name, low) + ' to ' + _value(name, high):>16}")
     return f"{' '.join(cells)} {score['turns']:6.1f}"
+
+
+def count_lines(score: Mapping[str, Any], name: str = "") -> list[str]:
+    """Lines on turns that said nothing and on turns and answers that the limit of tokens cut, of a row of results; [] if there are none."""
+    return [f"  {name}: {words.format(score[key])}" for key, words in COUNTED.items() if score.get(key)]
 
 
 def difference_lines(found: Sequence[Mapping[str, Any]], metric: str) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
+from colbench_gym.reasoning import Reasoning
 from colbench_gym.spaces import ASCII
 
 #: How an episode ended: by a rule of the game, or at its limit of turns.
@@ -153,7 +154,9 @@ class TextGame(gym.Env[str, str]):
         return observation, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Send a message of the agent.
+        """Send a message of the agent. What its model thought between marks is left out (`colbench_gym.reasoning`), except in faithful mode.
+
+        A message that the limit of tokens cut is played as far as it goes: a move is whole or no move.
 
         Raises:
             ResetNeeded: If no episode is under way.
@@ -163,6 +166,7 @@ class TextGame(gym.Env[str, str]):
             raise gym.error.ResetNeeded("Expected an episode under way; call `reset` before `step`.")
         if not isinstance(action, str):
             raise TypeError(f"`action` must be a text, got {type(action).__name__}.")
+        action = action if self.faithful else Reasoning().speech(action)
         self.turn += 1
         self._remember(Said(action, True))
         outcome = self._play(action)

@@ -60,6 +60,7 @@ __all__ = [
     "extract_program",
     "extract_program_released",
     "parse_message",
+    "without_thoughts",
 ]
 
 MAX_PART_CHARS, MAX_PARTS, MAX_PARSED_CHARS = 20_000, 50, 40_000
@@ -118,9 +119,7 @@ def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO)
         function_name: Name of the requested function; "" for the first piece.
         reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`; "none" if it does not.
     """
-    speech = Reasoning(reasoning).speech(answer)
-    if speech != answer and _Parser().parse(answer) is None:
-        answer = speech
+    answer = without_thoughts(answer, reasoning)
     reader = _Reader(function_name)
     best: tuple[Definition, str] | None = None
     for text in readings(answer):
@@ -129,6 +128,12 @@ def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO)
             return found[1]
         best = found if best is None or found[0] > best[0] else best
     return best[1] if best else answer
+
+
+def without_thoughts(answer: str, reasoning: str = AUTO) -> str:
+    """An answer without what its model thought; a text that is a program as a whole holds no thought."""
+    speech = Reasoning(reasoning).speech(answer)
+    return speech if speech != answer and _Parser().parse(answer) is None else answer
 
 
 def defines_function(answer: str, function_name: str, reasoning: str = AUTO) -> bool:

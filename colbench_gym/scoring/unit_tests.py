@@ -22,7 +22,7 @@ from itertools import chain, islice
 
 from colbench_gym.errors import SandboxError
 from colbench_gym.reasoning import AUTO, Reasoning
-from colbench_gym.scoring.answer import extract_program, extract_program_released
+from colbench_gym.scoring.answer import extract_program, extract_program_released, without_thoughts
 from colbench_gym.scoring.faults import fault_or_outcome
 from colbench_gym.tasks.task import Task
 from sandboxes import CallResult, ExecutionResult, Limits, Outcome, Program, Sandbox
@@ -123,6 +123,8 @@ class UnitTests:
         Raises:
             SandboxError: If the sandbox itself failed; never because of what a program did.
         """
+        if self.semantics == "module":
+            answers = [(task, answer and without_thoughts(answer, self.reasoning)) for task, answer in answers]
         keys = {id(task): _key(task) for task, _ in answers}
         different = {(id(task), answer): (task, answer) for task, answer in answers}
         programs = {name: self.program(*pair) for name, pair in different.items()}

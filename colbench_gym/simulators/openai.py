@@ -23,6 +23,7 @@ from typing import Any
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
 from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, Completion
 from colbench_gym.servers.errors import RequestError
@@ -80,6 +81,8 @@ class OpenAIHuman(Simulator):
         backoff_s: Longest wait before the first retry, in seconds. It doubles with each further retry, up to 30 s.
         max_dialogue_chars: Maximal number of characters of the messages after the request that are sent to the model; the newest have
             precedence. Quoting at most doubles them (six times for invisible characters). Lower it for a model with a short context.
+        reasoning: How the model marks its thoughts: "auto" for all marks that are known, "none" for a model whose whole text is speech, or its own marks, such as
+            "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -101,6 +104,7 @@ class OpenAIHuman(Simulator):
         cache_mode: CacheMode = "record",
         backoff_s: float = 0.5,
         max_dialogue_chars: int = MAX_DIALOGUE_CHARS,
+        reasoning: str = AUTO,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         _check_at_least(1, max_tokens=max_tokens, max_concurrency=max_concurrency, max_dialogue_chars=max_dialogue_chars)
@@ -126,6 +130,8 @@ class OpenAIHuman(Simulator):
         self._server = ChatServer(self.base_url, key, timeout_s)
         self._is_closed = False
         self._thread = threading.local()
+        #: `_opens_silently`: replies of the server begin with a thought that no mark opens.
+        self._reasoning, self._opens_silently = Reasoning(reasoning), False
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
         """Return the reply of the model, or of the cache.
@@ -182,7 +188,7 @@ class OpenAIHuman(Simulator):
                 with self._slots:
                     completion = self._server.complete(left[0])
                 self._thread.usage = completion.usage
-                return _spoken(completion)
+                return _spoken(self._speech(completion), completion.finish_reason)
             except RequestError as caught:
                 error = caught
             if error.is_passing and retries < self.max_retries:
@@ -192,6 +198,20 @@ class OpenAIHuman(Simulator):
                 left.pop(0)
             else:
                 raise self._failure(error, attempts) from None
+
+    def _speech(self, completion: Completion) -> str:
+        """What a reply says without its thoughts, which may quote the reference.
+
+        Raises:
+            RequestError: If a thought does not end.
+        """
+        reply = self._reasoning.split(completion.text)
+        if reply.thought and self._reasoning.closes_first(reply.thought):
+            self._opens_silently = True
+        is_cut_thought = self._opens_silently and not reply.thought and completion.finish_reason == LENGTH
+        if is_cut_thought or (reply.is_unfinished and not reply.speech):
+            raise RequestError("a thought that does not end; raise `max_tokens`")
+        return reply.speech
 
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
         return SimulatorError(
@@ -218,15 +238,18 @@ def _open_cache(path: str | os.PathLike[str] | None, mode: CacheMode) -> ReplyCa
     return None if path is None else ReplyCache(path, mode)
 
 
-def _spoken(completion: Completion) -> str:
+def _spoken(said: str, finish_reason: str) -> str:
     """A reply without the parts that models copy from the format of the transcript: the speaker, and quotes around the whole reply.
+
+    Args:
+        said: The reply without thoughts.
+        finish_reason: Why it ended, see `Completion`.
 
     Raises:
         RequestError: If nothing is left, or the reply is not the human's own: a refusal, or one that a filter withholds.
     """
-    if completion.finish_reason in _NO_REPLY:
-        raise RequestError(_NO_REPLY[completion.finish_reason])
-    said = completion.text.strip()
+    if finish_reason in _NO_REPLY:
+        raise RequestError(_NO_REPLY[finish_reason])
     if said.startswith("Human:"):
         said = said.removeprefix("Human:").strip()
         with contextlib.suppress(ValueError, RecursionError):
@@ -234,6 +257,6 @@ def _spoken(completion: Completion) -> str:
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
         raise RequestError(
-            "an empty reply" + (", cut by `max_tokens` while it was thinking" if completion.finish_reason == LENGTH else "")
+            "an empty reply" + (", cut by `max_tokens` while it was thinking" if finish_reason == LENGTH else "")
         )
     return encodable(said)

@@ -11,7 +11,6 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from colbench_gym.envs.colbench_env import VOID, ColBenchEnv
-from colbench_gym.scoring.answer import parse_message
 from colbench_gym.tasks.rows import row_from_task
 
 
@@ -63,9 +62,9 @@ class TrajectoryRecorder(gym.Wrapper[str, str, str, str], RecordConstructorArgs)
             turn += message["role"] == "assistant"
             output = self._outputs.get(turn, "") if message["role"] == "assistant" else ""
             # After a restored snapshot, the history may hold messages that this wrapper has not seen.
-            is_seen = bool(output) and parse_message(output).utterance == message["content"]
+            is_seen = bool(output) and self._env.parsed(output).utterance == message["content"]
             history.append({**message, "output": output} if is_seen else dict(message))
-        last = parse_message(action)
+        last = self._env.parsed(action)
         return {
             "task": row_from_task(self._env.task),
             "dialogue_history": history,

@@ -20,7 +20,8 @@ from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
 from sweetrl_agent.critics.credit import SUM
 from sweetrl_agent.data.files import iter_rows
-from sweetrl_agent.trainers.critic import pair_trainer
+from sweetrl_agent.data.pairs import with_thoughts
+from sweetrl_agent.trainers.critic import SIDES, pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 
@@ -56,9 +57,12 @@ class MultiTurnDPO(Algorithm):
 
 def _train(run: Run, config: MultiTurnDPOConfig, folder: Path) -> None:
     set_seed(run.seed)
+    path = run.path("outcome_pairs.jsonl")
+    thinks = any(
+        f"{side}_thoughts" in row for row in iter_rows(path) for side in SIDES
+    )  # rows of a data set have the same keys
     pairs = (
-        {"hidden": "", "chosen": row["chosen"], "rejected": row["rejected"]}
-        for row in iter_rows(run.path("outcome_pairs.jsonl"))
+        {"hidden": "", **{side: with_thoughts(row, side) if thinks else row[side] for side in SIDES}} for row in iter_rows(path)
     )
     arguments = trainer_arguments(
         folder,

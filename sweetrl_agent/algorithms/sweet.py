@@ -182,6 +182,7 @@ def _sampler(run: Run) -> Iterator[Callable[[list[State]], list[Row]]]:
             {
                 **_address(t, turn),
                 "texts": [utterance.text for utterance in own],
+                **({"thoughts": thoughts} if any(thoughts := [utterance.thought for utterance in own]) else {}),
                 "num_tokens": [len(utterance.token_ids) for utterance in own],
             }
             for (t, turn), own in zip(states, said, strict=True)
@@ -218,8 +219,8 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
     """Preferences between candidates of a turn, by the critic's scores."""
     config = run.config.algorithms
     tasks = {task.id: task for task in run.train}
-    scores = iter_rows(run.artifact(critic, "scores.jsonl"))
-    for (episode, turn, texts), row in zip(candidates_of(run), scores, strict=True):
+    scores, candidates = iter_rows(run.artifact(critic, "scores.jsonl")), iter_rows(run.path("candidates.jsonl"))
+    for (episode, turn, texts), sampled, row in zip(candidates_of(run), candidates, scores, strict=True):
         address, advantages = _address(episode, turn), row["advantages"]
         if config.last_must_answer and turn == run.record.turn_limit(tasks[episode.task_id], run.config.task):
             advantages = [
@@ -229,7 +230,11 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
         for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
             # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
             if advantages[better] > advantages[worse] or texts[better] == texts[worse]:
-                yield {**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]}
+                thoughts = {"chosen_thought": better, "rejected_thought": worse} if "thoughts" in sampled else {}
+                yield {
+                    **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
+                    **{name: sampled["thoughts"][i] for name, i in thoughts.items()},
+                }
 
 
 def train_actor(run: Run, critic: str = SWEET) -> None:

@@ -77,4 +77,5 @@ def _utterance(agent: Agent, messages: Messages, seed: int, hidden: str = "") ->
     except AgentError as error:
         return Utterance("", error=str(error))
     read, generated = said.prompt_tokens, said.generated_tokens
-    return Utterance(said.text, usage=None if read is None or generated is None else (read, generated))
+    usage = None if read is None or generated is None else (read, generated)
+    return Utterance(said.text, usage=usage, thought=said.thought, finish_reason=said.finish_reason)

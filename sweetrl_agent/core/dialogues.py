@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -31,7 +31,10 @@ class DialogueEnvs(Protocol):
         ...
 
     def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
-        """Send one message of the agent to environment i: a future of what its `step` returns."""
+        """Send one message of the agent to environment i: a future of what its `step` returns.
+
+        With a method `submit_cut` of the same signature, a message that was cut by the limit of tokens goes there.
+        """
         ...
 
     def close(self) -> Any:
@@ -106,10 +109,13 @@ class TextDialogue:
 
         An error of `WORLD_ERRORS` makes the episode void: it is counted, but used for neither training nor means.
         """
+        return self._step(self.env.step, action)
+
+    def _step(self, step: Callable[[str], Any], action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         self._messages.append({"role": "assistant", "content": action})
         self._turns += 1
         try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
+            observation, reward, terminated, truncated, info = step(action)
         except WORLD_ERRORS as error:
             self.world_error = error
             self._metrics = {"outcome": VOID, "turns": self._turns}
@@ -120,6 +126,10 @@ class TextDialogue:
             self._metrics = self._measured(info, terminated)
         self._hear(observation, info)
         return str(observation), float(reward), terminated, truncated, info
+
+    def step_cut(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """As `step`, of a message that was cut by the limit of tokens: by the environment's method `step_cut` if it has one, else by its `step`."""
+        return self._step(getattr(self.env.unwrapped, "step_cut", self.env.step), action)
 
     def close(self) -> None:
         """Close the environment."""
@@ -161,10 +171,17 @@ class TextDialogues:
 
     def submit(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
         """Send one message of the agent in dialogue i: a future of what its `step` returns."""
+        return self._submit(self.envs[i].step, action)
+
+    def submit_cut(self, i: int, action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
+        """As `submit`, of a message that was cut by the limit of tokens."""
+        return self._submit(self.envs[i].step_cut, action)
+
+    def _submit(self, step: Callable[[str], Any], action: str) -> Future[tuple[Any, float, bool, bool, dict[str, Any]]]:
         if self._threads is not None:
-            return self._threads.submit(self.envs[i].step, action)
+            return self._threads.submit(step, action)
         done: Future[tuple[Any, float, bool, bool, dict[str, Any]]] = Future()
-        done.set_result(self.envs[i].step(action))
+        done.set_result(step(action))
         return done
 
     def close(self) -> None:

@@ -63,6 +63,11 @@ class WishCounts:
 
 
 #: Kinds of every environment.
+ANSWER_CUT = FailureKind(
+    "answer_cut",
+    "answer cut",
+    "The limit of tokens (`--max_new_tokens`) cut the answer, which is not graded as if it were whole.",
+)
 PASSED = FailureKind("passed", "success", "The episode is a success.")
 VOID = FailureKind("void", "void", "The simulated human or the sandbox failed, so the episode has no score.")
 

@@ -24,7 +24,7 @@ def outcome_pairs(
 
     Returns:
         Rows with "task_id", "chosen" and "rejected" (chat messages), "hidden" (the hidden information: of both, or {"chosen": ..., "rejected": ...}
-        if it differs) and the metric of both.
+        if it differs) and the metric of both; "chosen_thoughts" and "rejected_thoughts", the thoughts of their turns, where there are any.
 
     Source: arXiv:2503.15478, section 4.1; the released code keeps tasks with a fully solved trajectory.
     """
@@ -51,9 +51,21 @@ def outcome_pairs(
                         "rejected": worse.messages,
                         "chosen_score": best_score,
                         "rejected_score": score,
+                        **_thoughts(chosen=best, rejected=worse),
                     }
                 )
     return rows
+
+
+def _thoughts(**sides: Episode) -> dict[str, list[str]]:
+    found = {f"{side}_thoughts": [turn.thought for turn in episode.turns] for side, episode in sides.items()}
+    return {name: thoughts for name, thoughts in found.items() if any(thoughts)}
+
+
+def with_thoughts(row: Mapping[str, Any], side: str) -> list[dict[str, str]]:
+    """The dialogue "chosen" or "rejected" of a row of `outcome_pairs` with the "thought" of every message, "" for none, to train what the agent generated."""
+    thoughts = iter(row.get(f"{side}_thoughts", ()))
+    return [{**message, "thought": next(thoughts, "") if message["role"] == "assistant" else ""} for message in row[side]]
 
 
 def hidden_by_turn(row: Mapping[str, Any], side: str) -> list[str]:

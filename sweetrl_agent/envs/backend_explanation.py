@@ -24,7 +24,7 @@ from colbench_gym.tasks.embedded import family_of
 from sandboxes import Limits
 from sandboxes.named import Spec
 from sandboxes.values import fingerprint_of
-from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind, WishCounts
+from sweetrl_agent.core.explanation import ANSWER_CUT, PASSED, VOID, Failure, FailureKind, WishCounts
 from sweetrl_agent.envs.backend_exact_credit import recorded_advantages
 
 #: Limit of one program in an explanation: with that of grading, a few endless loops would take minutes.
@@ -77,6 +77,7 @@ KINDS = (
     FAILS,
     NO_ANSWER,
     NOT_PARSED,
+    ANSWER_CUT,
     VOID,
 )
 _NO_PROGRAM = {"no_answer", "exception:SyntaxError", "exception:IndentationError", "exception:TabError"}
@@ -102,6 +103,8 @@ def failure(row: Mapping[str, Any], task: Task, turn_limit: int, states_wishes: 
         kind = VOID
     elif row["success"]:
         kind = PASSED
+    elif row["outcome"] == ANSWER_CUT.name:
+        kind = ANSWER_CUT
     elif not row["answered"]:
         kind = NO_ANSWER
     elif not _is_program(row["outcome"], _answer(messages), task.function_name):

@@ -96,7 +96,7 @@ class ColBenchRecord(EnvironmentRecord):
             max_turns=config.task.max_turns or None,
             sandbox_workers=SANDBOX_WORKERS,
             sandbox=config.task.sandbox_spec(),
-            **config.task.keyword_arguments(),
+            **{**_reasoning(config), **config.task.keyword_arguments()},
         )
 
     def measures(self, episode: Episode, task: Task) -> dict[str, Any]:
@@ -206,3 +206,9 @@ class ColBenchRecord(EnvironmentRecord):
                 stack.callback(env.close)
             actions = self.actions(config)
             yield [DiscreteActions(env, actions) for env in own]
+
+
+def _reasoning(config: Any) -> dict[str, str]:
+    """How the agent's model marks its thoughts; the environment's own default where no model is set."""
+    model = getattr(config, "model", None)
+    return {} if model is None else {"reasoning": model.reasoning}

@@ -16,7 +16,7 @@ from colbench_gym.simulators.scripted_design import CONTENT
 from colbench_gym.tasks import Task
 from sandboxes.browser import make_browser
 from sandboxes.pages import Box, Page, Rendering
-from sweetrl_agent.core.explanation import PASSED, VOID, Failure, FailureKind
+from sweetrl_agent.core.explanation import ANSWER_CUT, PASSED, VOID, Failure, FailureKind
 
 #: Width of a picture and its maximum height, in pixels; taller pictures are cropped.
 WIDTH, MAX_HEIGHT = 400, 500
@@ -36,7 +36,7 @@ ANSWERED_EARLY = FailureKind(
 )
 NO_PAGE = FailureKind("not_parsed", "not parsed", "No message of the agent has a page in it.")
 NOT_RENDERED = FailureKind("not_rendered", "not rendered", "The last page takes too long, breaks the browser, or is too large.")
-KINDS = (PASSED, UNLIKE, ACCEPTED, ANSWERED_EARLY, NO_PAGE, NOT_RENDERED, VOID)
+KINDS = (PASSED, UNLIKE, ACCEPTED, ANSWERED_EARLY, NO_PAGE, NOT_RENDERED, ANSWER_CUT, VOID)
 Messages = Sequence[Mapping[str, str]]
 
 
@@ -47,6 +47,8 @@ def failure(row: Mapping[str, Any], turn_limit: int) -> Failure:
         return Failure(VOID.name)
     if row["success"]:
         return Failure(PASSED.name)
+    if row["outcome"] == ANSWER_CUT.name:
+        return Failure(ANSWER_CUT.name)
     if row["outcome"] != "rendered":
         return Failure(NO_PAGE.name if row["outcome"] == "no_page" else NOT_RENDERED.name)
     if replies and CONTENT in replies[-1]:

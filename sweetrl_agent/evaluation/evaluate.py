@@ -8,8 +8,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from colbench_gym.agents.agent import agent_turns
 from colbench_gym.errors import ColBenchError
-from colbench_gym.evaluation.summary import links, summarize
+from colbench_gym.evaluation.summary import COUNTS, links, summarize
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode
@@ -119,10 +120,12 @@ def episode_row(episode: Episode, task: Any, record: EnvironmentRecord) -> Row:
         record.metric: metrics.get(record.metric),
         "turns": metrics["turns"],
         "answered": metrics.get("answered"),
+        **{name: metrics[name] for name in COUNTS if name in metrics},
         "reply_chars": _mean([len(reply) for reply in replies]) if replies else 0.0,
         **record.measures(episode, task),
         "hidden_information": episode.hidden,
         "dialogue_history": episode.messages,
+        **agent_turns(episode.turns),
     }
 
 

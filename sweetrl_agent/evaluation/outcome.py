@@ -7,7 +7,7 @@ from typing import Any
 
 from colbench_gym.evaluation.cells import refuse_fewer
 from colbench_gym.evaluation.summary import differences
-from colbench_gym.evaluation.table import difference_lines
+from colbench_gym.evaluation.table import count_lines, difference_lines
 from sweetrl_agent.algorithms.critics import CRITICS, SWEET, open_critic
 from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.config.pipeline import AGENTS
@@ -97,6 +97,7 @@ def table(results: dict[str, Any]) -> str:
                 f"{agent:8} {split:8} {score['n']:5} {score['void']:5} {score['success']:9.1%} {success:>17} "
                 f"{measure(metric, score[metric]):>13} {graded:>17} {score['turns']:6.1f}"
             )
+            lines += count_lines(score, f"{agent}, {split}")
     if (reading := results.get("hint_reading", {})).get("accuracy") is not None:
         low, high = reading["ci95"]
         lines.append(

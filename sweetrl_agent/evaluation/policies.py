@@ -71,7 +71,7 @@ class PolicySpec:
         if self.kind in ("scripted", "own"):
             return {"policy": self.text}
         names = [name for name in MODEL_SETTINGS if name not in ("server_urls", "generation_batch")]
-        names = ["system_prompt", "max_new_tokens", "temperature"] if self.kind == "chat" else names
+        names = ["system_prompt", "reasoning", "max_new_tokens", "temperature"] if self.kind == "chat" else names
         return {"policy": self.text, "model": self.model, **{name: getattr(config.model, name) for name in names}}
 
 

@@ -15,6 +15,7 @@ from colbench_gym.agents.agent import Agent, FunctionAgent
 from colbench_gym.agents.chat import Sampling, chat_agent
 from colbench_gym.agents.person import PersonAgent
 from colbench_gym.digests import module_input, module_of
+from colbench_gym.reasoning import AUTO, Reasoning
 from sandboxes.named import load_named
 from sweetrl_agent.config.evaluate import MODEL_SETTINGS
 from sweetrl_agent.config.job import Config
@@ -24,7 +25,7 @@ from sweetrl_agent.core.actions import DialogueActions
 from sweetrl_agent.core.agents import AgentPolicy, ConcurrentAgentPolicy
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.policy import Policy, Utterance
+from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Policy, Utterance
 from sweetrl_agent.data.inputs import folder_input
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
@@ -61,7 +62,7 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
     """
     if spec.kind == "chat":
         model = config.model
-        sampling = Sampling(model.system_prompt, model.temperature, model.max_new_tokens, **api)
+        sampling = Sampling(model.system_prompt, model.temperature, model.max_new_tokens, **api, reasoning=model.reasoning)
         return ConcurrentAgentPolicy(chat_agent(spec.text, sampling), model.generation_batch)
     if spec.kind == "run":
         return _load_of_run(spec, config)
@@ -71,7 +72,11 @@ def load(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> Policy:
         return load_policy(spec.place, _base_of(spec), replace(config.model, model=TINY) if is_tiny else config.model)
     if spec.text == "person":
         return AgentPolicy(PersonAgent())
-    return own_policy(load_named("policies", spec.text)) if spec.kind == "own" else scripted(spec.text, config)
+    return (
+        own_policy(load_named("policies", spec.text), config.model.reasoning)
+        if spec.kind == "own"
+        else scripted(spec.text, config)
+    )
 
 
 def _base_of(spec: PolicySpec) -> str:
@@ -201,19 +206,44 @@ def _check_own(found: Any) -> None:
         raise _not_a_policy(f"the class {found.__name__}")
 
 
-def own_policy(found: Any) -> Policy:
+class SpeechOf:
+    """A policy of the user's own, whose thoughts are parted from its speech.
+
+    Args:
+        policy: The policy.
+        reasoning: How its model marks thoughts, see `colbench_gym.reasoning.Reasoning`.
+    """
+
+    def __init__(self, policy: Policy, reasoning: str) -> None:
+        self.policy, self.reasoning = policy, Reasoning(reasoning)
+
+    def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
+        """See `Policy.generate`."""
+        return [self._parted(utterance) for utterance in self.policy.generate(dialogues, seeds)]
+
+    def _parted(self, utterance: Utterance) -> Utterance:
+        reply = self.reasoning.split(utterance.text)
+        return replace(utterance, text=reply.speech, thought=utterance.thought + reply.thought) if reply.thought else utterance
+
+
+def own_policy(found: Any, reasoning: str = AUTO) -> Policy:
     """A policy from an object of the user's own; classes are instantiated without arguments.
+
+    Args:
+        found: The object.
+        reasoning: How its model marks thoughts. A policy that generates in its own steps (`ContinuousPolicy`) and an oracle part them themselves.
 
     Raises:
         ValueError: If it is neither a `Policy`, an agent of `colbench_gym`, nor a function of the messages.
     """
     made = found() if isinstance(found, type) else found
     if hasattr(made, "generate"):
-        return made  # type: ignore[no-any-return]
+        parts_itself = isinstance(made, ContinuousPolicy | InformedPolicy)
+        return made if parts_itself else SpeechOf(made, reasoning)  # type: ignore[no-any-return]
     if isinstance(made, Agent):
         return AgentPolicy(made)
     if callable(made):
-        return AgentPolicy(FunctionAgent(made))
+        return AgentPolicy(FunctionAgent(made, reasoning))
     raise _not_a_policy(f"an object of {type(made).__name__}")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from colbench_gym.agents.agent import AGENT_TURNS
 from sweetrl_agent.reporting.explanations import clipped, explanation, texts
 from sweetrl_agent.reporting.failures import kinds_of
 from sweetrl_agent.reporting.figures import measure, number
@@ -154,6 +155,8 @@ def _dialogue(record: Record, metric: str, advantages: Advantages) -> dict[str, 
     agent, split, task_id, episode = (_clipped(name, MAX_NAME_CHARS) for name in key_of(record))
     history = record.get("dialogue_history")
     messages = [_message(message) for message in history] if isinstance(history, list) else []
+    turns = iter(found if isinstance(found := record.get(AGENT_TURNS), list) else [])
+    with_thoughts = [(role, text, *(_beside(next(turns, None)) if role == "assistant" else ())) for role, text in messages]
     value = number(record.get(metric))
     return {
         "agent": agent,
@@ -164,7 +167,7 @@ def _dialogue(record: Record, metric: str, advantages: Advantages) -> dict[str, 
         "success": number(record.get("success")),
         "metric": None if value is None else f"{metric.replace('_', ' ')} {measure(metric, value)}",
         "turns": number(record.get("turns")),
-        "messages": messages,
+        "messages": with_thoughts,
         "advantages": advantages or None,
     }
 
@@ -176,6 +179,14 @@ def _message(message: object) -> tuple[str, str]:
     content = message.get("content", "")
     text = content if isinstance(content, str) else json.dumps(content)
     return (_clipped(str(message.get("role", "?")), MAX_NAME_CHARS), _clipped(text, MAX_MESSAGE_CHARS))
+
+
+def _beside(turn: object) -> tuple[str, ...]:
+    """The thought of a turn, and why it ended if its model did not end it; () if neither is known."""
+    if not isinstance(turn, dict):
+        return ()
+    thought, reason = (str(turn.get(name) or "") for name in ("thought", "finish_reason"))
+    return (_clipped(thought, MAX_MESSAGE_CHARS), _clipped(reason, MAX_NAME_CHARS)) if thought or reason else ()
 
 
 def _clipped(text: str, max_chars: int) -> str:

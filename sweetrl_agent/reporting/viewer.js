@@ -210,14 +210,16 @@ function dialogueElement(dialogue, largest) {
   };
   made.append(head, whyElement(dialogue, goTo));
   let turn = 0;
-  for (const [role, text] of dialogue.messages) {
+  for (const [role, text, thought, reason] of dialogue.messages) {
     let title = SPEAKERS[role] || role, bars = null;
     if (role === "assistant") {
       if (dialogue.advantages) bars = advantageBars(dialogue.advantages, turn, largest);
       turn += 1;
       title += `, turn ${turn}`;
+      if (reason) title += reason === "length" ? ", cut by the limit of tokens" : `, ended by ${reason}`;
     }
     const message = messageElement(role, text, title, turn ? chips(dialogue, role, turn) : "", bars);
+    if (thought) message.querySelector(".speaker").after(folded("Thought", false, element("pre", "", thought)));
     if (role === "assistant") {
       message.tabIndex = -1;
       places[turn] = message;

@@ -11,9 +11,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from colbench_gym.agents.agent import turn_counts
 from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
 from sweetrl_agent.core.dialogues import VOID, DialogueEnvs
-from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages, Turn, shared_hidden
+from sweetrl_agent.core.episode import LENGTH, Episode, EpisodeKey, Messages, Turn, shared_hidden
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Utterance
 from sweetrl_agent.core.seeds import derive_seed
 
@@ -248,7 +249,9 @@ class Shard:
         due = (
             -(-(step + self.reply_steps) // self.reply_steps) * self.reply_steps
         )  # in one batch: prefilling prompts together is faster
-        self.waiting.append((due, live, self.env.submit(live.place, utterance.text)))
+        is_cut = said.finish_reason == LENGTH
+        submit = getattr(self.env, "submit_cut", self.env.submit) if is_cut else self.env.submit
+        self.waiting.append((due, live, submit(live.place, utterance.text)))
 
     def _take_up_replies(self, step: int) -> None:
         while self.waiting and self.waiting[0][0] <= step:
@@ -262,7 +265,7 @@ class Shard:
 
     def _end(self, live: _Live) -> None:
         env = self.env.envs[live.place]
-        self._finish(live, env.metrics, env.world_error)
+        self._finish(live, {**env.metrics, **turn_counts(live.turns)}, env.world_error)
 
     def _finish(self, live: _Live, metrics: dict[str, Any], error: Exception | None) -> None:
         env = self.env.envs[live.place]

@@ -150,3 +150,15 @@ def test_the_key_is_in_no_copy(server):
     agent = make(server)
     assert KEY.encode() not in pickle.dumps(agent)
     assert pickle.loads(pickle.dumps(agent)).say(MESSAGES, 0).text == "Two decimals."
+
+
+def test_thoughts_are_beside_the_message(server):
+    body = {"choices": [{"message": {"content": "</think>Rounded?", "reasoning_content": "Hm."}, "finish_reason": "length"}]}
+    server.script = [completion("<think>a</think>\n\nRounded?"), returns(json.dumps(body).encode()), completion("<think>a")]
+    agent = make(server)
+    assert [(said.text, said.thought) for said in (agent.say(MESSAGES, 0) for _ in range(3))] == [
+        ("Rounded?", "<think>a</think>\n\n"), ("Rounded?", "Hm.</think>"), ("", "<think>a"),
+    ]  # fmt: skip
+    server.script = [returns(json.dumps(body).encode()), completion("<think>a")]
+    assert agent.say(MESSAGES, 0).finish_reason == "length"
+    assert make(server, reasoning="none").say(MESSAGES, 0).text == "<think>a"

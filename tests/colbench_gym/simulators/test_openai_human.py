@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 import random
 import sys
@@ -253,3 +254,50 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ImportError) as caught:
         OpenAIHuman("m", base_url="http://127.0.0.1:9/v1")
     assert str(caught.value) == "A model server needs the httpx package; run `pip install colbench-gym[train]`."
+
+
+LEAK = "The solution is def total(lines): return sum(lines)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>{LEAK}</think>Yes, a fee of 7.",
+        f"<think>\n{LEAK}\n</think>\n\nHuman: Yes, a fee of 7.",
+        f"{LEAK}</think>Yes, a fee of 7.",
+        f"<Think>{LEAK}< /think >Yes, a fee of 7.",
+        f"[THINK]{LEAK}[/THINK]Yes, a fee of 7.",
+        f"<|channel|>analysis<|message|>{LEAK}<|end|><|start|>assistant<|channel|>final<|message|>Yes, a fee of 7.",
+        f"analysisSo, {LEAK}.assistantfinalYes, a fee of 7.",
+    ],
+)
+def test_the_agent_does_not_hear_what_the_human_thinks(server: Server, text: str) -> None:
+    server.script = [says(text)]
+    assert _human(server).reply(TASK, DIALOGUE, 0) == "Yes, a fee of 7."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"<think>{LEAK}", f"<think>{LEAK}</think>", f"{LEAK}</think>", f"[THINK]{LEAK}", f"<|channel|>analysis<|message|>{LEAK}"],
+)
+def test_a_human_that_only_thinks_is_asked_again_and_then_fails(server: Server, text: str) -> None:
+    server.script = [says(text), says("Yes.")]
+    assert _human(server).reply(TASK, DIALOGUE, 0) == "Yes."
+    server.script = [says(text)] * 9
+    with pytest.raises(SimulatorError) as caught:
+        _human(server, max_retries=1).reply(TASK, DIALOGUE, 0)
+    assert "def total" not in str(caught.value)
+
+
+def test_a_thought_without_an_opening_mark_that_is_cut_is_none_of_the_humans_words(server: Server) -> None:
+    cut = {"choices": [{"message": {"content": LEAK}, "finish_reason": "length"}]}
+    server.script = [says(f"{LEAK}</think>Yes."), returns(json.dumps(cut).encode()), says("No.")]
+    human = _human(server)
+    assert [human.reply(TASK, DIALOGUE, seed) for seed in (0, 1)] == ["Yes.", "No."]
+
+
+def test_marks_of_a_human_can_be_named(server: Server) -> None:
+    server.script = [says("<think>Yes."), says("<plan>no</plan>Yes.")]
+    assert _human(server, reasoning="none").reply(TASK, DIALOGUE, 0) == "<think>Yes."
+    human = make({"name": "openai", "model": "m", "base_url": url(server), "reasoning": "<plan> </plan>"})
+    assert human.reply(TASK, DIALOGUE, 0) == "Yes."
