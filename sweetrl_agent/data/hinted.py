@@ -13,7 +13,7 @@ def encode_hinted(messages: Messages, hidden: Sequence[str], instructions: str, 
     """Encode a dialogue behind its hint. Where the environment redraws what it hides, every turn has a dialogue of its own, whose last turn it is.
 
     Args:
-        messages: The dialogue; a critic reads no thoughts.
+        messages: The dialogue. A critic's has no thoughts; an agent's may have the "thought" of its messages.
         hidden: The hidden information: one text for all turns, or one for each.
         instructions: The agent's system prompt.
         noun: `EnvironmentRecord.hidden_noun`.
@@ -25,10 +25,9 @@ def encode_hinted(messages: Messages, hidden: Sequence[str], instructions: str, 
     Raises:
         ValueError: As `Chat.sequences`, or if there are several texts but not one for each turn.
     """
-    said = [{"role": message["role"], "content": message["content"]} for message in messages]
     if len(hidden) == 1:
-        return chat.sequences([*hint_message(hidden[0], instructions, noun), *said])
-    ends = [i + 1 for i, message in enumerate(said) if message["role"] == "assistant"]
+        return chat.sequences([*hint_message(hidden[0], instructions, noun), *messages])
+    ends = [i + 1 for i, message in enumerate(messages) if message["role"] == "assistant"]
     return [
-        chat.last_turn([*hint_message(own, instructions, noun), *said[:end]]) for end, own in zip(ends, hidden, strict=True)
+        chat.last_turn([*hint_message(own, instructions, noun), *messages[:end]]) for end, own in zip(ends, hidden, strict=True)
     ]

@@ -159,14 +159,14 @@ def test_critics_are_trained_in_the_context_that_they_rank_in(family, turns, hid
     secret = "def total(prices): ..." * hidden
     policy = _policy(chat, "\n\n".join(filter(None, [instructions, HINT.format(what="answer", hidden=secret) * hidden])))
     expected = _sampled_from(policy, messages)
-    trained = encode_hinted(_thoughtful(turns), [secret], instructions, "answer", chat)
+    trained = encode_hinted(messages, [secret], instructions, "answer", chat)
     assert [x for part in trained for x in _contexts(part.token_ids, part.turn_ids)] == expected
-    redrawn = (
-        encode_hinted(_thoughtful(turns), [secret] * len(turns), instructions, "answer", chat) if len(turns) > 1 else trained
-    )
+    redrawn = encode_hinted(messages, [secret] * len(turns), instructions, "answer", chat) if len(turns) > 1 else trained
     assert [x for part in redrawn for x in _contexts(part.token_ids, part.turn_ids)] == expected
     own = [turn for part in trained for turn in part.turns]
     assert own == [turn for part in redrawn for turn in part.turns]
+    agents = encode_hinted(_thoughtful(turns), [secret], instructions, "answer", chat)  # multi-turn DPO, with thoughts
+    assert [x for part in agents for x in _contexts(part.token_ids, part.turn_ids)] == expected
     head = _Head(chat, instructions)
     for number, (_, said, _) in enumerate(turns):
         before = messages[: 2 * number + 1]
