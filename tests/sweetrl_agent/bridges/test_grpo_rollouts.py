@@ -12,7 +12,7 @@ import torch
 
 import colbench_gym  # noqa: F401
 from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts, VLLMPolicy
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
 
@@ -92,21 +92,19 @@ def test_a_completion_is_the_dialogue_as_it_was_sampled(make_rollouts, make_trai
     output = rollouts(prompts, trainer)
     for i, episode in enumerate(rollouts.episodes):
         assert rollouts.tasks[i % 2].id == episode.task_id
-        assert output["prompt_ids"][i] == encode_prompt(episode.messages[:1], tiny_tokenizer)
         assert len({len(output[name][i]) for name in ("completion_ids", "env_mask", "logprobs")}) == 1
         own = [token for token, mask in zip(output["completion_ids"][i], output["env_mask"][i], strict=True) if mask]
-        assert own == [token for turn in episode.turns for token in turn.token_ids]
-        heard = tiny_tokenizer.decode(output["completion_ids"][i])
-        assert all(
-            message["content"] in heard
-            for message in episode.messages
-            if message["role"] == "user" and message != episode.messages[0]
-        )
+        parts = Chat(tiny_tokenizer).sequences(episode.messages, [turn.token_ids for turn in episode.turns])
+        part = max(
+            parts, key=lambda part: sum(map(len, part.turns))
+        )  # all turns, where the tokenizer makes the tokens that were sampled
+        assert output["prompt_ids"][i] + output["completion_ids"][i] == part.token_ids
+        assert own == [token for turn in part.turns for token in turn]
         assert output["episode"][i] == {"reward": episode.reward, "metrics": episode.metrics}
         with torch.no_grad():
             ids = torch.tensor([output["prompt_ids"][i] + output["completion_ids"][i]])
             found = torch.log_softmax(trainer.model(ids).logits[0].float() / trainer.args.temperature, -1)
-        start, first = len(output["prompt_ids"][i]), len(episode.turns[0].token_ids)
+        start, first = len(output["prompt_ids"][i]), len(part.turns[0])
         expected = [float(found[start + place - 1, token]) for place, token in enumerate(own[:first])]
         assert output["logprobs"][i][:first] == pytest.approx(expected, abs=1e-3)
 
@@ -183,4 +181,4 @@ def test_vllm_is_asked_as_trl_asks_it(tiny_tokenizer):
     dialogue = [{"role": "user", "content": "Hi"}]
     said = VLLMPolicy(generation, tiny_tokenizer, "Be brief.").generate([dialogue, dialogue], [0, 1])
     assert [one.log_probs for one in said] == [[-0.5, -0.25]] * 2 and said[0].token_ids == [7, 1]
-    assert generation.prompts[0] == encode_prompt([{"role": "system", "content": "Be brief."}, *dialogue], tiny_tokenizer)
+    assert generation.prompts[0] == Chat(tiny_tokenizer).prompt([{"role": "system", "content": "Be brief."}, *dialogue])
