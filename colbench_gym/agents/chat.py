@@ -103,9 +103,10 @@ class ChatAgent(Agent):
             return with_retries(ask, request_key(request), self.max_retries, self.backoff_s, self._is_closed)
         except RequestError as error:
             kind = AgentDownError if error.is_for_all else AgentError
+            expected = f"Expected a message from model {self.model!r} at {self.base_url!r}"
             raise kind(
-                f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {error.attempts} attempts; "
-                f"{error.advice(self.api_key_env)}."
+                f"{expected}, got {error.with_advice(self.api_key_env)}.",
+                f"the agent's server: {error.with_advice(self.api_key_env)}",
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:

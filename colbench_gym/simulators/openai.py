@@ -194,10 +194,9 @@ class OpenAIHuman(Simulator):
                 raise self._failure(error, attempts) from None
 
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
-        return SimulatorError(
-            f"Expected a reply from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts; "
-            f"{error.advice(self.api_key_env)}."
-        )
+        error.attempts, expected = attempts, f"Expected a reply from model {self.model!r} at {self.base_url!r}"
+        what = error.with_advice(self.api_key_env)
+        return SimulatorError(f"{expected}, got {what}.", f"the simulated human's server: {what}")
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._settings)

@@ -13,7 +13,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.errors import AgentDownError, ColBenchError
+from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
 from colbench_gym.outside_text import printable
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.chat_server import CHAT, TEXT, ChatServer, checked_url, read_key, with_retries
@@ -151,10 +151,11 @@ class ServerPolicy:
         try:
             completion = with_retries(ask, f"{server.url} {seed}", RETRIES, BACKOFF_S, self._is_closed)
         except RequestError as error:
-            what = f"A request to the server at {server.url} for {self.name} failed ({server.has}): {error} at the last of {error.attempts} attempts"
+            what = error.with_advice(KEY_VARIABLE)
+            message = f"A request to the server at {server.url} for {self.name} failed ({server.has}): {what}."
             if error.is_for_all:
-                raise AgentDownError(f"{what}; {error.advice(KEY_VARIABLE)}.") from None
-            return Utterance("", error=f"{what}; {error.advice(KEY_VARIABLE)}.")
+                raise AgentDownError(message) from None
+            return Utterance("", error=AgentError(message, f"the agent's server: {what}"))
         return self._utterance(completion, prompt)
 
     def _sampling_of_transformers(self) -> dict[str, Any]:
