@@ -44,7 +44,8 @@ class ChatAgent(Agent):
 
     Time-outs, status 408, 429 and 5xx, connection errors and malformed replies are retried with exponential back-off; a ``Retry-After``
     header is honoured. What then still fails makes the episode void. A server that cannot be reached, redirects, or answers 401, 403 or 404
-    ends the evaluation. An empty reply is an empty message.
+    ends the evaluation. A reply without text is an empty message, whose finish reason names why
+    (`colbench_gym.servers.completion`). What the server refuses of a request is left out or replaced once (`colbench_gym.servers.dialect`).
 
     Args:
         model: Name of the model on the server.

@@ -24,7 +24,7 @@ from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
-from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, Completion
+from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, TOOLS, Completion
 from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
 from colbench_gym.simulators.simulator import Simulator
@@ -55,15 +55,17 @@ Write the human's next reply and nothing else."""
 MAX_DIALOGUE_CHARS = 24_000
 #: Why a completion is no reply of the human.
 _NO_REPLY = {REFUSAL: "a refusal", FILTER: "a reply that the server's content filter withholds"}
+#: What an empty completion was cut by, or is in its place.
+_EMPTY = {LENGTH: ", cut by `max_tokens` while it was thinking", TOOLS: ", but a call of a tool"}
 Messages = list[dict[str, Any]]
 
 
 class OpenAIHuman(Simulator):
     """Requests the human's reply from a chat model.
 
-    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are retried with exponential back-off and
-    jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not retried. Then shorter requests follow, as the
-    module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
+    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies, refusals and replies that a filter withholds
+    are retried with exponential back-off and jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not
+    retried. Then shorter requests follow, as the module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
     `colbench_gym.servers.chat_server` documents the limits for a server.
 
     Args:
@@ -232,7 +234,5 @@ def _spoken(completion: Completion) -> str:
             inner = json.loads(said)
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
-        raise RequestError(
-            "an empty reply" + (", cut by `max_tokens` while it was thinking" if completion.finish_reason == LENGTH else "")
-        )
+        raise RequestError(f"an empty reply{_EMPTY.get(completion.finish_reason, '')}")
     return encodable(said)

@@ -27,6 +27,8 @@ from sweetrl_agent.policies.utterances import Utterances
 #: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
 TIMEOUT_S, RETRIES, BACKOFF_S = 1200.0, 5, 0.5
 KEY_VARIABLE = "OPENAI_API_KEY"
+#: Maximal size of a reply: some 100 bytes for each token that the model read or generated.
+MAX_REPLY_BYTES = 2**25
 VLLM = "vllm"
 #: Settings that sample from the whole distribution, in the names of each kind of server (`owned_by` of its models). Servers default to the model's own
 #: generation settings, which truncate it. Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, docs.sglang.io/docs/basic_usage/sampling_params,
@@ -178,7 +180,7 @@ class _Server:
 
     def __init__(self, url: str) -> None:
         self.url = checked_url(url)
-        self._server = ChatServer(self.url, read_key(KEY_VARIABLE), TIMEOUT_S)
+        self._server = ChatServer(self.url, read_key(KEY_VARIABLE), TIMEOUT_S, MAX_REPLY_BYTES)
         self.complete, self.close = self._server.complete, self._server.close
         models = self._models()
         owners = {owner for _, owner in models}
