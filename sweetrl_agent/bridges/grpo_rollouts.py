@@ -29,7 +29,7 @@ from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance
-from sweetrl_agent.data.chat import encode_as_sampled, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
@@ -122,7 +122,8 @@ class GRPORollouts:
             ValueError: If a prompt is not one of `dataset`, or a sampling setting has no meaning here.
             WorldDownError: If the simulated human or the sandbox failed in many episodes in a row.
         """
-        _refuse(trainer)
+        chat = Chat(trainer.processing_class, self.reasoning)
+        _refuse(trainer, chat)
         counts: Counter[str] = Counter()
         keys = []
         for prompt in prompts:
@@ -134,7 +135,7 @@ class GRPORollouts:
         envs = self._environments()
         with _policy(trainer, self.system_prompt, self.num_envs, self.reasoning) as policy:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
-        return self._output(trainer.processing_class)
+        return self._output(chat)
 
     def episode_reward(
         self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any
@@ -168,29 +169,36 @@ class GRPORollouts:
             self._envs = self.record.environments(_Settings(self._task), self.tasks, self.num_envs)
         return self._envs
 
-    def _output(self, tokenizer: Any) -> dict[str, Any]:
+    def _output(self, chat: Chat) -> dict[str, Any]:
         output: dict[str, list[Any]] = {
             name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")
         }
         for episode in self.episodes:
-            for name, value in _tokens(episode, self.system_prompt, tokenizer).items():
+            for name, value in _tokens(episode, self.system_prompt, chat).items():
                 output[name].append(value)
             output["episode"].append({"reward": None if episode.is_void else episode.reward, "metrics": episode.metrics})
         return dict(output)
 
 
-def _tokens(episode: Episode, system_prompt: str, tokenizer: Any) -> dict[str, list[Any]]:
-    """A dialogue as prompt and completion; the completion ends with the agent's last token."""
+def _tokens(episode: Episode, system_prompt: str, chat: Chat) -> dict[str, list[Any]]:
+    """A dialogue as prompt and completion, which ends with the agent's last token.
+
+    Where the tokenizer makes other tokens of a turn's text than were sampled, the turns before were sampled in another context than those after. Then the
+    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on.
+    """
     messages = [*system_message(system_prompt), *episode.messages]
-    encoded = encode_as_sampled(messages, [turn.token_ids for turn in episode.turns], tokenizer)
-    is_action = [turn > 0 for turn in encoded.turn_ids]
-    start, end = is_action.index(True), len(is_action) - is_action[::-1].index(True)
-    log_probs = iter([value for turn in episode.turns for value in turn.log_probs])
+    parts = chat.sequences(messages, [turn.token_ids for turn in episode.turns])
+    longest = max(parts, key=lambda part: sum(turn > 0 for turn in part.turn_ids))
+    before = sum(part.num_turns for part in parts[: parts.index(longest)])
+    own = episode.turns[before : before + longest.num_turns]
+    is_action = [turn > 0 for turn in longest.turn_ids]
+    start = is_action.index(True)
+    log_probs = iter([value for turn in own for value in turn.log_probs])
     return {
-        "prompt_ids": encoded.token_ids[:start],
-        "completion_ids": encoded.token_ids[start:end],
-        "logprobs": [next(log_probs) if own else 0.0 for own in is_action[start:end]],
-        "env_mask": [int(own) for own in is_action[start:end]],
+        "prompt_ids": longest.token_ids[:start],
+        "completion_ids": longest.token_ids[start:],
+        "logprobs": [next(log_probs) if is_own else 0.0 for is_own in is_action[start:]],
+        "env_mask": [int(is_own) for is_own in is_action[start:]],
     }
 
 
@@ -199,12 +207,17 @@ def _public_id(task: Any) -> str:
     return str(getattr(task, "public_id", task.id))
 
 
-def _refuse(trainer: Any) -> None:
-    """Refuse settings of the trainer that would silently do nothing.
+def _refuse(trainer: Any, chat: Chat) -> None:
+    """Refuse settings of the trainer that would silently do nothing, and a chat template with which a dialogue is not one sequence.
 
     Raises:
-        ValueError: Names the setting.
+        ValueError: Names the setting, or says why the template cannot be trained with here.
     """
+    if not chat.is_append_only:
+        raise ValueError(
+            "`GRPOTrainer` takes a dialogue as one sequence, and this chat template renders earlier turns in another way than they were sampled; "
+            "use `python -m sweetrl_agent.train --algorithm grpo`, which trains each turn in its own context."
+        )
     for name, without in NOT_TAKEN.items():
         if getattr(trainer.args, name, without) not in (without, None):
             raise ValueError(f"`{name}` is not a setting of the dialogues' sampling; leave it at {without!r}.")
@@ -236,15 +249,15 @@ class VLLMPolicy(Policy):
 
     def __init__(self, generation: Any, tokenizer: Any, system_prompt: str, reasoning: str = AUTO) -> None:
         """Wrap `GRPOTrainer.vllm_generation`; `reasoning` as in `GRPORollouts`."""
-        self._generation, self._tokenizer, self._system_prompt = generation, tokenizer, system_prompt
-        self._utterances = Utterances(tokenizer, reasoning)
+        self._generation, self._chat, self._system_prompt = generation, Chat(tokenizer, reasoning), system_prompt
+        self._utterances = Utterances(tokenizer, reasoning, stop_texts=self._chat.stop_texts)
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
         leading = system_message(self._system_prompt)
-        prompts = [encode_prompt([*leading, *dialogue], self._tokenizer) for dialogue in dialogues]
+        prompts = [self._chat.prompt([*leading, *dialogue]) for dialogue in dialogues]
         _, completions, log_probs, _ = self._generation.generate(prompts=prompts, images=None, num_generations=1)
         return [
-            self._utterances.from_tokens(ids, [one[0] for one in values], prompt, {self._tokenizer.eos_token_id})
+            self._utterances.from_tokens(ids, [one[0] for one in values], prompt, self._chat.end_ids())
             for prompt, ids, values in zip(prompts, completions, log_probs, strict=True)
         ]

@@ -17,6 +17,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.processes import return_freed_memory
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import local_rank
 from sweetrl_agent.models.weights_check import check_adapter_weights
 
@@ -111,6 +112,15 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     """
     with _one_sentence("tokenizer", path):
         return AutoTokenizer.from_pretrained(path, revision=arguments.revision, trust_remote_code=False)
+
+
+def load_chat(path: str, arguments: ModelArguments) -> Chat:
+    """The tokenizer of a model folder or hub name, with its template.
+
+    Raises:
+        ColBenchError: As `load_tokenizer`.
+    """
+    return Chat(load_tokenizer(path, arguments), arguments.reasoning)
 
 
 def load_model(

@@ -22,6 +22,7 @@ from colbench_gym.servers.errors import RequestError
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Utterances
 
 #: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
@@ -83,7 +84,12 @@ class ServerPolicy:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
             ImportError: If the httpx package is missing.
         """
-        self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
+        self.name, self.chat, self.max_new_tokens, self.temperature = (
+            _name(path),
+            Chat(tokenizer, reasoning),
+            max_new_tokens,
+            temperature,
+        )
         self.urls = urls
         self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
@@ -94,7 +100,7 @@ class ServerPolicy:
                 f"Messages that start with {response_prefix.strip()!r} need servers that take prompts as tokens; use vLLM servers, or `--engine transformers`."
             )
         self._servers = cycle(self._holding)
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._is_closed = threading.Event()
         self._asked: dict[Future[Utterance], Hashable] = {}
@@ -140,14 +146,22 @@ class ServerPolicy:
 
     def _answer(self, server: _Server, read: Messages, seed: int) -> Utterance:
         settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed}
-        prompt = ""
+        prompt: list[int] = []
         if server.is_vllm:
-            prompt = self.tokenizer.apply_chat_template(read, tokenize=False, add_generation_prompt=True) + self.response_prefix
-            ids = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
-            request, route = {"prompt": ids, "logprobs": 0, "return_token_ids": True}, TEXT
+            prompt = self.chat.prompt(read) + self.chat.prefix(self.response_prefix)
+            request: dict[str, Any] = {
+                "prompt": prompt,
+                "logprobs": 0,
+                "return_token_ids": True,
+                "stop_token_ids": self.chat.end_ids(),
+            }
+            route = TEXT
         else:
-            messages = [{"role": message["role"], "content": message["content"]} for message in read]
-            request, route = {"messages": messages}, CHAT
+            request, route = {"messages": self.chat.template.placed(read)}, CHAT
+            if switches := self.chat.template.switches:
+                request["chat_template_kwargs"] = dict(switches)
+        if self.chat.stop_texts:
+            request["stop"] = self.chat.stop_texts
         sampling = server.sampling or self._sampling_of_transformers()
         ask = partial(server.complete, {"model": self.name, **request, **settings, **sampling}, route)
         try:
@@ -162,16 +176,16 @@ class ServerPolicy:
 
     def _sampling_of_transformers(self) -> dict[str, Any]:
         """What the server of transformers reads; others ignore it, or refuse it once."""
-        ends = {"eos_token_id": self.tokenizer.eos_token_id, "pad_token_id": self.tokenizer.pad_token_id}
+        ends = {"eos_token_id": self.chat.end_ids(), "pad_token_id": self.chat.tokenizer.pad_token_id}
         settings = {"do_sample": self.temperature > 0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, **ends}
         return {"top_p": 1.0, "generation_config": json.dumps(settings)}
 
-    def _utterance(self, completion: Completion, prompt: str) -> Utterance:
+    def _utterance(self, completion: Completion, prompt: list[int]) -> Utterance:
         if completion.token_ids:
-            said, ends = completion, {self.tokenizer.eos_token_id}
+            said, ends = completion, self.chat.end_ids()
             return self._utterances.from_tokens(said.token_ids, said.log_probs, prompt, ends, said.finish_reason, said.usage)
         return self._utterances.from_text(
-            completion.text, prompt, completion.finish_reason, completion.thought, usage=completion.usage
+            completion.text, "", completion.finish_reason, completion.thought, usage=completion.usage
         )
 
 

@@ -15,7 +15,7 @@ from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.prompt_tokens import PromptTokens
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Utterances
 
 #: From this size of the vocabulary on, tokens are sampled in two steps: a block of so many tokens, and a token in it.
@@ -119,20 +119,14 @@ class TransformersPolicy:
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
             reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
         """
-        if tokenizer.chat_template is None:
-            raise ValueError(
-                "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
-            )
         if temperature <= 0:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
-        self.model, self.tokenizer, self._prompts = model, tokenizer, PromptTokens(tokenizer)
+        self.model, self.chat = model, Chat(tokenizer, reasoning)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
         self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
-        self.prefix_ids: list[int] = (
-            tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
-        )
-        self.end_ids = _end_ids(model, tokenizer)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
+        self.prefix_ids = self.chat.prefix(response_prefix)
+        self.end_ids = self.chat.end_ids(model.generation_config)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
@@ -149,7 +143,7 @@ class TransformersPolicy:
     def prompt_ids(self, dialogue: Messages) -> list[int]:
         """Token ids of the prompt of the next utterance."""
         read = as_read(dialogue, self.history)
-        return self._prompts.encode([*system_message(self.system_prompt), *read]) + self.prefix_ids
+        return self.chat.prompt([*system_message(self.system_prompt), *read]) + self.prefix_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
@@ -174,9 +168,3 @@ class TransformersPolicy:
     def utterance(self, token_ids: list[int], log_probs: list[float], prompt_ids: list[int]) -> Utterance:
         """The utterance of tokens sampled after a prompt: up to the first end token."""
         return self._utterances.from_tokens(token_ids, log_probs, prompt_ids, self.end_ids)
-
-
-def _end_ids(model: Any, tokenizer: Any) -> list[int]:
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return list(dict.fromkeys(i for i in [tokenizer.eos_token_id, *ids] if i is not None))
