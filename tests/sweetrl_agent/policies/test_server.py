@@ -91,6 +91,7 @@ def test_every_kind_of_server_speaks_and_reads_the_settings_of_sampling(kind, ti
             "max_completion_tokens",
             "logprobs",
             "return_token_ids",
+            "stop_token_ids",
         }
         unread = {"generation_config"} if kind.owner == "library" or kind.owner is None else set()
         assert own - unread == {*kind.sampling}
@@ -187,11 +188,11 @@ def test_a_server_with_another_model_is_left_out_and_named(serve, make_policy):
         make_policy(wrong)
 
 
-def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy):
+def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy, tiny_tokenizer):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         with pytest.raises(ColBenchError, match="^No server answers at http://127.0.0.1:"):
-            ServerPolicy("agent", None, [f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"], 8, 1.0, 4)
+            ServerPolicy("agent", tiny_tokenizer, [f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"], 8, 1.0, 4)
     server = serve("agent")
     policy = make_policy(server)
     server.names = ()
