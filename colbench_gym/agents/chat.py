@@ -45,7 +45,8 @@ class ChatAgent(Agent):
 
     Time-outs, status 408, 429 and 5xx, connection errors and malformed replies are retried with exponential back-off; a ``Retry-After``
     header is honoured. What then still fails makes the episode void. A server that cannot be reached, redirects, or answers 401, 403 or 404
-    ends the evaluation. An empty reply is an empty message.
+    ends the evaluation. A reply without text is an empty message, whose finish reason names why
+    (`colbench_gym.servers.completion`). What the server refuses of a request is left out or replaced once (`colbench_gym.servers.dialect`).
 
     Args:
         model: Name of the model on the server.
@@ -109,9 +110,10 @@ class ChatAgent(Agent):
             return with_retries(ask, request_key(request), self.max_retries, self.backoff_s, self._is_closed)
         except RequestError as error:
             kind = AgentDownError if error.is_for_all else AgentError
+            expected = f"Expected a message from model {self.model!r} at {self.base_url!r}"
             raise kind(
-                f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {error.attempts} attempts; "
-                f"{error.advice(self.api_key_env)}."
+                f"{expected}, got {error.with_advice(self.api_key_env)}.",
+                f"the agent's server: {error.with_advice(self.api_key_env)}",
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +13,7 @@ from typing import Any
 
 from colbench_gym.agents.agent import Agent, Said, agent_turns, turn_counts
 from colbench_gym.envs.colbench_env import ANSWER_CUT, ColBenchEnv
-from colbench_gym.errors import AgentError
+from colbench_gym.errors import AgentError, reason_of
 from colbench_gym.evaluation.summary import HUMAN_TOKENS, VOID
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.seeds import derive_seed
@@ -20,6 +21,7 @@ from colbench_gym.servers.completion import LENGTH
 from colbench_gym.tasks.rows import row_from_task
 from colbench_gym.tasks.task import Task
 
+_log = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 
@@ -61,6 +63,7 @@ class Player:
     split: str
     metric: str
     _free: SimpleQueue[ColBenchEnv] = field(default_factory=SimpleQueue)
+    _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for env in self.envs:
@@ -78,12 +81,21 @@ class Player:
                     ahead.append(threads.submit(self.episode, key))
                 if not ahead:
                     return
-                yield ahead.popleft().result()
+                played = ahead.popleft().result()
+                self._tell(played.row)
+                yield played
         except BaseException:
             self.agent.close()  # its requests fail, so that nobody waits for them
             raise
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
+
+    def _tell(self, row: Row) -> None:
+        """Show a void episode's reason at its first occurrence."""
+        reason = row.get("void_reason", "")
+        if reason and reason not in self._told:
+            self._told.add(reason)
+            _log.warning("Episode %d of %s is void: %s.", row["episode"], row["task_id"], reason)
 
     def episode(self, key: Key) -> Played:
         """Play one episode."""
@@ -99,14 +111,15 @@ class Player:
                 try:
                     said.append(self.agent.say(env.messages, derive_seed(seed, "turn", len(said) + 1), hidden))
                 except AgentError as error:
-                    return Played(
-                        self._row(env, key, said, {"outcome": VOID, "turns": len(said), **env.human_usage}), str(error)
-                    )
+                    void = {"outcome": VOID, "turns": len(said), "void_reason": error.reason, **env.human_usage}
+                    return Played(self._row(env, key, said, void), str(error))
                 step = env.step_cut if said[-1].finish_reason == LENGTH else env.step
                 _, _, terminated, truncated, _ = step(said[-1].text)
                 is_over = terminated or truncated
-            why = str(env.world_error) if env.metrics["outcome"] == VOID else ""
-            return Played(self._row(env, key, said, env.metrics), why)
+            if env.metrics["outcome"] != VOID:
+                return Played(self._row(env, key, said, env.metrics))
+            void = {**env.metrics, "void_reason": reason_of(env.world_error)}
+            return Played(self._row(env, key, said, void), str(env.world_error))
 
     @contextmanager
     def _one(self) -> Iterator[ColBenchEnv]:
@@ -123,6 +136,7 @@ class Player:
             "task_id": key.task.id,
             "episode": key.episode,
             "outcome": metrics["outcome"],
+            **({"void_reason": metrics["void_reason"]} if metrics["outcome"] == VOID else {}),
             "success": metrics.get("success"),
             self.metric: metrics.get(self.metric),
             "turns": metrics["turns"],

@@ -1,7 +1,7 @@
 """HTTP requests to an untrusted model server.
 
 The effects of the server are bounded. A request takes at most `timeout_s` from the name lookup to the last byte, however slowly the
-bytes arrive. A reply has at most `MAX_REPLY_BYTES` and must not be compressed. It is JSON, and each of its parts is checked
+bytes arrive. A reply has at most `max_reply_bytes` and must not be compressed. It is JSON, and each of its parts is checked
 (`completion`). Redirects are not followed, so the key and the prompt are only sent to the given address. Cookies are not kept. An error
 contains no text from the server (`errors`). What the server refuses of a request is left out or replaced (`dialect`).
 """
@@ -78,17 +78,19 @@ class ChatServer:
         base_url: Address of the API, as returned by `checked_url`.
         key: Sent to this address as a bearer token.
         timeout_s: Time limit of a whole request, in seconds.
+        max_reply_bytes: Maximal size of a reply.
 
     Raises:
         ImportError: If the httpx package is not installed.
     """
 
-    def __init__(self, base_url: str, key: str, timeout_s: float) -> None:
+    def __init__(self, base_url: str, key: str, timeout_s: float, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
         try:
             import httpx
         except ImportError as error:
             raise ImportError(f"A model server needs the httpx package: `{pip_install('[train]')}`.") from error
         self._httpx, self.url, self._timeout_s = httpx, base_url, timeout_s
+        self._max_reply_bytes = max_reply_bytes
         self._headers = {
             "Authorization": f"Bearer {key or 'none'}",
             "Content-Type": "application/json",
@@ -188,8 +190,8 @@ class ChatServer:
             body = bytearray()
             async for part in response.aiter_raw():
                 body += part
-                if len(body) > MAX_REPLY_BYTES:
-                    raise RequestError(f"a reply of more than {MAX_REPLY_BYTES} bytes", response.status_code)
+                if len(body) > self._max_reply_bytes:
+                    raise RequestError(f"a reply of more than {self._max_reply_bytes} bytes", response.status_code)
             return response.status_code, response.headers, bytes(body)
 
 

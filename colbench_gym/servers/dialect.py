@@ -66,7 +66,7 @@ def adapted(request: Mapping[str, Any], changes: frozenset[str]) -> dict[str, An
     names = {name: _LIMITS[name] if name in changes and name in _LIMITS else name for name in request}
     body = {names[name]: value for name, value in request.items() if name in _LIMITS or name not in changes}
     messages = body.get("messages")
-    if changes and isinstance(messages, list):
+    if changes and messages:
         body["messages"] = _adapted_messages(messages, changes)
     return body
 
@@ -114,7 +114,7 @@ def _refused_parameter(text: str, request: Mapping[str, Any]) -> str | None:
 
 
 def _refused_messages(text: str, places: list[str], messages: Any) -> str | None:
-    if not isinstance(messages, list):
+    if not messages:
         return None
     roles = [message["role"] for message in messages]
     is_about_roles = "alternat" in text or any(place.startswith("messages") and place.endswith("role") for place in places)

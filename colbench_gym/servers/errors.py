@@ -90,12 +90,15 @@ class RequestError(Exception):
         """True if the server wants another address to be asked."""
         return self.status is not None and 300 <= self.status < 400
 
-    def advice(self, key_variable: str) -> str:
-        """What to do about it.
+    def with_advice(self, key_variable: str) -> str:
+        """What failed, after how many attempts, and what to do about it.
 
         Args:
             key_variable: Environment variable with the key.
         """
+        return f"{self} at the last of {self.attempts} attempts; {self._advice(key_variable)}"
+
+    def _advice(self, key_variable: str) -> str:
         if self.is_unread:
             return "start the server, or correct its address"
         if self.is_redirect:

@@ -25,7 +25,7 @@ from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
-from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, Completion
+from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, TOOLS, Completion
 from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
 from colbench_gym.simulators.simulator import Simulator
@@ -56,15 +56,17 @@ Write the human's next reply and nothing else."""
 MAX_DIALOGUE_CHARS = 24_000
 #: Why a completion is no reply of the human.
 _NO_REPLY = {REFUSAL: "a refusal", FILTER: "a reply that the server's content filter withholds"}
+#: What an empty completion was cut by, or is in its place.
+_EMPTY = {LENGTH: ", cut by `max_tokens` while it was thinking", TOOLS: ", but a call of a tool"}
 Messages = list[dict[str, Any]]
 
 
 class OpenAIHuman(Simulator):
     """Requests the human's reply from a chat model.
 
-    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are retried with exponential back-off and
-    jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not retried. Then shorter requests follow, as the
-    module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
+    Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies, refusals and replies that a filter withholds
+    are retried with exponential back-off and jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not
+    retried. Then shorter requests follow, as the module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
     `colbench_gym.servers.chat_server` documents the limits for a server.
 
     Args:
@@ -214,10 +216,9 @@ class OpenAIHuman(Simulator):
         return reply.speech
 
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
-        return SimulatorError(
-            f"Expected a reply from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts; "
-            f"{error.advice(self.api_key_env)}."
-        )
+        error.attempts, expected = attempts, f"Expected a reply from model {self.model!r} at {self.base_url!r}"
+        what = error.with_advice(self.api_key_env)
+        return SimulatorError(f"{expected}, got {what}.", f"the simulated human's server: {what}")
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._settings)
@@ -256,7 +257,5 @@ def _spoken(said: str, finish_reason: str) -> str:
             inner = json.loads(said)
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
-        raise RequestError(
-            "an empty reply" + (", cut by `max_tokens` while it was thinking" if finish_reason == LENGTH else "")
-        )
+        raise RequestError(f"an empty reply{_EMPTY.get(finish_reason, '')}")
     return encodable(said)

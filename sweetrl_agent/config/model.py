@@ -44,7 +44,10 @@ class ModelArguments:
         "transformers",
         "Engine that generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls).",
     )
-    server_urls: list[str] = setting((), "Engine 'server': addresses of servers with the model, http://HOST:PORT/v1.")
+    server_urls: list[str] = setting(
+        (),
+        "Engine 'server': addresses of vLLM servers with the model, http://HOST:PORT/v1; to evaluate and collect, of any OpenAI-compatible server.",
+    )
     lora: bool = setting(False, "Train LoRA adapters instead of all weights.")
     lora_r: int = setting(16, "Rank of the adapters.", least=1)
     lora_alpha: int = setting(32, "Scale of the adapters.", least=1)

@@ -75,7 +75,7 @@ def _utterance(agent: Agent, messages: Messages, seed: int, hidden: str = "") ->
     try:
         said = agent.say(messages, seed, hidden)
     except AgentError as error:
-        return Utterance("", error=str(error))
+        return Utterance("", error=error)
     read, generated = said.prompt_tokens, said.generated_tokens
     usage = None if read is None or generated is None else (read, generated)
     return Utterance(said.text, usage=usage, thought=said.thought, finish_reason=said.finish_reason)

@@ -67,6 +67,7 @@ class Episode:
         reward: The return: the sum of the turns' rewards.
         hidden: What was hidden when each turn was taken: a text if it was the same for all turns, else a list; "" if the environment has none.
         error: Why the episode is void, for error messages. It may quote hidden information and is not written to rows.
+        void_reason: The same in known words (`colbench_gym.errors.ColBenchError.reason`), for rows and screens; "" if the episode is not void.
     """
 
     task_id: str
@@ -77,6 +78,7 @@ class Episode:
     reward: float
     hidden: Hidden = ""
     error: str = ""
+    void_reason: str = ""
 
     @property
     def is_void(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import AgentError
 from sweetrl_agent.core.episode import STOP, Messages
 
 
@@ -19,7 +19,7 @@ class Utterance:
         token_ids: Tokens as sampled, those of the thought and the end-of-turn token included.
         log_probs: Log-probability of each token under the sampling distribution, in nats; empty if the policy returns none.
         usage: Tokens that the model read and generated; None if they are not known, (0, 0) for a policy without a model.
-        error: Why there is no utterance; the episode is then void. "" if there is one.
+        error: Why there is no utterance; the episode is then void. None if there is one.
         thought: What the model thought, with its marks; "" if nothing.
         finish_reason: Why it ended: `STOP`, `LENGTH` if the limit of tokens cut it, or what else a server says.
     """
@@ -28,7 +28,7 @@ class Utterance:
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     usage: tuple[int, int] | None = None
-    error: str = ""
+    error: AgentError | None = None
     thought: str = ""
     finish_reason: str = STOP
 
@@ -129,11 +129,12 @@ def sample_each(policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[S
     """Sample several next utterances of every dialogue, one per seed, in one batch.
 
     Raises:
-        ColBenchError: If there is no utterance.
+        AgentError: If one of them has an error.
     """
     wanted = [(dialogue, seed) for dialogue, own in zip(dialogues, seeds, strict=True) for seed in own]
     utterances = policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted])
-    if why := next((utterance.error for utterance in utterances if utterance.error), ""):
-        raise ColBenchError(why)
+    for utterance in utterances:
+        if utterance.error:
+            raise utterance.error
     said = iter(utterances)
     return [[next(said) for _ in own] for own in seeds]

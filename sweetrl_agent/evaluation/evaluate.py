@@ -116,6 +116,7 @@ def episode_row(episode: Episode, task: Any, record: EnvironmentRecord) -> Row:
         "task_id": episode.task_id,
         "episode": episode.index,
         "outcome": metrics["outcome"],
+        **({"void_reason": episode.void_reason} if episode.is_void else {}),
         "success": metrics.get("success"),
         record.metric: metrics.get(record.metric),
         "turns": metrics["turns"],

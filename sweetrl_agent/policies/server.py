@@ -13,7 +13,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.errors import AgentDownError, ColBenchError
+from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
 from colbench_gym.outside_text import printable
 from colbench_gym.reasoning import AUTO
 from colbench_gym.servers.chat_server import CHAT, TEXT, ChatServer, checked_url, read_key, with_retries
@@ -28,6 +28,8 @@ from sweetrl_agent.policies.utterances import Utterances
 #: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
 TIMEOUT_S, RETRIES, BACKOFF_S = 1200.0, 5, 0.5
 KEY_VARIABLE = "OPENAI_API_KEY"
+#: Maximal size of a reply: some 100 bytes for each token that the model read or generated.
+MAX_REPLY_BYTES = 2**25
 VLLM = "vllm"
 #: Settings that sample from the whole distribution, in the names of each kind of server (`owned_by` of its models). Servers default to the model's own
 #: generation settings, which truncate it. Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, docs.sglang.io/docs/basic_usage/sampling_params,
@@ -165,10 +167,11 @@ class ServerPolicy:
         try:
             completion = with_retries(ask, f"{server.url} {seed}", RETRIES, BACKOFF_S, self._is_closed)
         except RequestError as error:
-            what = f"A request to the server at {server.url} for {self.name} failed ({server.has}): {error} at the last of {error.attempts} attempts"
+            what = error.with_advice(KEY_VARIABLE)
+            message = f"A request to the server at {server.url} for {self.name} failed ({server.has}): {what}."
             if error.is_for_all:
-                raise AgentDownError(f"{what}; {error.advice(KEY_VARIABLE)}.") from None
-            return Utterance("", error=f"{what}; {error.advice(KEY_VARIABLE)}.")
+                raise AgentDownError(message) from None
+            return Utterance("", error=AgentError(message, f"the agent's server: {what}"))
         return self._utterance(completion, prompt)
 
     def _sampling_of_transformers(self) -> dict[str, Any]:
@@ -191,7 +194,7 @@ class _Server:
 
     def __init__(self, url: str) -> None:
         self.url = checked_url(url)
-        self._server = ChatServer(self.url, read_key(KEY_VARIABLE), TIMEOUT_S)
+        self._server = ChatServer(self.url, read_key(KEY_VARIABLE), TIMEOUT_S, MAX_REPLY_BYTES)
         self.complete, self.close = self._server.complete, self._server.close
         models = self._models()
         owners = {owner for _, owner in models}

@@ -80,7 +80,6 @@ class EpisodeFile:
                 for trajectories in self._played(left, player, settings, bar):
                     append_rows(self.path, ({**self.label, **self.to_row(t)} for t in trajectories))
                     counts.update(t.is_void for t in trajectories)
-                    _log_void(trajectories)
                     _refuse_too_many(counts, settings.max_void, trajectories)
         _refuse_too_many(counts, settings.max_void)
 
@@ -91,8 +90,9 @@ class EpisodeFile:
             make_worker: WorkerFactory[Sequence[EpisodeKey], list[Episode]] = partial(
                 player, known=known, on_end=None if settings.ray_workers else bar.update
             )
-            done = bar.n
+            done, told = bar.n, set[str]()
             for trajectories in ordered_map(make_worker, left, settings):
+                _tell_void(trajectories, told)
                 yield trajectories
                 done += len(trajectories)
                 bar.update(done - bar.n)
@@ -136,10 +136,12 @@ def _episode(row: Row) -> EpisodeKey:
     return EpisodeKey(row["task_id"], row["episode"])
 
 
-def _log_void(trajectories: Sequence[Episode]) -> None:
+def _tell_void(trajectories: Sequence[Episode], told: set[str]) -> None:
+    """Show a void episode's reason at its first occurrence."""
     for t in trajectories:
-        if t.is_void:
-            _log.debug("episode %d of %s is void", t.index, t.task_id)  # the error may quote what is hidden
+        if t.is_void and t.void_reason not in told:
+            told.add(t.void_reason)
+            _log.warning("Episode %d of %s is void: %s.", t.index, t.task_id, t.void_reason)
 
 
 def _refuse_too_many(counts: Counter[bool], max_void: float, played: Sequence[Episode] = ()) -> None:

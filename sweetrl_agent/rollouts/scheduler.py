@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from colbench_gym.agents.agent import turn_counts
-from colbench_gym.errors import AgentDownError, AgentError, ColBenchError, ScoringError
+from colbench_gym.errors import AgentDownError, ColBenchError, ScoringError, reason_of
 from sweetrl_agent.core.dialogues import VOID, DialogueEnvs
 from sweetrl_agent.core.episode import LENGTH, Episode, EpisodeKey, Messages, Turn, shared_hidden
 from sweetrl_agent.core.policy import ContinuousPolicy, InformedPolicy, Utterance
@@ -242,7 +242,7 @@ class Shard:
     def _say(self, live: _Live, utterance: Utterance, step: int) -> None:
         if utterance.error:
             human_usage = getattr(self.env.envs[live.place], "human_usage", {})
-            self._finish(live, {"outcome": VOID, "turns": len(live.turns), **human_usage}, AgentError(utterance.error))
+            self._finish(live, {"outcome": VOID, "turns": len(live.turns), **human_usage}, utterance.error)
             return
         said = utterance
         live.turns.append(Turn(said.text, said.token_ids, said.log_probs, 0.0, said.usage, said.thought, said.finish_reason))
@@ -278,6 +278,7 @@ class Shard:
             reward=sum((turn.reward for turn in live.turns), 0.0),
             hidden=shared_hidden(live.hidden[: len(live.turns) or 1]),
             error=str(error) if metrics["outcome"] == VOID else "",
+            void_reason=reason_of(error) if metrics["outcome"] == VOID else "",
         )
         self.speaker.end(live.number)
         self.free.append(live.place)

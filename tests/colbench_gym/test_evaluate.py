@@ -121,6 +121,13 @@ def test_concurrent_requests_to_a_slow_server(server, tmp_path):
     assert rows == others
 
 
+def test_two_tasks_suffice_for_a_reason_which_quotes_nothing_hidden(tmp_path, capsys):
+    human = "tests.colbench_gym.conftest:MuteHuman"
+    rows, _ = run(tmp_path / "e", "random", "--tasks", "embedded:test[:2]", "--sandbox", "embedded", "--simulator", human)
+    assert [row["void_reason"] for row in rows] == ["the simulated human could not reply"] * 2
+    assert capsys.readouterr().err.count("is void: the simulated human could not reply.\n") == 1
+
+
 def test_a_server_that_fails_in_some_dialogues_voids_them_and_they_can_be_played_again(server, tmp_path, capsys):
     def sometimes(handler):
         is_bad = handler.asked["seed"] % 3 == 0 and len(handler.asked["messages"]) == 2
@@ -132,7 +139,11 @@ def test_a_server_that_fails_in_some_dialogues_voids_them_and_they_can_be_played
     void = [row for row in rows if row["outcome"] == "void"]
     assert 0 < len(void) < 18 and all(row["success"] is None for row in void)
     assert results["m"]["test"]["void"] == len(void) and results["m"]["test"]["n"] == 18 - len(void)
-    assert f"{len(void)} of 18 episodes are void: counted, and in no mean." in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert f"{len(void)} of 18 episodes are void: counted, and in no mean." in shown.out
+    reason = "the agent's server: status 400 at the last of 1 attempts; the server refuses the request: check the name of the model and what the"
+    assert all(row["void_reason"].startswith(reason) for row in void) and shown.err.count(f" is void: {reason}") == 1
+    assert not any("void_reason" in row for row in rows if row["outcome"] != "void")
     server.script = [talks]
     again, results = run(tmp_path / "e", *words, "--replay-void")
     assert results["m"]["test"]["void"] == 0

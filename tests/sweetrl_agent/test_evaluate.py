@@ -216,7 +216,13 @@ def test_a_server_that_fails_in_some_dialogues_voids_them(server, tmp_path, caps
     rows, results = run(tmp_path / "e", *words)
     void = sum(row["outcome"] == "void" for row in rows)
     assert 0 < void < 18 and results["m"]["test"]["void"] == void
-    assert f"{void} episodes are void" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert f"{void} episodes are void" in shown.out
+    reason = "the agent's server: status 400 at the last of 1 attempts; the server refuses the request: check the name of the model and what the"
+    assert {row["outcome"] == "void" for row in rows if row.get("void_reason", "").startswith(reason)} == {True}
+    assert (
+        sum("void_reason" in row for row in rows) == void and (shown.out + shown.err).count(f" is void: {reason}") == 3
+    )  # once a seed
     server.script = [talks]
     again, results = run(tmp_path / "e", *words, "--replay_void", "true")
     assert results["m"]["test"]["void"] == 0 and again == run(tmp_path / "whole", *words)[0]

@@ -302,3 +302,24 @@ def test_marks_of_a_human_can_be_named(server: Server) -> None:
     assert _human(server, reasoning="none").reply(TASK, DIALOGUE, 0) == "<think>Yes."
     human = make({"name": "openai", "model": "m", "base_url": url(server), "reasoning": "<plan> </plan>"})
     assert human.reply(TASK, DIALOGUE, 0) == "Yes."
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "got"),
+    [
+        ({"content": None, "refusal": "I cannot."}, "stop", "a refusal"),
+        ({"content": "Well,"}, "content_filter", "a reply that the server's content filter withholds"),
+        ({"content": None, "reasoning": "The solution is def total"}, "length", "an empty reply, cut by `max_tokens` while it was thinking"),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", "an empty reply, but a call of a tool"),
+        ({"content": None}, "stop", "an empty reply"),
+        ({"content": {"text": "a"}}, "stop", "a malformed reply (its content is no text)"),
+        ({"content": "half a"}, "error", "a reply that the server broke off"),
+    ],
+)  # fmt: skip
+def test_what_is_no_reply_is_named_and_retried(server: Server, message: dict[str, Any], reason: str, got: str) -> None:
+    choice = {"message": message, "finish_reason": reason}
+    server.script = [returns(json.dumps({"choices": [choice]}).encode())]
+    with pytest.raises(SimulatorError) as caught:
+        _human(server, max_retries=1).reply(TASK, DIALOGUE, 0)
+    advice = "check that the server is up, or raise `timeout_s` or `max_retries`"
+    assert caught.value.reason == f"the simulated human's server: {got} at the last of 3 attempts; {advice}"

@@ -14,13 +14,16 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import AgentDownError, AgentError, ColBenchError
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.core.policy import ContinuousPolicy
+from sweetrl_agent.core.policy import ContinuousPolicy, sample_each
 from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.trainers.preflight import check_server
+from tests.colbench_gym.servers.imitations import KINDS, imitating
+from tests.colbench_gym.simulators import chat_servers
 
 DIALOGUES = [[{"role": "user", "content": text}] for text in ("Hi.", "I need the total of my prices.", "def total(prices)?")]
 SEEDS = [5, 6, 7]
@@ -68,6 +71,86 @@ def test_other_servers_get_text_and_give_text(serve, make_policy):
     assert {(len(u.token_ids), len(u.log_probs)) for u in said} == {(0, 0)}
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_every_kind_of_server_speaks_and_reads_the_settings_of_sampling(kind, tiny_tokenizer, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with imitating(kind, tokenizer=tiny_tokenizer) as server:
+        policy = ServerPolicy("m", tiny_tokenizer, [server.url], 8, 0.8, 2, system_prompt="Ask first.")
+        (said,) = policy.generate(DIALOGUES[:1], SEEDS[:1])
+        assert (said.text, said.finish_reason, said.usage, said.error) == ("Two decimals?", "stop", (9, 5), None)
+        assert bool(said.token_ids) == bool(said.log_probs) == kind.has_tokens
+        assert said.thought == ("" if kind.has_tokens else "Let me ask.")
+        asked = server.taken[0]
+        own = {*asked} - {
+            "model",
+            "messages",
+            "prompt",
+            "temperature",
+            "seed",
+            "max_tokens",
+            "max_completion_tokens",
+            "logprobs",
+            "return_token_ids",
+            "stop_token_ids",
+        }
+        unread = {"generation_config"} if kind.owner == "library" or kind.owner is None else set()
+        assert own - unread == {*kind.sampling}
+        assert asked.get("top_k", -1) in (-1, 0) and {
+            asked.get(name, 1.0) for name in ("top_p", "repetition_penalty", "repeat_penalty")
+        } == {1.0}
+        assert "prompt" in asked or "Ask first." in str(asked["messages"])
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b'{"choices": []}', "a malformed reply (no choices)"),
+        (b'{"choices": [{"text": null, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}', "a malformed reply (its text is none)"),
+        (b"<html>502</html>", "a malformed reply (a web page; an API's address usually ends in /v1)"),
+    ],
+)  # fmt: skip
+def test_a_bad_reply_is_an_utterance_with_an_error_and_not_the_end(body, what, tiny_tokenizer, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("sweetrl_agent.policies.server.RETRIES", 0)
+    with chat_servers.serving() as server:
+        bad, good = chat_servers.returns(body), chat_servers.says("Fine.")
+        server.script = [lambda handler: (bad if handler.asked["seed"] == SEEDS[1] else good)(handler)]
+        policy = ServerPolicy("m", tiny_tokenizer, [chat_servers.url(server)], 8, 1.0, 4)
+        said = policy.generate(DIALOGUES, SEEDS)
+        with pytest.raises(AgentError, match="A request to the server at"):
+            sample_each(policy, DIALOGUES, [[seed] for seed in SEEDS])
+    assert [u.text for u in said] == ["Fine.", "", "Fine."] and [bool(u.error) for u in said] == [False, True, False]
+    assert (
+        said[1].error.reason
+        == f"the agent's server: {what} at the last of 1 attempts; check that the server is up, or raise `timeout_s` or `max_retries`"
+    )
+
+
+def test_usage_that_lacks_a_count_is_unknown(tiny_tokenizer, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with chat_servers.serving() as server:
+        server.script = [chat_servers.returns(b'{"choices": [{"message": {"content": "Hi."}}], "usage": {"prompt_tokens": 3}}')]
+        (said,) = ServerPolicy("m", tiny_tokenizer, [chat_servers.url(server)], 8, 1.0, 4).generate(DIALOGUES[:1], SEEDS[:1])
+    assert (said.text, said.usage) == ("Hi.", None)
+
+
+def test_a_server_without_tokens_is_refused_where_they_are_needed(tiny_tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with imitating(KINDS[2]) as server:
+        for needs_tokens in (
+            lambda: ServerPolicy(str(tmp_path), tiny_tokenizer, [server.url], 8, 1.0, 4),
+            lambda: check_server(server.url, "OPENAI_API_KEY", needs_tokens=True),
+        ):
+            with pytest.raises(
+                ColBenchError, match=f"^The server at {server.url} is not vLLM's: it loads no adapters and returns no tokens"
+            ):
+                needs_tokens()
+        with pytest.raises(ColBenchError, match="^Messages that start with 'I WANT' need servers that take prompts as tokens"):
+            ServerPolicy("m", tiny_tokenizer, [server.url], 8, 1.0, 4, response_prefix="I WANT")
+        check_server(server.url, "OPENAI_API_KEY")
+
+
 def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     server = serve("base")
@@ -113,7 +196,9 @@ def test_a_server_that_is_not_there_or_refuses_is_said(serve, make_policy, tiny_
     server = serve("agent")
     policy = make_policy(server)
     server.names = ()
-    with pytest.raises(ColBenchError, match=r"A request to the server at .* failed \(it .*404"):
+    with pytest.raises(
+        AgentDownError, match=r"^A request to the server at .* failed \(it has agent\): status 404 .*; check the address"
+    ):
         policy.generate(DIALOGUES, SEEDS)
 
 
