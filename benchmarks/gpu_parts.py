@@ -20,7 +20,7 @@ from trl import DPOConfig
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.advantage import candidate_log_probs
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_model, load_tokenizer, policy_on
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -160,7 +160,7 @@ def ranking(part: Part, shape: Shape, sizes: Sizes, folder: str, device: str, re
     )
     talk = words.dialogue(words.message("user", sizes.request), sizes.turns // 2, sizes)
     reply = words.message("user", sizes.reply)
-    prompt = encode_prompt([*hint_message(words.text(sizes.hidden)), *talk, reply], tokenizer)
+    prompt = Chat(tokenizer).prompt([*hint_message(words.text(sizes.hidden)), *talk, reply])
     candidates = [tokenizer(words.text(sizes.agent))["input_ids"] for _ in range(sizes.candidates)]
     said = sum(map(len, candidates))
     peak = about(device)["peak"]

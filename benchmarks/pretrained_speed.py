@@ -139,7 +139,7 @@ def sampling(given: argparse.Namespace, side: str) -> tuple[int, float]:
     """New tokens of all turns, and the time for them with the reading of prompts."""
     import torch
 
-    from sweetrl_agent.data.chat import encode_prompt
+    from sweetrl_agent.data.chat import Chat
     from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
     from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 
@@ -155,7 +155,7 @@ def sampling(given: argparse.Namespace, side: str) -> tuple[int, float]:
         tokenizer.padding_side = "left"
         instructions = [{"role": "system", "content": system_prompt(arguments)}]
         for turn, size in enumerate(sizes):
-            prompts = [encode_prompt([*instructions, *dialogue[: 2 * turn + 1]], tokenizer) for dialogue in played]
+            prompts = [Chat(tokenizer).prompt([*instructions, *dialogue[: 2 * turn + 1]]) for dialogue in played]
             batch = tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
             with torch.inference_mode():
                 model.generate(**batch, do_sample=True, temperature=0.8, top_k=0, max_new_tokens=size, min_new_tokens=size)
@@ -190,7 +190,7 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
     from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
-    from sweetrl_agent.data.chat import encode_dialogue
+    from sweetrl_agent.data.chat import Chat
     from sweetrl_agent.models.loading import initial_model, load_tokenizer, torch_dtype
     from sweetrl_agent.trainers.running import trainer_arguments
     from sweetrl_agent.trainers.trl.cpu_head import score_labelled_tokens_only
@@ -206,7 +206,9 @@ def dpo(given: argparse.Namespace, side: str) -> tuple[int, float]:
         for turn in [i % TURNS]
     ]
     tokens = sum(
-        len(encode_dialogue([*row["prompt"], *row[one]], tokenizer).token_ids) for row in rows for one in ("chosen", "rejected")
+        len(Chat(tokenizer).sequences([*row["prompt"], *row[one]])[0].token_ids)
+        for row in rows
+        for one in ("chosen", "rejected")
     )
     with tempfile.TemporaryDirectory() as folder:
         shared = {"beta": 0.1, "loss_type": ["sigmoid_norm", "sft"], "loss_weights": [1.0, 1.0], "max_length": None}

@@ -37,7 +37,7 @@ from colbench_gym.tasks import Task, load_tasks
 from colbench_gym.tasks.embedded import SHAPES, SPLITS, family_of
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import system_message
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import Row, append_rows, write_json
 from sweetrl_agent.data.padding import right_padded
 from sweetrl_agent.policies.slots import SlotCache, predict, read
@@ -153,7 +153,7 @@ def answer_all(writer: Greedy, tasks: Sequence[Task], before: Messages, batch: i
     """The model's whole message to every task, after the messages of `before`."""
     response_prefix = writer.tokenizer(BEGINS, add_special_tokens=False)["input_ids"]
     prompts = [
-        encode_prompt([*before, {"role": "user", "content": told(task)}], writer.tokenizer) + response_prefix for task in tasks
+        Chat(writer.tokenizer).prompt([*before, {"role": "user", "content": told(task)}]) + response_prefix for task in tasks
     ]
     texts: list[str] = []
     for first in range(0, len(tasks), batch):

@@ -99,6 +99,10 @@ class Reasoning:
         """All marks: tokens that are kept where a text is decoded without its special tokens."""
         return (*self.pairs, *self.pairs.values(), *((*AROUND_SPEECH, *HARMONY) if self.setting == AUTO else ()))
 
+    def is_mark(self, token: str) -> bool:
+        """Whether a token is one of the marks, so that it is kept where a text is decoded without its special tokens."""
+        return token in self.marks
+
     def opened_by(self, prompt: str) -> str:
         """The closing mark of a thought that a prompt opens at its end, as DeepSeek-R1's template does; "" if it opens none."""
         text = prompt.rstrip()

@@ -191,7 +191,7 @@ def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:
     return [f"{each}:", *(f"  {line}" for line in as_lines(works, mine, set(works)))] if mine else []
 
 
-def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], None]]:
+def _checks(given: CompareArguments, run: Run) -> Iterator[Callable[[], object]]:
     """Further checks of a comparison: the models of critics, and the servers of other simulators."""
     from sweetrl_agent.evaluation.simulators import simulator_spec
     from sweetrl_agent.trainers.preflight import check_human, check_model

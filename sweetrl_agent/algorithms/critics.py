@@ -25,8 +25,9 @@ from sweetrl_agent.critics.credit import FORMS, SUM
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
 from sweetrl_agent.critics.judge import JudgeCritic
 from sweetrl_agent.critics.vision import Views, VisionCritic, VisionHead
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import iter_rows, read_rows
-from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, system_prompt
+from sweetrl_agent.models.loading import adapted, load_chat, load_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import iter_trajectories
 from sweetrl_agent.trainers.critic import pair_trainer
 from sweetrl_agent.trainers.heads import HeadTrainer, Loss, encoded_rows, pair_rows
@@ -139,7 +140,7 @@ def train_head(run: Run, name: str, loss: Loss) -> None:
         )
     longest = config.critic_max_length
     dataset = on_disk(
-        encoded_rows(groups, tokenizer, instructions, longest, run.record.hidden_noun),
+        encoded_rows(groups, Chat(tokenizer, model.reasoning), instructions, longest, run.record.hidden_noun),
         critic_folder(run, name),
         none=f"All dialogues are longer than `critic_max_length`={longest} tokens; raise it.",
     )
@@ -197,7 +198,7 @@ def open_advantage(
     reference = None if model.lora and is_trained else load_model(start, start, model)
     sees = run.config.algorithms.reference_hidden if reference_hidden is None else reference_hidden
     yield AdvantageCritic(
-        own, reference, load_tokenizer(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
+        own, reference, load_chat(start, model), is_normalised, sees, system_prompt(model), run.record.hidden_noun
     )
 
 
@@ -206,7 +207,7 @@ def open_head(run: Run, name: str) -> Iterator[Critic]:
     """Open a trained head with its body."""
     model, start, folder = run.config.model, run.initial_model, critic_folder(run, name)
     scorer = TurnHead(load_model(str(folder), start, model)).load_head(folder)
-    yield HeadCritic(scorer, load_tokenizer(start, model), system_prompt(model), noun=run.record.hidden_noun)
+    yield HeadCritic(scorer, load_chat(start, model), system_prompt(model), noun=run.record.hidden_noun)
 
 
 @contextmanager
@@ -229,8 +230,8 @@ def _views(run: Run, browser: Browser) -> Views:
 def open_judge(run: Run, name: str) -> Iterator[Critic]:
     """Open the judge, by default on the initial policy's model (see `judge_model`)."""
     judge = run.config.algorithms.judge_model or run.initial_model
-    model, tokenizer = load_model(judge, judge, run.config.model), load_tokenizer(judge, run.config.model)
-    yield JudgeCritic(model, tokenizer, noun=run.record.hidden_noun)
+    model, chat = load_model(judge, judge, run.config.model), load_chat(judge, run.config.model)
+    yield JudgeCritic(model, chat, noun=run.record.hidden_noun)
 
 
 def open_oracle(run: Run, name: str) -> Opened:

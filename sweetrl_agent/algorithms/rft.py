@@ -21,6 +21,7 @@ from sweetrl_agent.core.episode import Episode
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.settings import setting
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -89,7 +90,9 @@ def fine_tune(run: Run, stage: str, episodes: Iterable[Episode], config: Any, fo
         **initial_model(run.initial_model, run.config.model),
         args=SFTConfig(**arguments, max_length=None),
         train_dataset=sft_dataset(
-            [[*instructions, *episode.messages] for episode in episodes], tokenizer, run.config.model.history
+            [[*instructions, *episode.messages_with_thoughts] for episode in episodes],
+            Chat(tokenizer, run.config.model.reasoning),
+            run.config.model.history,
         ),
         processing_class=tokenizer,
     )

@@ -43,9 +43,10 @@ from sweetrl_agent.core.progress import progress_bar
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.core.seeds import derive_seed
 from sweetrl_agent.core.settings import require, setting
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import Row, append_rows, count_rows, iter_rows, whole_batches, write_rows
 from sweetrl_agent.data.pairs import turn_pairs
-from sweetrl_agent.models.loading import initial_model, load_policy, load_tokenizer, system_prompt
+from sweetrl_agent.models.loading import initial_model, load_chat, load_policy, system_prompt
 from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
 from sweetrl_agent.rollouts.workers import WorkerFactory, ordered_map
 from sweetrl_agent.trainers.critic import SweetCriticConfig
@@ -245,14 +246,16 @@ def train_actor(run: Run, critic: str = SWEET) -> None:
         )
     stage = stage_name("actor", critic)
     set_seed(run.seed)
-    tokenizer = load_tokenizer(run.initial_model, run.config.model)
+    chat = load_chat(run.initial_model, run.config.model)
     trainer = PrecomputingDPOTrainer(
         **initial_model(run.initial_model, run.config.model),
         args=_dpo(run, folder),
-        train_dataset=on_disk((_preference(row, run) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder),
-        processing_class=tokenizer,
+        train_dataset=on_disk(
+            (_preference(row, run, chat) for row in iter_rows(run.artifact(critic, "turn_pairs.jsonl"))), folder
+        ),
+        processing_class=chat.tokenizer,
     )
-    run.add_metrics(stage, train_stage(trainer, tokenizer, folder, stage, run.callbacks))
+    run.add_metrics(stage, train_stage(trainer, chat.tokenizer, folder, stage, run.callbacks))
 
 
 def _dpo(run: Run, folder: Path) -> DPOConfig:
@@ -323,9 +326,9 @@ def _work_through(
             bar.update(len(rows))
 
 
-def _preference(row: Row, run: Run) -> Row:
-    return {
-        "prompt": [*system_message(system_prompt(run.config.model)), *as_read(row["prompt"], run.config.model.history)],
-        "chosen": [{"role": "assistant", "content": row["chosen"]}],
-        "rejected": [{"role": "assistant", "content": row["rejected"]}],
-    }
+def _preference(row: Row, run: Run, chat: Chat) -> Row:
+    """Tokens of a row of turn_pairs.jsonl: the prompt that both turns were sampled from, and the turns."""
+    prompt = [*system_message(system_prompt(run.config.model)), *as_read(row["prompt"], run.config.model.history)]
+    sides = ("chosen", "rejected")
+    turns = chat.turns(prompt, [row[side] for side in sides], [row.get(f"{side}_thought", "") for side in sides])
+    return {"prompt_ids": chat.prompt(prompt), **{f"{side}_ids": turn for side, turn in zip(sides, turns, strict=True)}}

@@ -23,16 +23,18 @@ import torch
 from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
+from colbench_gym.reasoning import AUTO, Reasoning
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy, Utterance
-from sweetrl_agent.data.chat import encode_as_sampled, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.envs.registry import find_record
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.utterances import Utterances
 from sweetrl_agent.rollouts.play import play
 
 #: Sampling settings of `GRPOConfig` that the dialogues do not have, with the values that leave them out.
@@ -62,6 +64,7 @@ class GRPORollouts:
         system_prompt: str = "",
         num_envs: int = 128,
         seed: int = 0,
+        reasoning: str = AUTO,
     ) -> None:
         """Load the tasks; the environments are made with the first batch.
 
@@ -77,6 +80,7 @@ class GRPORollouts:
             system_prompt: Instructions of the agent; "benchmark" or "pages" for ours; "" for none.
             num_envs: Dialogues that are played at the same time, in every process.
             seed: Seed of humans and sampling.
+            reasoning: How the model marks its thoughts, which are no part of the dialogue: "auto", "none" or "OPEN CLOSE", as `--reasoning`.
 
         Raises:
             ValueError: If the environment, the tasks or an argument are unknown.
@@ -88,6 +92,7 @@ class GRPORollouts:
         self.record = find_record(env, env_record)
         self.tasks = self.record.load_tasks(tasks, self._task)
         self.system_prompt, self.num_envs, self.seed = PROMPTS.get(system_prompt, system_prompt), num_envs, seed
+        self.reasoning = Reasoning(reasoning).setting
         self._ids = {_public_id(task): task.id for task in self.tasks}
         self._envs: DialogueEnvs | None = None
         self._calls = 0
@@ -117,7 +122,8 @@ class GRPORollouts:
             ValueError: If a prompt is not one of `dataset`, or a sampling setting has no meaning here.
             WorldDownError: If the simulated human or the sandbox failed in many episodes in a row.
         """
-        _refuse(trainer)
+        chat = Chat(trainer.processing_class, self.reasoning)
+        _refuse(trainer, chat)
         counts: Counter[str] = Counter()
         keys = []
         for prompt in prompts:
@@ -127,9 +133,9 @@ class GRPORollouts:
         self._calls += 1
         stage = f"grpo {self._calls} {trainer.accelerator.process_index}"
         envs = self._environments()
-        with _policy(trainer, self.system_prompt, self.num_envs) as policy:
+        with _policy(trainer, self.system_prompt, self.num_envs, self.reasoning) as policy:
             self.episodes = [episode for shard in play(policy, envs, keys, self.seed, stage) for episode in shard]
-        return self._output(trainer.processing_class)
+        return self._output(chat)
 
     def episode_reward(
         self, prompts: Any, completions: Any, episode: Sequence[Mapping[str, Any]], **given: Any
@@ -163,29 +169,36 @@ class GRPORollouts:
             self._envs = self.record.environments(_Settings(self._task), self.tasks, self.num_envs)
         return self._envs
 
-    def _output(self, tokenizer: Any) -> dict[str, Any]:
+    def _output(self, chat: Chat) -> dict[str, Any]:
         output: dict[str, list[Any]] = {
             name: [] for name in ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode")
         }
         for episode in self.episodes:
-            for name, value in _tokens(episode, self.system_prompt, tokenizer).items():
+            for name, value in _tokens(episode, self.system_prompt, chat).items():
                 output[name].append(value)
             output["episode"].append({"reward": None if episode.is_void else episode.reward, "metrics": episode.metrics})
         return dict(output)
 
 
-def _tokens(episode: Episode, system_prompt: str, tokenizer: Any) -> dict[str, list[Any]]:
-    """A dialogue as prompt and completion; the completion ends with the agent's last token."""
+def _tokens(episode: Episode, system_prompt: str, chat: Chat) -> dict[str, list[Any]]:
+    """A dialogue as prompt and completion, which ends with the agent's last token.
+
+    Where the tokenizer makes other tokens of a turn's text than were sampled, the turns before were sampled in another context than those after. Then the
+    completion is the longest part of the dialogue that is one sequence, and the other turns are not trained on.
+    """
     messages = [*system_message(system_prompt), *episode.messages]
-    encoded = encode_as_sampled(messages, [turn.token_ids for turn in episode.turns], tokenizer)
-    is_action = [turn > 0 for turn in encoded.turn_ids]
-    start, end = is_action.index(True), len(is_action) - is_action[::-1].index(True)
-    log_probs = iter([value for turn in episode.turns for value in turn.log_probs])
+    parts = chat.sequences(messages, [turn.token_ids for turn in episode.turns])
+    longest = max(parts, key=lambda part: sum(turn > 0 for turn in part.turn_ids))
+    before = sum(part.num_turns for part in parts[: parts.index(longest)])
+    own = episode.turns[before : before + longest.num_turns]
+    is_action = [turn > 0 for turn in longest.turn_ids]
+    start = is_action.index(True)
+    log_probs = iter([value for turn in own for value in turn.log_probs])
     return {
-        "prompt_ids": encoded.token_ids[:start],
-        "completion_ids": encoded.token_ids[start:end],
-        "logprobs": [next(log_probs) if own else 0.0 for own in is_action[start:end]],
-        "env_mask": [int(own) for own in is_action[start:end]],
+        "prompt_ids": longest.token_ids[:start],
+        "completion_ids": longest.token_ids[start:],
+        "logprobs": [next(log_probs) if is_own else 0.0 for is_own in is_action[start:]],
+        "env_mask": [int(is_own) for is_own in is_action[start:]],
     }
 
 
@@ -194,12 +207,17 @@ def _public_id(task: Any) -> str:
     return str(getattr(task, "public_id", task.id))
 
 
-def _refuse(trainer: Any) -> None:
-    """Refuse settings of the trainer that would silently do nothing.
+def _refuse(trainer: Any, chat: Chat) -> None:
+    """Refuse settings of the trainer that would silently do nothing, and a chat template with which a dialogue is not one sequence.
 
     Raises:
-        ValueError: Names the setting.
+        ValueError: Names the setting, or says why the template cannot be trained with here.
     """
+    if not chat.is_append_only:
+        raise ValueError(
+            "`GRPOTrainer` takes a dialogue as one sequence, and this chat template renders earlier turns in another way than they were sampled; "
+            "use `python -m sweetrl_agent.train --algorithm grpo`, which trains each turn in its own context."
+        )
     for name, without in NOT_TAKEN.items():
         if getattr(trainer.args, name, without) not in (without, None):
             raise ValueError(f"`{name}` is not a setting of the dialogues' sampling; leave it at {without!r}.")
@@ -210,18 +228,18 @@ def _refuse(trainer: Any) -> None:
 
 
 @contextmanager
-def _policy(trainer: Any, system_prompt: str, batch_size: int) -> Any:
+def _policy(trainer: Any, system_prompt: str, batch_size: int, reasoning: str) -> Any:
     """The trainer's model as a policy that plays dialogues."""
     args, tokenizer = trainer.args, trainer.processing_class
     if args.use_vllm:
-        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt)
+        yield VLLMPolicy(trainer.vllm_generation, tokenizer, system_prompt, reasoning)
         return
     was_training = trainer.model.training
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model, torch.no_grad():
         kind = ContinuousTransformersPolicy if can_use_slots(model) else TransformersPolicy
         yield kind(
             model, tokenizer, max_new_tokens=args.max_completion_length, temperature=args.temperature, top_p=args.top_p,
-            batch_size=batch_size, system_prompt=system_prompt,
+            batch_size=batch_size, system_prompt=system_prompt, reasoning=reasoning,
         )  # fmt: skip
         model.train(was_training)
 
@@ -229,16 +247,17 @@ def _policy(trainer: Any, system_prompt: str, batch_size: int) -> Any:
 class VLLMPolicy(Policy):
     """The trainer's own vLLM, which holds its current weights. Its samples do not depend on our seeds."""
 
-    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str) -> None:
-        """Wrap `GRPOTrainer.vllm_generation`."""
-        self._generation, self._tokenizer, self._system_prompt = generation, tokenizer, system_prompt
+    def __init__(self, generation: Any, tokenizer: Any, system_prompt: str, reasoning: str = AUTO) -> None:
+        """Wrap `GRPOTrainer.vllm_generation`; `reasoning` as in `GRPORollouts`."""
+        self._generation, self._chat, self._system_prompt = generation, Chat(tokenizer, reasoning), system_prompt
+        self._utterances = Utterances(tokenizer, reasoning)
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""
         leading = system_message(self._system_prompt)
-        prompts = [encode_prompt([*leading, *dialogue], self._tokenizer) for dialogue in dialogues]
+        prompts = [self._chat.prompt([*leading, *dialogue]) for dialogue in dialogues]
         _, completions, log_probs, _ = self._generation.generate(prompts=prompts, images=None, num_generations=1)
         return [
-            Utterance(self._tokenizer.decode(ids, skip_special_tokens=True).strip(), list(ids), [one[0] for one in values])
-            for ids, values in zip(completions, log_probs, strict=True)
+            self._utterances.from_tokens(ids, [one[0] for one in values], prompt, self._chat.end_ids())
+            for prompt, ids, values in zip(prompts, completions, log_probs, strict=True)
         ]

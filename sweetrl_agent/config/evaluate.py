@@ -13,7 +13,7 @@ from sweetrl_agent.core.settings import setting
 #: Settings that a run folder brings: of its environment, and of how its policy samples.
 TASK_SETTINGS = ("env", "env_kwargs", "env_record", "simulator", "sandbox", "max_turns", "on_error")
 MODEL_SETTINGS = (
-    "revision", "dtype", "engine", "server_urls", "system_prompt", "max_new_tokens", "temperature", "generation_batch",
+    "revision", "dtype", "engine", "server_urls", "system_prompt", "reasoning", "max_new_tokens", "temperature", "generation_batch",
 )  # fmt: skip
 RUN_SETTINGS = ("threads", "ray_workers", "ray_address", "max_void", "replay_void", "dry_run", "log_level")
 

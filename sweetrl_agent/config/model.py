@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from colbench_gym.reasoning import AUTO, Reasoning
 from sweetrl_agent.core.settings import setting
 
 #: `model` for the tiny Llama.
@@ -58,10 +59,19 @@ class ModelArguments:
     history: int = setting(
         -1, "Latest earlier turns of the dialogue that the agent reads with the user's message; -1 for all of them.", least=-1
     )
+    reasoning: str = setting(
+        AUTO,
+        "How the model marks its thoughts, which are no part of the dialogue: 'auto' for all marks that are known, 'none' for a model whose whole text is "
+        "speech, or its own opening and closing mark, such as '<plan> </plan>'.",
+    )
     max_new_tokens: int = setting(80, "Maximum number of tokens of an utterance; 1024 in the paper.", least=1)
     temperature: float = setting(0.8, "Sampling temperature; 1.0 in the paper.", least=0.01)
     generation_batch: int = setting(128, "Dialogues per generation batch.", least=1)
     gradient_checkpointing: bool = setting(False, "Recompute activations in the backward pass.")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value of `reasoning` that is none."""
+        Reasoning(self.reasoning)
 
 
 @dataclass

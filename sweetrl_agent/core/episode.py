@@ -88,6 +88,15 @@ class Episode:
         """The key of the episode."""
         return EpisodeKey(self.task_id, self.index)
 
+    @property
+    def messages_with_thoughts(self) -> list[dict[str, str]]:
+        """The dialogue with the "thought" of each message of the agent that has one, for training on it."""
+        thoughts = iter([turn.thought for turn in self.turns])
+        own = [next(thoughts, "") if message["role"] == "assistant" else "" for message in self.messages]
+        return [
+            {**message, "thought": thought} if thought else message for message, thought in zip(self.messages, own, strict=True)
+        ]
+
     def prefix(self, turn: int) -> list[dict[str, str]]:
         """The dialogue that the agent saw before its turn `turn`, counted from 1: o_t of the paper."""
         return self.messages[: 2 * turn - 1]

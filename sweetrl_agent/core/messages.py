@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 #: Hidden information in front of a critic's dialogue. The wording is ours; the paper conditions on the reference, arXiv:2503.15478 eq. 3.
 HINT = "The {what} that the person has in mind, which the agent cannot see:\n{hidden}"
@@ -39,24 +38,3 @@ def as_read(messages: Sequence[dict[str, str]], history: int) -> list[dict[str, 
         return list(messages)
     leading = [message for message in messages[:1] if message["role"] == "system"]
     return [*leading, *messages[len(leading) :][-2 * history - 1 :]]
-
-
-def turns_as_read(messages: Sequence[dict[str, Any]], history: int) -> list[list[dict[str, Any]]]:
-    """A dialogue as training reads it: the whole, or for an agent with a shorter memory a dialogue for each of its turns, which is the last one in it.
-
-    Earlier turns then have "weight" 0: they are context only.
-
-    Args:
-        messages: The dialogue.
-        history: As in `as_read`.
-    """
-    if history < 0:
-        return [list(messages)]
-    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-    return [
-        [
-            *({**said, "weight": 0} if said["role"] == "assistant" else said for said in as_read(messages[:i], history)),
-            messages[i],
-        ]
-        for i in turns
-    ]

@@ -17,7 +17,7 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import hint_message, system_message
 from sweetrl_agent.critics import packed
 from sweetrl_agent.critics.credit import turn_advantages
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt, encode_turns
+from sweetrl_agent.data.chat import Chat, EncodedDialogue, numbered_actions
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.policies.slots import CACHE, body, can_use_slots
 
@@ -29,7 +29,7 @@ class AdvantageCritic:
         self,
         model: Any,
         reference: Any | None,
-        tokenizer: Any,
+        chat: Chat,
         is_normalised: bool = True,
         reference_sees_hidden: bool = True,
         instructions: str = "",
@@ -40,7 +40,7 @@ class AdvantageCritic:
         Args:
             model: The critic, a causal language model or one with a LoRA adapter.
             reference: The frozen initial model; None if `model` has an adapter, which is then disabled for the reference.
-            tokenizer: Tokenizer of both.
+            chat: Tokenizer and template of both.
             is_normalised: Mean over a turn's tokens; False for their sum, the ablation without 1/L.
             reference_sees_hidden: True as in the paper; False as in the released ranking script.
             instructions: System prompt of the agent; the critic and its reference see it too.
@@ -48,7 +48,7 @@ class AdvantageCritic:
         """
         if reference is None and not hasattr(model, "disable_adapter"):
             raise ValueError("`reference` may be None only if `model` has a LoRA adapter to disable.")
-        self.model, self.reference, self.tokenizer = model.eval(), reference, tokenizer
+        self.model, self.reference, self.chat = model.eval(), reference, chat
         self.is_normalised, self.reference_sees_hidden, self.instructions = is_normalised, reference_sees_hidden, instructions
         self.noun = noun
 
@@ -63,9 +63,9 @@ class AdvantageCritic:
         """
         unique = list(dict.fromkeys(texts))
         hint = hint_message(hidden, self.instructions, self.noun)
-        prompt = encode_prompt([*hint, *messages], self.tokenizer)
-        plain = prompt if self.reference_sees_hidden else encode_prompt(self._as_agent(messages), self.tokenizer)
-        candidates = encode_turns([*hint, *messages], prompt, unique, self.tokenizer)
+        prompt = self.chat.prompt([*hint, *messages])
+        plain = prompt if self.reference_sees_hidden else self.chat.prompt(self._as_agent(messages))
+        candidates = self.chat.turns([*hint, *messages], unique)
         critic = candidate_log_probs(self.model, prompt, candidates)
         with self._reference() as reference:
             start = candidate_log_probs(reference, plain, candidates)
@@ -77,18 +77,14 @@ class AdvantageCritic:
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Advantage of every agent turn of a dialogue, in order."""
-        encoded = encode_dialogue([*hint_message(hidden, self.instructions, self.noun), *messages], self.tokenizer)
-        critic = _token_log_probs(self.model, encoded.token_ids)
-        actions = [i for i, turn in enumerate(encoded.turn_ids) if turn]
+        told = self.chat.sequences([*hint_message(hidden, self.instructions, self.noun), *messages])
+        plain = told
+        if not self.reference_sees_hidden:
+            plain = self.chat.sequences(self._as_agent(messages), [turn for part in told for turn in part.turns])
+        critic = _action_log_probs(self.model, told)
         with self._reference() as reference:
-            if not self.reference_sees_hidden:
-                plain = encode_dialogue(self._as_agent(messages), self.tokenizer)
-                plain_actions = [i for i, turn in enumerate(plain.turn_ids) if turn]
-                start = _token_log_probs(reference, plain.token_ids)[plain_actions]
-            else:
-                start = _token_log_probs(reference, encoded.token_ids)[actions]
-        ratios = (critic[actions] - start).tolist()
-        turn_ids = [encoded.turn_ids[i] for i in actions]
+            ratios = (critic - _action_log_probs(reference, plain)).tolist()
+        turn_ids = numbered_actions(told)
         means = turn_advantages(ratios, turn_ids)
         return means if self.is_normalised else [mean * turn_ids.count(turn) for turn, mean in enumerate(means, 1)]
 
@@ -126,6 +122,13 @@ def candidate_log_probs(model: Any, prompt: list[int], candidates: Sequence[list
     logits = model(right_padded(read, device), attention_mask=mask, use_cache=True, **{CACHE: cache}).logits
     log_probs = torch.log_softmax(logits.float(), dim=-1)
     return [log_probs[i, range(len(ids)), ids].cpu() for i, ids in enumerate(candidates)]
+
+
+def _action_log_probs(model: Any, parts: Sequence[EncodedDialogue]) -> Tensor:
+    """Log-probability of every token of the agent given the preceding ones, sequence after sequence, shape (N,)."""
+    return torch.cat(
+        [_token_log_probs(model, part.token_ids)[[i for i, turn in enumerate(part.turn_ids) if turn]] for part in parts]
+    )
 
 
 def _token_log_probs(model: Any, token_ids: list[int]) -> Tensor:

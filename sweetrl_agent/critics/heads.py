@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import hint_message
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
 
 HEAD = "head.safetensors"
@@ -77,18 +77,18 @@ class HeadCritic:
     """Scores candidate turns with a trained head."""
 
     def __init__(
-        self, scorer: TurnHead, tokenizer: Any, instructions: str = "", batch_size: int = 32, noun: str = "answer"
+        self, scorer: TurnHead, chat: Chat, instructions: str = "", batch_size: int = 32, noun: str = "answer"
     ) -> None:
         """Wrap a trained head.
 
         Args:
             scorer: Body and head.
-            tokenizer: Their tokenizer.
+            chat: Their tokenizer and template.
             instructions: System prompt of the agent.
             batch_size: Candidates per forward pass.
             noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
         """
-        self.scorer, self.tokenizer, self.instructions, self.batch_size = scorer.eval(), tokenizer, instructions, batch_size
+        self.scorer, self.chat, self.instructions, self.batch_size = scorer.eval(), chat, instructions, batch_size
         self.noun = noun
 
     @torch.inference_mode()
@@ -96,20 +96,23 @@ class HeadCritic:
         """Scores of candidates for the next agent turn; see `Critic`."""
         led = [*hint_message(hidden, self.instructions, self.noun), *messages]
         unique = list(dict.fromkeys(texts))
-        prompt = len(encode_prompt(led, self.tokenizer))
-        rows = [encode_dialogue([*led, {"role": "assistant", "content": text}], self.tokenizer).token_ids for text in unique]
+        prompt = self.chat.prompt(led)
+        turns = self.chat.turns(led, unique)
         scores: dict[str, float] = {}
-        for start in range(0, len(rows), self.batch_size):
-            part = rows[start : start + self.batch_size]
-            values = self._scores(part, [[0] * prompt + [1] * (len(ids) - prompt) for ids in part])[:, 0].tolist()
+        for start in range(0, len(turns), self.batch_size):
+            part = turns[start : start + self.batch_size]
+            values = self._scores([prompt + ids for ids in part], [[0] * len(prompt) + [1] * len(ids) for ids in part])[
+                :, 0
+            ].tolist()
             scores |= dict(zip(unique[start:], values, strict=False))
         return [scores[text] for text in texts]
 
     @torch.inference_mode()
     def dialogue_advantages(self, messages: Messages, hidden: str) -> list[float]:
         """Score of every agent turn of a dialogue, in order."""
-        encoded = encode_dialogue([*hint_message(hidden, self.instructions, self.noun), *messages], self.tokenizer)
-        return [float(x) for x in self._scores([encoded.token_ids], [encoded.turn_ids])[0].tolist()]
+        parts = self.chat.sequences([*hint_message(hidden, self.instructions, self.noun), *messages])
+        scores = self._scores([part.token_ids for part in parts], [part.turn_ids for part in parts]).tolist()
+        return [float(x) for part, of_part in zip(parts, scores, strict=True) for x in of_part[: part.num_turns]]
 
     def _scores(self, rows: Sequence[list[int]], turn_ids: Sequence[list[int]]) -> Tensor:
         device = self.scorer.head.weight.device

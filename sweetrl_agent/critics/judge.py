@@ -15,7 +15,7 @@ import torch
 
 from colbench_gym.outside_text import quoted
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
 
 QUESTION = """A colleague {work} for a person and may ask them questions first. {hidden}
@@ -40,20 +40,20 @@ _SPEAKERS = {"user": "Person", "assistant": "Colleague"}
 class JudgeCritic:
     """Ranks candidates by a chat model's verdicts on pairs of them."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16, noun: str = "answer") -> None:
+    def __init__(self, model: Any, chat: Chat, batch_size: int = 16, noun: str = "answer") -> None:
         """Wrap a judge.
 
         Args:
             model: A causal language model.
-            tokenizer: Its tokenizer, with a chat template.
+            chat: Its tokenizer and template.
             batch_size: Questions per forward pass.
             noun: What the hidden information is, `EnvironmentRecord.hidden_noun`.
         """
-        self.model, self.tokenizer, self.batch_size, self.noun = model.eval(), tokenizer, batch_size, noun
-        letters = [
-            encode_dialogue([{"role": "user", "content": "?"}, {"role": "assistant", "content": x}], tokenizer) for x in "AB"
-        ]
-        self.letters = [next(t for t, turn in zip(e.token_ids, e.turn_ids, strict=True) if turn) for e in letters]
+        self.model, self.chat, self.batch_size, self.noun = model.eval(), chat, batch_size, noun
+        asked = [{"role": "user", "content": "?"}]
+        replies = chat.turns(asked, ("A", "B"))
+        place = next((i for i, (a, b) in enumerate(zip(*replies, strict=False)) if a != b), 0)
+        self.lead, self.letters = replies[0][:place], [reply[place] for reply in replies]
         if self.letters[0] == self.letters[1]:
             raise ValueError("The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.")
 
@@ -77,7 +77,7 @@ class JudgeCritic:
 
     @torch.inference_mode()
     def _prefers_first(self, questions: Sequence[str]) -> list[bool]:
-        prompts = [encode_prompt([{"role": "user", "content": text}], self.tokenizer) for text in questions]
+        prompts = [self.chat.prompt([{"role": "user", "content": text}]) + self.lead for text in questions]
         verdicts: list[bool] = []
         for start in range(0, len(prompts), self.batch_size):
             part = prompts[start : start + self.batch_size]

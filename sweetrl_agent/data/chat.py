@@ -1,186 +1,223 @@
-"""Encodes dialogues as token ids, identically in training and in scoring.
+"""Dialogues as tokens, identically in sampling, in training and in scoring.
 
-Agent turns are found by prefix spans: the dialogue is rendered up to a turn with the generation prompt, and again including the
-turn; the difference is the turn. This requires a chat template that renders a prefix of a dialogue the same way as within the
-whole dialogue. Other templates (such as those that drop earlier reasoning) raise an error. Tokenizers must be fast ones, which know the
-characters of a token.
+The context of every turn in training equals, token by token, the prompt that the engine gets when it samples the turn: `Chat.prompt` of the messages before
+it. Many templates render a turn in another way once it is past: they drop its thought, trim it, or move the instructions; and sampled tokens need not be those
+that the tokenizer makes of their text. So a dialogue is one sequence only as long as every prompt begins with what came before it; elsewhere another
+sequence begins with the prompt.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from colbench_gym.reasoning import Reasoning
 from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import as_read
+from sweetrl_agent.data.template import Template
+from sweetrl_agent.data.text_tokens import TextTokens
+
+_SAMPLE = [
+    {"role": role, "content": text}
+    for text in ("Is there a fee?", "Yes, two percent.", "Whose fee?")
+    for role in ("user", "assistant")
+]
 
 
 @dataclass(frozen=True)
 class EncodedDialogue:
-    """A dialogue as tokens.
+    """A dialogue, or a part of it, as tokens.
 
     Attributes:
         token_ids: Length L.
-        turn_ids: Length L; t for tokens of agent turn t, counted from 1, and 0 for all other tokens.
+        turn_ids: Length L; t for tokens of the t-th agent turn that is read as such here, counted from 1, and 0 for all other tokens.
     """
 
     token_ids: list[int]
     turn_ids: list[int]
 
+    @property
+    def num_turns(self) -> int:
+        """Number of agent turns with a turn id."""
+        return max(self.turn_ids, default=0)
 
-def encode_prompt(messages: Messages, tokenizer: Any) -> list[int]:
-    """Token ids of a dialogue, including the header of the agent's next turn."""
-    return _render([messages], tokenizer, add_generation_prompt=True)[0]
-
-
-def render_prompt(messages: Messages, tokenizer: Any) -> str:
-    """The text of a dialogue, including the header of the agent's next turn."""
-    return _texts([list(messages)], tokenizer, add_generation_prompt=True)[0]
-
-
-def encode_dialogue(messages: Messages, tokenizer: Any) -> EncodedDialogue:
-    """Encode a dialogue and number the tokens of its agent turns.
-
-    A turn's tokens are its text and the end-of-turn token(s) that the template adds, without its header.
-
-    Raises:
-        ValueError: If there is no agent turn, or the chat template renders a turn differently inside the whole dialogue.
-    """
-    return encode_dialogues([messages], tokenizer)[0]
+    @property
+    def turns(self) -> list[list[int]]:
+        """Token ids of each turn."""
+        pairs = list(zip(self.token_ids, self.turn_ids, strict=True))
+        return [[token for token, turn in pairs if turn == number] for number in range(1, self.num_turns + 1)]
 
 
-def encode_dialogues(dialogues: Sequence[Messages], tokenizer: Any) -> list[EncodedDialogue]:
-    """`encode_dialogue` of each dialogue. Every dialogue is tokenized once: a turn is found in the text, and its tokens by their offsets.
-
-    Raises:
-        ValueError: As `encode_dialogue`.
-    """
-    spans = [_spans(messages, tokenizer) for messages in dialogues]
-    texts = _texts([list(messages) for messages in dialogues], tokenizer)
-    if not texts:
-        return []
-    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
-    prompts = tokenizer([own[0][0] for own in spans], add_special_tokens=False)["input_ids"]
-    found = zip(spans, texts, encoded["input_ids"], encoded["offset_mapping"], prompts, strict=True)
-    return [_numbered(*one) for one in found]
-
-
-def _spans(messages: Messages, tokenizer: Any) -> list[tuple[str, str]]:
-    """Of each agent turn, the rendered dialogue before its text and up to its end."""
-    turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-    if not turns:
-        raise ValueError("Expected a dialogue with at least one agent turn, got none.")
-    before = _texts([list(messages[:i]) for i in turns], tokenizer, add_generation_prompt=True)
-    return list(zip(before, _texts([list(messages[: i + 1]) for i in turns], tokenizer), strict=True))
-
-
-def _numbered(
-    spans: Sequence[tuple[str, str]],
-    text: str,
-    token_ids: list[int],
-    offsets: Sequence[tuple[int, int]],
-    first_prompt: list[int],
-) -> EncodedDialogue:
-    """Number the tokens of a dialogue's turns.
+class Chat:
+    """A tokenizer with its chat template: everything that makes tokens of dialogues does it here.
 
     Args:
-        spans: As `_spans`.
-        text: The rendered dialogue.
-        token_ids: Its tokens.
-        offsets: First character of each token and the one behind its last.
-        first_prompt: Tokens of the dialogue before its first turn, on their own.
-    """
-    ends = [end for _, end in offsets]
-    turn_ids = [0] * len(token_ids)
-    for turn, rendered in enumerate(spans, 1):
-        places = [bisect_right(ends, len(part)) for part in rendered]  # tokens that end within the part
-        is_cut = any(place < len(ends) and offsets[place][0] < len(part) for place, part in zip(places, rendered, strict=True))
-        if is_cut or not all(text.startswith(part) for part in rendered):
-            raise _changing_template(turn)
-        turn_ids[places[0] : places[1]] = [turn] * (places[1] - places[0])
-    # Offsets leave out white space before a word: a header that ends in a blank may share a token with the turn. One turn tells.
-    if first_prompt != token_ids[: turn_ids.index(1) if 1 in turn_ids else 0]:
-        raise _changing_template(1)
-    return EncodedDialogue(token_ids, turn_ids)
-
-
-def encode_as_sampled(messages: Messages, sampled: Sequence[Sequence[int]], tokenizer: Any) -> EncodedDialogue:
-    """Encode a dialogue with the tokens of its last agent turns as the policy sampled them; earlier turns are context, and get the turn id 0.
-
-    Tokenizing a sampled text again may give other tokens, and log-probabilities belong to the sampled ones. Therefore only the text between
-    turns is rendered. Tokens that the template adds after a turn (the end token of a truncated turn, a line break) belong to no turn.
-
-    Args:
-        messages: The dialogue, including a leading system message.
-        sampled: Token ids of the last agent turns.
-        tokenizer: Tokenizer with the chat template.
+        tokenizer: Tokenizer with a chat template.
+        reasoning: The setting `reasoning`, see `colbench_gym.reasoning.Reasoning`.
 
     Raises:
-        ValueError: As `encode_dialogue`.
+        ValueError: If the tokenizer has no chat template.
     """
-    rendered = encode_dialogue(messages, tokenizer)
-    token_ids: list[int] = []
-    turn_ids: list[int] = []
-    before = 0
-    for turn, own in enumerate(sampled, max(rendered.turn_ids) - len(sampled) + 1):
-        start = rendered.turn_ids.index(turn, before)
-        end = start + rendered.turn_ids.count(turn)
-        text = rendered.token_ids[start:end]
-        last = own[-1] if own and own[-1] == tokenizer.eos_token_id else None
-        closing = _after(text, tokenizer.eos_token_id)
-        behind = closing[1:] if last is not None else closing
-        token_ids += [*rendered.token_ids[before:start], *own, *behind]
-        turn_ids += [*[0] * (start - before), *[turn] * len(own), *[0] * len(behind)]
-        before = end
-    return EncodedDialogue([*token_ids, *rendered.token_ids[before:]], [*turn_ids, *[0] * (len(rendered.token_ids) - before)])
+
+    def __init__(self, tokenizer: Any, reasoning: str = "auto") -> None:
+        self.tokenizer, self.template = tokenizer, Template(tokenizer, Reasoning(reasoning))
+        self._tokens = TextTokens(tokenizer, self.template.render(_SAMPLE[:-1]))
+
+    def prompt(self, messages: Messages) -> list[int]:
+        """Token ids that an engine is given for the agent's next turn.
+
+        Args:
+            messages: The dialogue before it, with the instructions in a leading system message.
+        """
+        return self._tokens([self.template.render(messages)])[0]
+
+    def prefix(self, response_prefix: str) -> list[int]:
+        """Token ids behind a prompt of an agent whose every turn starts with a text, without a thought; [] for no text."""
+        return self._tokens([self.prefix_text(response_prefix)])[0]
+
+    def prefix_text(self, response_prefix: str) -> str:
+        """`prefix` as text."""
+        return self.template.lead_of(self.template.render(_SAMPLE[:1])) + response_prefix if response_prefix else ""
+
+    def turn(self, messages: Messages, text: str, thought: str = "") -> list[int]:
+        """Token ids of an agent's turn behind its prompt, with the token that ends it.
+
+        Args:
+            messages: The dialogue before it.
+            text: What is said.
+            thought: What is thought before, with its marks; "" for nothing.
+        """
+        return self.turns(messages, [text], [thought])[0]
+
+    def turns(self, messages: Messages, texts: Sequence[str], thoughts: Sequence[str] = ()) -> list[list[int]]:
+        """`turn` of each of several candidates for the agent's next turn."""
+        return self._turns(
+            [(messages, text, thought) for text, thought in zip(texts, thoughts or [""] * len(texts), strict=True)]
+        )[1]
+
+    def last_turn(self, messages: Messages) -> EncodedDialogue:
+        """A dialogue's last message, which is the agent's, as its only turn."""
+        *before, last = messages
+        prompt, turn = self.prompt(before), self.turn(before, last["content"], last.get("thought", ""))
+        return EncodedDialogue(prompt + turn, [0] * len(prompt) + [1] * len(turn))
+
+    def sequences(self, messages: Messages, sampled: Sequence[Sequence[int]] = (), history: int = -1) -> list[EncodedDialogue]:
+        """The agent's turns of a dialogue, each behind its prompt.
+
+        Args:
+            messages: The dialogue. A message of the agent may have its "thought".
+            sampled: Token ids of the agent's turns as sampled; () to tokenize them.
+            history: Earlier turns that the agent reads, as in `core.messages.as_read`. Unless it is -1, each turn has a sequence of its own.
+
+        Returns:
+            All turns in order, in as few sequences as possible. Turns are counted anew in each. What follows the last turn is left out.
+
+        Raises:
+            ValueError: If there is no agent turn.
+        """
+        return self.all_sequences([messages], [sampled], history)[0]
+
+    def all_sequences(
+        self, dialogues: Sequence[Messages], sampled: Sequence[Sequence[Sequence[int]]] = (), history: int = -1
+    ) -> list[list[EncodedDialogue]]:
+        """`sequences` of each dialogue, in one call of the tokenizer."""
+        before = [
+            [(i, as_read(messages[:i], history)) for i, message in enumerate(messages) if message["role"] == "assistant"]
+            for messages in dialogues
+        ]
+        if not all(before):
+            raise ValueError("Expected a dialogue with at least one agent turn, got none.")
+        spoken = [
+            (read, messages[i]["content"], messages[i].get("thought", ""))
+            for messages, turns in zip(dialogues, before, strict=True)
+            for i, read in turns
+        ]
+        given = [list(turn) for turns in sampled for turn in turns]
+        prompts, tokens = (self._prompts([read for read, _, _ in spoken]), given) if given else self._turns(spoken)
+        pairs = zip(prompts, tokens, strict=True)
+        return [_joined([next(pairs) for _ in turns], is_one=history < 0) for turns in before]
+
+    def end_ids(self, generation_config: Any = None) -> list[int]:
+        """Tokens at which sampling stops: the tokenizer's `eos_token`, those of the model's configuration, and the one that ends a turn in the template.
+
+        Args:
+            generation_config: The model's, with its `eos_token_id`; None for none.
+        """
+        configured = getattr(generation_config, "eos_token_id", None)
+        end = self.tokenizer.convert_tokens_to_ids(self.template.end) if self.template.end else None
+        found = [self.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured]), end]
+        return list(dict.fromkeys(token for token in found if token is not None))
+
+    @property
+    def stop_texts(self) -> list[str]:
+        """Texts at which sampling stops: of a template that ends a turn by no token, what it puts in front of the other side's message."""
+        return [self.template.stop_text] if self.template.stop_text else []
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether the template renders a dialogue's turns as they were sampled when it goes on, so that it can be one sequence."""
+        return len(self.sequences(_SAMPLE)) == 1
+
+    def describe(self) -> str:
+        """What was decided about the template, in one line."""
+        template = self.template
+        ends = dict.fromkeys([template.end, *self.tokenizer.convert_ids_to_tokens(self.end_ids())])
+        opened = template.reasoning.opened_by(template.render(_SAMPLE[:1]))
+        parts = [
+            "instructions in " + ("the system message" if template.has_system else "the first user message"),
+            f"turns end at {' or '.join(filter(None, ends))}"
+            + (f", or at {template.stop_text!r}" if template.stop_text else ""),
+            *([f"the prompt opens a thought, which ends at {opened}"] if opened else []),
+            *(["thoughts are switched off"] if template.is_switched else []),
+            *(["consecutive messages of one side are merged"] if template.merges else []),
+            "a dialogue is one sequence in training"
+            if self.is_append_only
+            else "each turn is a sequence of its own in training",
+        ]
+        return "; ".join(parts)
+
+    def _prompts(self, dialogues: Sequence[Messages]) -> list[list[int]]:
+        return self._tokens(self.template.render_all(dialogues))
+
+    def _turns(self, spoken: Sequence[tuple[Messages, str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        """Prompts and turns of messages with the text and the thought that follow them.
+
+        A turn's tokens are those of the prompt and the turn together, without the prompt's; where the tokenizer merges the two, those of its own text.
+        """
+        prompts = self.template.render_all([messages for messages, _, _ in spoken])
+        whole = self.template.render_all(
+            [[*messages, {"role": "assistant", "content": text}] for messages, text, _ in spoken], is_prompt=False
+        )
+        texts = [
+            self.template.turn(prompt, rendered, text, thought)
+            for prompt, rendered, (_, text, thought) in zip(prompts, whole, spoken, strict=True)
+        ]
+        contexts = self._tokens(prompts)
+        both = self._tokens([prompt + text for prompt, text in zip(prompts, texts, strict=True)])
+        merged = [i for i, (context, ids) in enumerate(zip(contexts, both, strict=True)) if ids[: len(context)] != context]
+        alone = dict(zip(merged, self._tokens([texts[i] for i in merged]), strict=True))
+        return contexts, [alone.get(i, ids[len(contexts[i]) :]) for i, ids in enumerate(both)]
 
 
-def _after(token_ids: list[int], end_id: int) -> list[int]:
-    """The last end token and everything after it; [] if there is none."""
-    places = [i for i, token in enumerate(token_ids) if token == end_id]
-    return token_ids[places[-1] :] if places else []
+def numbered_actions(parts: Sequence[EncodedDialogue]) -> list[int]:
+    """The agent turn in the whole dialogue, counted from 1, of each token of the agent in its sequences."""
+    numbers, before = list[int](), 0
+    for part in parts:
+        numbers += [before + turn for turn in part.turn_ids if turn]
+        before += part.num_turns
+    return numbers
 
 
-def encode_turns(messages: Messages, prompt: list[int], texts: Sequence[str], tokenizer: Any) -> list[list[int]]:
-    """Token ids of each of several candidates for the agent's next turn, including the end-of-turn token(s).
-
-    Args:
-        messages: The dialogue before them.
-        prompt: Result of `encode_prompt` for the dialogue.
-        texts: The candidates.
-        tokenizer: Tokenizer with the chat template.
-
-    Raises:
-        ValueError: If the chat template renders the dialogue differently when a turn follows.
-    """
-    dialogues = _render([[*messages, {"role": "assistant", "content": text}] for text in texts], tokenizer)
-    if any(token_ids[: len(prompt)] != prompt for token_ids in dialogues):
-        raise _changing_template(sum(message["role"] == "assistant" for message in messages) + 1)
-    return [token_ids[len(prompt) :] for token_ids in dialogues]
-
-
-def _changing_template(turn: int) -> ValueError:
-    return ValueError(
-        f"The chat template renders agent turn {turn} differently inside the whole dialogue, so its tokens cannot be "
-        "identified; use a template that keeps every turn unchanged (for a reasoning model, its non-reasoning template)."
-    )
-
-
-def _texts(dialogues: Sequence[list[dict[str, str]]], tokenizer: Any, add_generation_prompt: bool = False) -> list[str]:
-    """Each dialogue as the chat template renders it; "" for a dialogue without messages."""
-    said = [messages for messages in dialogues if messages]
-    rendered = iter(
-        tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=add_generation_prompt) if said else ()
-    )
-    return [next(rendered) if messages else "" for messages in dialogues]
-
-
-def _render(dialogues: Sequence[Messages], tokenizer: Any, add_generation_prompt: bool = False) -> list[list[int]]:
-    """Token ids of each dialogue, [] for a dialogue without messages. One call for all takes half the time of many."""
-    said = [list(messages) for messages in dialogues if messages]
-    encoded = tokenizer.apply_chat_template(
-        said, tokenize=True, add_generation_prompt=add_generation_prompt, return_dict=True
-    ) if said else {"input_ids": []}  # fmt: skip
-    token_ids = iter(encoded["input_ids"])
-    return [list(next(token_ids)) if messages else [] for messages in dialogues]
+def _joined(turns: Sequence[tuple[list[int], list[int]]], is_one: bool) -> list[EncodedDialogue]:
+    """Sequences of prompts and turns: a turn joins the one before if its prompt begins with all of that."""
+    found: list[EncodedDialogue] = []
+    for prompt, turn in turns:
+        last = found[-1] if found and is_one else None
+        if last is None or prompt[: len(last.token_ids)] != last.token_ids:
+            found.append(last := EncodedDialogue([], []))
+        context = prompt[len(last.token_ids) :]
+        number = last.num_turns + 1
+        last.token_ids.extend([*context, *turn])
+        last.turn_ids.extend([*[0] * len(context), *[number] * len(turn)])
+    return found

@@ -22,21 +22,22 @@ def check_model_files(
     path: str,
     revision: str,
     instructions: str = "",
-    has_hint: bool = False,
     has_pictures: bool = False,
     base: str = "",
-    is_trained: bool = False,
-) -> None:
+    reasoning: str = "auto",
+) -> str:
     """Check a model's configuration, tokenizer, chat template and, in a folder, the headers of its weights.
 
     Args:
         path: Folder or hub name of a model, or folder of an adapter.
         revision: Revision of a model of the hub.
         instructions: The agent's system prompt; "" for none.
-        has_hint: Whether a critic reads hidden information in front of its dialogues.
         has_pictures: Whether it is a vision-language model, which has a processor instead of a tokenizer.
         base: Base model of an adapter; "" for the one that its configuration names.
-        is_trained: Whether it is trained, see `check_template`.
+        reasoning: The setting `reasoning`.
+
+    Returns:
+        What was decided about its chat template, in one line; "" for a model with pictures.
 
     Raises:
         ColBenchError: If it cannot be used; says why.
@@ -47,19 +48,20 @@ def check_model_files(
         if (folder / ADAPTER).exists():
             check_adapter_weights(folder)
             place = base or adapter_base(folder)
-            check_model_files(place, revision, instructions, has_hint, has_pictures, is_trained=is_trained)
+            description = check_model_files(place, revision, instructions, has_pictures, reasoning=reasoning)
             check_adapter_structure(_config(place, revision), folder)
-            return
+            return description
         _check_config_file(folder)
     config = _config(path, revision)
     text = config.get_text_config()
     vocab_size = _whole(text, "vocab_size")
     if folder.is_dir():
         check_structure(config, check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0))
-    if not has_pictures:
-        tokenizer = _tokenizer(path, revision)
-        _check_tokens(tokenizer, vocab_size)
-        check_template(tokenizer, instructions, has_hint, is_trained)
+    if has_pictures:
+        return ""
+    tokenizer = _tokenizer(path, revision)
+    _check_tokens(tokenizer, vocab_size)
+    return check_template(tokenizer, instructions, reasoning, vocab_size)
 
 
 def _is_place(path: str, folder: Path) -> bool:

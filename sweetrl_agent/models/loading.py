@@ -17,6 +17,7 @@ from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import TINY, ModelArguments
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.processes import return_freed_memory
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import local_rank
 from sweetrl_agent.models.weights_check import check_adapter_weights
 
@@ -111,6 +112,15 @@ def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
     """
     with _one_sentence("tokenizer", path):
         return AutoTokenizer.from_pretrained(path, revision=arguments.revision, trust_remote_code=False)
+
+
+def load_chat(path: str, arguments: ModelArguments) -> Chat:
+    """The tokenizer of a model folder or hub name, with its template.
+
+    Raises:
+        ColBenchError: As `load_tokenizer`.
+    """
+    return Chat(load_tokenizer(path, arguments), arguments.reasoning)
 
 
 def load_model(
@@ -223,6 +233,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
             system_prompt=system_prompt(arguments),
             response_prefix=response_prefix,
             history=arguments.history,
+            reasoning=arguments.reasoning,
         )
     if arguments.engine == "server":
         from sweetrl_agent.policies.server import ServerPolicy
@@ -230,7 +241,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
         return ServerPolicy(
             path, load_tokenizer(base, arguments), arguments.server_urls, arguments.max_new_tokens, arguments.temperature,
             arguments.generation_batch, system_prompt=system_prompt(arguments), response_prefix=response_prefix,
-            history=arguments.history,
+            history=arguments.history, reasoning=arguments.reasoning,
         )  # fmt: skip
     model = merged(load_model(path, base, arguments, is_trained=False))
     return policy_on(model, load_tokenizer(base, arguments), arguments, response_prefix)
@@ -252,4 +263,5 @@ def policy_on(model: Any, tokenizer: Any, arguments: ModelArguments, response_pr
         system_prompt=system_prompt(arguments),
         response_prefix=response_prefix,
         history=arguments.history,
+        reasoning=arguments.reasoning,
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.core.messages import hint_message, system_message
-from sweetrl_agent.data.chat import encode_dialogue
+from sweetrl_agent.core.episode import Messages
+from sweetrl_agent.core.messages import system_message
+from sweetrl_agent.data.chat import Chat
 
 #: CPU time of all renderings in seconds, the wall time to wait for them, and what they may allocate and write.
 CPU_S, WALL_S = 5, 30.0
@@ -26,88 +26,84 @@ SAMPLE = (
     {"role": "assistant", "content": "I WANT TO ANSWER:\n```python\ndef total(price):\n    return price * 1.02\n```"},
 )
 
-Messages = Sequence[Mapping[str, str]]
 
-
-def check_template(tokenizer: Any, instructions: str, has_hint: bool, is_trained: bool = False) -> None:
-    """Render the sample dialogue as the agent and a critic do.
+def check_template(tokenizer: Any, instructions: str = "", reasoning: str = "auto", vocab_size: int = MAX_CHARS) -> str:
+    """Make the tokens of the sample dialogue as the agent does.
 
     Args:
         tokenizer: The tokenizer with the template.
         instructions: The agent's system prompt; "" for none.
-        has_hint: Whether a critic reads hidden information in front of the dialogue, as a system message.
-        is_trained: Whether the model is trained, which needs the tokens of every turn of the agent inside the whole dialogue.
+        reasoning: The setting `reasoning`.
+        vocab_size: Number of tokens that the model knows.
+
+    Returns:
+        What was decided about the template, `Chat.describe`.
 
     Raises:
-        ColBenchError: If there is no template, or it fails, renders a turn differently inside the whole dialogue of a trained model, does not end or writes too much. The message says for which dialogue.
+        ColBenchError: If there is no template, or it fails, leaves out what the other side says, does not end, writes too much, or has no token to end a turn.
     """
     if not tokenizer.chat_template:
         raise ColBenchError(
             "its tokenizer has no chat template: take an instruction-tuned model, or set `tokenizer.chat_template` and save it"
         )
-    cases: dict[str, Messages] = {"a dialogue": SAMPLE}
-    if instructions:
-        cases["a dialogue with a system message (`system_prompt`)"] = [*system_message(instructions), *SAMPLE]
-    if has_hint:
-        cases["a critic's dialogue, which has the hidden information as a system message"] = [
-            *hint_message("def f", instructions),
-            *SAMPLE,
-        ]
-    if reason := _in_a_process(tokenizer, cases, is_trained):
-        raise ColBenchError(f"its chat template {reason}")
+    fault, description = _in_a_process(tokenizer, [*system_message(instructions), *SAMPLE], reasoning, vocab_size)
+    if fault:
+        raise ColBenchError(f"its chat template {fault}")
+    return description
 
 
-def _in_a_process(tokenizer: Any, cases: Mapping[str, Messages], is_trained: bool) -> str:
-    """What is wrong with the renderings; "" if nothing is."""
+def _in_a_process(tokenizer: Any, *given: Any) -> tuple[str, str]:
+    """What is wrong, "" if nothing is, and the description."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")  # a fork has the libraries loaded
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_render, args=(tokenizer, cases, is_trained, sender), daemon=True)
+    process = context.Process(target=_check, args=(sender, tokenizer, *given), daemon=True)
     process.start()
     sender.close()
-    reason = ""
+    found = (_no_end(), "")
     try:
-        reason = str(receiver.recv()) if receiver.poll(WALL_S) else _no_end()
-    except EOFError:
-        reason = _no_end()
+        if receiver.poll(WALL_S):
+            found = receiver.recv()
+    except EOFError:  # it was killed
+        pass
     finally:
         process.kill()
         process.join()
         receiver.close()
-    return reason
+    return found
 
 
 def _no_end() -> str:
     return f"does not end within {CPU_S} s or takes more than {MEMORY_BYTES >> 20} MiB on {len(SAMPLE)} short messages"
 
 
-def _render(tokenizer: Any, cases: Mapping[str, Messages], is_trained: bool, sender: Connection) -> None:
-    """In the process: send what is wrong."""
+def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: str, vocab_size: int) -> None:
+    """In the process: send what is wrong, and the description."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         _limit()
-    for name, messages in cases.items():
-        try:
-            whole = tokenizer.apply_chat_template(list(messages), tokenize=False)
-            prompt = tokenizer.apply_chat_template(list(messages)[:-1], tokenize=False, add_generation_prompt=True)
-        except MemoryError:
-            sender.send(_no_end())
-            return
-        except Exception as error:  # the template is a program: it may raise anything
-            sender.send(f"fails for {name} ({type(error).__name__}: {' '.join(str(error).split())[:200]})")
-            return
-        if max(len(whole), len(prompt)) > MAX_CHARS:
-            sender.send(f"writes {max(len(whole), len(prompt))} characters for {len(SAMPLE)} short messages")
-            return
-        if SAMPLE[2]["content"] not in prompt:
-            sender.send(f"leaves out what the other side says last, for {name}")
-            return
-        try:
-            if is_trained:
-                encode_dialogue([dict(message) for message in messages], tokenizer)
-        except ValueError as error:
-            sender.send(f"cannot be trained with, for {name}: {error}".rstrip("."))
-            return
-    sender.send("")
+    try:
+        chat = Chat(tokenizer, reasoning)
+        fault = _fault(chat, messages, vocab_size)
+        sender.send((fault, "" if fault else chat.describe()))
+    except MemoryError:
+        sender.send((_no_end(), ""))
+    except Exception as error:  # the template is a program: it may raise anything
+        sender.send((f"fails for a dialogue ({type(error).__name__}: {' '.join(str(error).split())[:200]})", ""))
+
+
+def _fault(chat: Chat, messages: Messages, vocab_size: int) -> str:
+    prompt = chat.template.render(messages[:-1])
+    size = max(len(prompt), len(chat.template.render(messages, is_prompt=False)))
+    if size > MAX_CHARS:
+        return f"writes {size} characters for {len(messages)} short messages"
+    if SAMPLE[2]["content"] not in prompt:
+        return "leaves out what the other side says last"
+    if not chat.template.end:
+        return "ends a turn by no token, and its tokenizer has no `eos_token`: set one and save the tokenizer"
+    largest = max(*chat.end_ids(), *(token for part in chat.sequences(messages) for token in part.token_ids))
+    if largest >= vocab_size:
+        return f"makes token {largest}, and its model has the {vocab_size} tokens from 0 on (`vocab_size`)"
+    return ""
 
 
 def _limit() -> None:

@@ -92,7 +92,7 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             turn.log_probs.append(log_prob)
             if token in self.end_ids or len(turn.token_ids) == self.max_new_tokens:
                 ended.append(self._said.pop(slot))
-        return [(turn.name, self.utterance(turn.token_ids, turn.log_probs, len(turn.prompt))) for turn in ended]
+        return [(turn.name, self.utterance(turn.token_ids, turn.log_probs, turn.prompt)) for turn in ended]
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """Sample the next utterance of every dialogue; see `Policy`."""

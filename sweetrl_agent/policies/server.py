@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent.core.episode import Messages
+from colbench_gym.reasoning import AUTO
+from sweetrl_agent.core.episode import STOP, Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
+from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.policies.utterances import Utterances
 
 #: Timeout of an utterance in seconds, including queueing, and number of retries.
 TIMEOUT_S, RETRIES = 1200.0, 5
@@ -42,6 +45,7 @@ class ServerPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
         history: int = -1,
+        reasoning: str = AUTO,
     ) -> None:
         """Find the servers that have the model.
 
@@ -55,16 +59,23 @@ class ServerPolicy:
             system_prompt: Instructions before every dialogue.
             response_prefix: Prefix that is added to the prompt and starts every utterance.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
+            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
 
         Raises:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
             ImportError: If the openai package is missing.
         """
-        self.name, self.tokenizer, self.max_new_tokens, self.temperature = _name(path), tokenizer, max_new_tokens, temperature
+        self.name, self.chat, self.max_new_tokens, self.temperature = (
+            _name(path),
+            Chat(tokenizer, reasoning),
+            max_new_tokens,
+            temperature,
+        )
         self.urls = urls
         self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
         self._servers = cycle(self._holding)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
         self._asked: dict[Future[Utterance], Hashable] = {}
 
@@ -98,20 +109,24 @@ class ServerPolicy:
 
     def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
         read = [*self.instructions, *as_read(dialogue, self.history)]
-        prompt = self.tokenizer.apply_chat_template(read, tokenize=False, add_generation_prompt=True)
+        prompt = self.chat.template.render(read) + self.chat.prefix_text(self.response_prefix)
+        prompt_ids = self.chat.prompt(read) + self.chat.prefix(self.response_prefix)
         settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed % 2**31}
-        return self._threads.submit(self._answer, next(self._servers), prompt + self.response_prefix, settings)
+        return self._threads.submit(self._answer, next(self._servers), prompt, prompt_ids, settings)
 
-    def _answer(self, server: _Server, prompt: str, settings: dict[str, Any]) -> Utterance:
-        completion = server.complete(self.name, prompt, self.tokenizer, settings)
+    def _answer(self, server: _Server, prompt: str, prompt_ids: list[int], settings: dict[str, Any]) -> Utterance:
+        completion = server.complete(self.name, prompt, prompt_ids, self.chat, settings)
         choice, used = completion.choices[0], completion.usage
-        probabilities = choice.logprobs.token_logprobs if choice.logprobs else []
-        return Utterance(
-            (self.response_prefix + choice.text).strip(),
-            (choice.model_extra or {}).get("token_ids") or [],
-            probabilities or [],
+        probabilities = (choice.logprobs.token_logprobs if choice.logprobs else None) or []
+        usage, extra, reason = (
             (used.prompt_tokens, used.completion_tokens) if used else None,
+            choice.model_extra or {},
+            choice.finish_reason,
         )
+        if token_ids := extra.get("token_ids"):
+            ends = {*self.chat.end_ids(), extra.get("stop_reason")}
+            return self._utterances.from_tokens(token_ids, probabilities, prompt, ends, reason, usage)
+        return self._utterances.from_text(choice.text, prompt, reason or STOP, log_probs=probabilities, usage=usage)
 
 
 class _Server:
@@ -163,17 +178,19 @@ class _Server:
         with contextlib.suppress(self._openai.OpenAIError):
             self._client.with_options(max_retries=0).post("/unload_lora_adapter", cast_to=str, body={"lora_name": name})
 
-    def complete(self, name: str, prompt: str, tokenizer: Any, settings: dict[str, Any]) -> Any:
+    def complete(self, name: str, prompt: str, prompt_ids: list[int], chat: Chat, settings: dict[str, Any]) -> Any:
         """Complete a prompt: a completion of OpenAI's completions API, with one choice."""
         # Servers default to the model's own generation settings, which truncate the distribution: set all of them.
         everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
         if self.is_vllm:  # token ids, not text: the chat template already contains the BOS token, which vLLM would add again
-            ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-            own = {"prompt": ids, "logprobs": 0, "extra_body": {**everything, "return_token_ids": True}}
+            extra = {**everything, "return_token_ids": True, "stop_token_ids": chat.end_ids()}
+            own: dict[str, Any] = {"prompt": prompt_ids, "logprobs": 0, "extra_body": extra}
         else:
-            ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+            ends = {"eos_token_id": chat.end_ids(), "pad_token_id": chat.tokenizer.pad_token_id}
             generation = {"do_sample": settings["temperature"] > 0, **everything, **ends}
             own = {"prompt": prompt, "extra_body": {"generation_config": json.dumps(generation)}}
+        if chat.stop_texts:
+            own["stop"] = chat.stop_texts
         try:
             return self._client.completions.create(model=name, **own, **settings)
         except self._openai.OpenAIError as error:

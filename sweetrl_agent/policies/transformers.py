@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
+from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.prompt_tokens import PromptTokens
+from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.policies.utterances import Utterances
 
 #: From this size of the vocabulary on, tokens are sampled in two steps: a block of so many tokens, and a token in it.
 LARGE_VOCABULARY, SAMPLING_BLOCK = 2**15, 512
@@ -101,6 +103,7 @@ class TransformersPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
         history: int = -1,
+        reasoning: str = AUTO,
     ) -> None:
         """Wrap a causal language model and a tokenizer with a chat template.
 
@@ -114,20 +117,16 @@ class TransformersPolicy:
             system_prompt: Instructions before every dialogue; empty for none.
             response_prefix: Prefix that is added to the prompt and starts every utterance; empty for none.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
+            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
         """
-        if tokenizer.chat_template is None:
-            raise ValueError(
-                "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
-            )
         if temperature <= 0:
             raise ValueError(f"`temperature` must be positive, got {temperature!r}; use 0.01 for nearly greedy decoding.")
-        self.model, self.tokenizer, self._prompts = model, tokenizer, PromptTokens(tokenizer)
+        self.model, self.chat = model, Chat(tokenizer, reasoning)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
         self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
-        self.prefix_ids: list[int] = (
-            tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
-        )
-        self.end_ids = _end_ids(model, tokenizer)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self.prefix_ids = self.chat.prefix(response_prefix)
+        self.end_ids = self.chat.end_ids(model.generation_config)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
@@ -144,7 +143,7 @@ class TransformersPolicy:
     def prompt_ids(self, dialogue: Messages) -> list[int]:
         """Token ids of the prompt of the next utterance."""
         read = as_read(dialogue, self.history)
-        return self._prompts.encode([*system_message(self.system_prompt), *read]) + self.prefix_ids
+        return self.chat.prompt([*system_message(self.system_prompt), *read]) + self.prefix_ids
 
     @torch.inference_mode()
     def _generate(self, prompts: list[list[int]], seeds: list[int]) -> list[Utterance]:
@@ -164,18 +163,8 @@ class TransformersPolicy:
         )
         sampled = output[:, width:].tolist()
         log_probs = torch.stack(sampling.log_probs, dim=1).tolist()
-        return [
-            self.utterance(ids, values, len(prompt)) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)
-        ]
+        return [self.utterance(ids, values, prompt) for ids, values, prompt in zip(sampled, log_probs, prompts, strict=True)]
 
-    def utterance(self, token_ids: list[int], log_probs: list[float], prompt_tokens: int) -> Utterance:
+    def utterance(self, token_ids: list[int], log_probs: list[float], prompt_ids: list[int]) -> Utterance:
         """The utterance of tokens sampled after a prompt: up to the first end token."""
-        length = next((i + 1 for i, token in enumerate(token_ids) if token in self.end_ids), len(token_ids))
-        text = self.tokenizer.decode(token_ids[:length], skip_special_tokens=True)
-        return Utterance((self.response_prefix + text).strip(), token_ids[:length], log_probs[:length], (prompt_tokens, length))
-
-
-def _end_ids(model: Any, tokenizer: Any) -> list[int]:
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return list(dict.fromkeys(i for i in [tokenizer.eos_token_id, *ids] if i is not None))
+        return self._utterances.from_tokens(token_ids, log_probs, prompt_ids, self.end_ids)

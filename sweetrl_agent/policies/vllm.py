@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
+from sweetrl_agent.policies.utterances import Utterances
 
 
 class VLLMPolicy:
@@ -24,6 +26,7 @@ class VLLMPolicy:
         system_prompt: str = "",
         response_prefix: str = "",
         history: int = -1,
+        reasoning: str = AUTO,
         **engine: Any,
     ) -> None:
         """Start the engine.
@@ -36,6 +39,7 @@ class VLLMPolicy:
             system_prompt: Instructions before every dialogue.
             response_prefix: Prefix that is added to the prompt and starts every utterance.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
+            reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
             engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
 
         Raises:
@@ -51,12 +55,12 @@ class VLLMPolicy:
         is_adapter = (Path(path) / "adapter_config.json").exists()
         self.llm = LLM(model=base if is_adapter else path, enable_prefix_caching=True, enable_lora=is_adapter, **engine)
         self.lora = LoRARequest("actor-1", 1, path) if is_adapter else None
-        self.tokenizer = self.llm.get_tokenizer()
+        tokenizer = self.llm.get_tokenizer()
+        self.chat = Chat(tokenizer, reasoning)
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
         self.response_prefix, self.history = response_prefix, history
-        self.prefix_ids: list[int] = (
-            self.tokenizer(response_prefix, add_special_tokens=False)["input_ids"] if response_prefix else []
-        )
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self.prefix_ids, self.end_ids = self.chat.prefix(response_prefix), self.chat.end_ids()
 
     def load_weights(self, path: str) -> None:
         """See `RenewablePolicy`."""
@@ -79,21 +83,28 @@ class VLLMPolicy:
         # Token ids, not text: the chat template already contains the BOS token, which vLLM would add again.
         instructions = system_message(self.system_prompt)
         prompts = [
-            {"prompt_token_ids": encode_prompt([*instructions, *as_read(d, self.history)], self.tokenizer) + self.prefix_ids}
+            {"prompt_token_ids": self.chat.prompt([*instructions, *as_read(d, self.history)]) + self.prefix_ids}
             for d in dialogues
         ]
         sampling = [
-            SamplingParams(temperature=self.temperature, max_tokens=self.max_new_tokens, seed=seed % 2**31, logprobs=0)
+            SamplingParams(
+                temperature=self.temperature,
+                max_tokens=self.max_new_tokens,
+                seed=seed % 2**31,
+                logprobs=0,
+                stop_token_ids=self.end_ids,
+                stop=self.chat.stop_texts,
+            )  # fmt: skip
             for seed in seeds
         ]
         outputs = [output.outputs[0] for output in self.llm.generate(prompts, sampling, lora_request=self.lora, use_tqdm=False)]
-        sizes = [len(prompt["prompt_token_ids"]) for prompt in prompts]
         return [
-            Utterance(
-                (self.response_prefix + output.text).strip(),
-                list(output.token_ids),
+            self._utterances.from_tokens(
+                output.token_ids,
                 [entry[token].logprob for token, entry in zip(output.token_ids, output.logprobs, strict=True)],
-                (size, len(output.token_ids)),
+                prompt["prompt_token_ids"],
+                {*self.end_ids, output.stop_reason},
+                output.finish_reason,
             )
-            for output, size in zip(outputs, sizes, strict=True)
+            for output, prompt in zip(outputs, prompts, strict=True)
         ]

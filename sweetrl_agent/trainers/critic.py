@@ -30,6 +30,7 @@ from trl.trainer.utils import use_adapter
 
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.critics.credit import FORMS, SUM
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.hinted import encode_hinted
 from sweetrl_agent.data.pairs import hidden_by_turn, with_hidden_by_turn
@@ -62,6 +63,7 @@ class SweetCriticConfig(DPOConfig):
         },
     )
     instructions: str = field(default="", metadata={"help": "System prompt of the agent; the critic sees it too."})
+    reasoning: str = field(default="auto", metadata={"help": "How the agent's model marks its thoughts, as `--reasoning`."})
     noun: str = field(default="answer", metadata={"help": "What the hidden information is, `EnvironmentRecord.hidden_noun`."})
     nll_coef: float = field(default=0.01, metadata={"help": "Weight of the NLL of the better trajectory's turns (Table 5)."})
 
@@ -172,11 +174,13 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
         super().__init__(args=args, processing_class=processing_class, data_collator=collator, **kwargs)
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: SweetCriticConfig, dataset_name: str) -> Dataset:
+        chat = Chat(processing_class, args.reasoning)
+
         def encode(row: Row) -> Row:
             encoded: Row = {"prompt_ids": []}
             for side in SIDES:
                 hidden = hidden_by_turn(row, side)
-                parts = encode_hinted(row[side], hidden, args.instructions, args.noun, processing_class)
+                parts = encode_hinted(row[side], hidden, args.instructions, args.noun, chat)
                 encoded[f"{side}_ids"] = [token for part in parts for token in part.token_ids]
                 encoded[f"{side}_turn_ids"] = [turn for part in parts for turn in part.turn_ids]
                 encoded[f"{side}_lengths"] = [len(part.token_ids) for part in parts]
@@ -286,7 +290,9 @@ def pair_trainer(
     """
     return SweetCriticTrainer(
         **initial_model(start, model),
-        args=SweetCriticConfig(**arguments, **loss, instructions=system_prompt(model), precompute_ref_log_probs=True),
+        args=SweetCriticConfig(
+            **arguments, **loss, instructions=system_prompt(model), reasoning=model.reasoning, precompute_ref_log_probs=True
+        ),
         train_dataset=on_disk(map(with_hidden_by_turn, pairs), folder),
         processing_class=load_tokenizer(start, model),
     )

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import Trainer
 
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.hinted import encode_hinted
 from sweetrl_agent.data.padding import is_token, right_padded
@@ -86,7 +87,7 @@ def pair_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def encoded_rows(
-    groups: Iterable[list[Row]], tokenizer: Any, instructions: str, max_length: int, noun: str = "answer"
+    groups: Iterable[list[Row]], chat: Chat, instructions: str, max_length: int, noun: str = "answer"
 ) -> Iterator[Row]:
     """Tokenized dialogues ("messages", "hidden", "success"); dialogues that are compared are in one row.
 
@@ -97,7 +98,7 @@ def encoded_rows(
         parts = []
         for i, row in enumerate(group):
             hidden = [row["hidden"]] if isinstance(row["hidden"], str) else row["hidden"]
-            for dialogue in encode_hinted(row["messages"], hidden, instructions, noun, tokenizer):
+            for dialogue in encode_hinted(row["messages"], hidden, instructions, noun, chat):
                 encoded = {"input_ids": dialogue.token_ids, "turn_ids": dialogue.turn_ids, "success": float(row["success"])}
                 parts.append({**encoded, "side": i})
         if all(len(part["input_ids"]) <= max_length for part in parts):

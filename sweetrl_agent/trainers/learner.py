@@ -15,12 +15,12 @@ from transformers import set_seed
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.episode import Episode
-from sweetrl_agent.core.messages import system_message, turns_as_read
+from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.on_policy import ActionTokens, OnPolicyAlgorithm
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.heads import ModelWithHead
-from sweetrl_agent.data.chat import EncodedDialogue, encode_as_sampled
+from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
 from sweetrl_agent.trainers.running import save_model
@@ -31,7 +31,7 @@ class _Played:
     """A dialogue of the training batch.
 
     Attributes:
-        encoded: Its tokens; those of the agent are the sampled ones. For an agent that reads only some earlier turns, those of each turn.
+        encoded: Its sequences; the tokens of the agent are the sampled ones.
         sampled: Log-probability of each of the agent's tokens under the sampling policy, in nats, in order.
         advantages: One value per token of the agent.
         values: Value by the critic before the iteration's updates, one per agent turn or token; empty without a critic.
@@ -94,7 +94,7 @@ class Learner:
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
         self._rates: list[float] = [group["lr"] for group in self.optimizer.param_groups]
         self.policy = self.new_policy(arguments)
-        self.instructions = system_message(system_prompt(arguments))
+        self.chat, self.instructions = Chat(self.tokenizer, arguments.reasoning), system_message(system_prompt(arguments))
         self.temperature, self.history = arguments.temperature, arguments.history
 
     def new_policy(self, arguments: ModelArguments) -> Policy:
@@ -147,16 +147,14 @@ class Learner:
         return [_Played(*row) for row in zip(encoded, sampled, advantages, *columns, strict=True)]
 
     def _encoded(self, episode: Episode) -> list[EncodedDialogue]:
-        """The tokens of an episode as the agent reads it: the whole dialogue, or those of each turn."""
+        """The sampled tokens of an episode, each turn behind the prompt that it was sampled from."""
         turns = [turn.token_ids for turn in episode.turns]
         if any(len(turn.token_ids) != len(turn.log_probs) or not turn.token_ids for turn in episode.turns):
             raise ColBenchError(
                 f"{self.algorithm.name!r} trains on sampled tokens, and the engine returned no tokens with log-probabilities; use vLLM servers, "
                 "or `--engine transformers`."
             )
-        read = turns_as_read([*self.instructions, *episode.messages], self.history)
-        sampled = [turns] if len(read) == 1 else [[own] for own in turns]
-        return [encode_as_sampled(part, own, self.tokenizer) for part, own in zip(read, sampled, strict=True)]
+        return self.chat.sequences([*self.instructions, *episode.messages], turns, self.history)
 
     @torch.no_grad()
     def _values(self, dialogues: Sequence[list[EncodedDialogue]]) -> list[list[float]]:
@@ -257,7 +255,7 @@ def _num_actions(dialogue: Sequence[EncodedDialogue]) -> int:
 
 
 def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
-    return sum(len({*part.turn_ids} - {0}) for part in dialogue)
+    return sum(part.num_turns for part in dialogue)
 
 
 def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0) -> Tensor:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from datasets import Dataset
 
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import Episode, Messages
-from sweetrl_agent.core.messages import turns_as_read
 from sweetrl_agent.core.run import Run
-from sweetrl_agent.data.chat import EncodedDialogue, encode_dialogues
+from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.trainers.demonstration_file import demonstration_rows
 from sweetrl_agent.trainers.sft import ENCODED
@@ -65,56 +63,42 @@ def _check_turns(episode: Episode, where: str, number: int) -> None:
         )
 
 
-def action_tokens(episodes: Sequence[Episode], tokenizer: Any, instructions: Messages = (), history: int = -1) -> Dataset:
+def action_tokens(episodes: Sequence[Episode], chat: Chat, instructions: Messages = (), history: int = -1) -> Dataset:
     """Tokens of episodes, one row per episode: `input_ids`, `is_action` (1 for tokens of the agent) and `rewards`, and `is_cut` of the episode.
 
-    Each of the first three is a list of sequences: one of length L for the whole dialogue or, for an agent that reads only some earlier turns, one
-    for each of its turns, in order.
+    Each of the first three is a list of sequences, those of `Chat.sequences`: mostly one of length L for the whole dialogue; for an agent that reads only some
+    earlier turns, one for each of its turns, in order.
 
-    The messages are tokenized here. The actions of a turn end with its end token: what the template adds behind it is not sampled. The reward of a
-    turn stands at its last action.
+    The messages are tokenized here. The reward of a turn stands at its last action.
 
     Args:
         episodes: Episodes with at least one turn.
-        tokenizer: The run's tokenizer.
+        chat: The run's tokenizer and template.
         instructions: System message of the agent, if it has one.
         history: Earlier turns that the agent reads, as in `core.messages.as_read`.
     """
     rows: list[Row] = []
     for start in range(0, len(episodes), ENCODED):
         part = episodes[start : start + ENCODED]
-        read = [turns_as_read([*instructions, *episode.messages], history) for episode in part]
-        encoded = iter(encode_dialogues([dialogue for dialogues in read for dialogue in dialogues], tokenizer))
-        rows += [
-            _row([next(encoded) for _ in dialogues], episode, tokenizer.eos_token_id)
-            for dialogues, episode in zip(read, part, strict=True)
-        ]
+        encoded = chat.all_sequences([[*instructions, *episode.messages_with_thoughts] for episode in part], history=history)
+        rows += [_row(parts, episode) for parts, episode in zip(encoded, part, strict=True)]
     return Dataset.from_list(rows)
 
 
-def _row(dialogues: Sequence[EncodedDialogue], episode: Episode, end_id: int) -> Row:
+def _row(parts: Sequence[EncodedDialogue], episode: Episode) -> Row:
     """The row of an episode, as `action_tokens`."""
-    rewards = [turn.reward for turn in episode.turns]
-    each = [rewards] if len(dialogues) == 1 else [[reward] for reward in rewards]
-    marked = [_marked(dialogue, own, end_id) for dialogue, own in zip(dialogues, each, strict=True)]
+    rewards = iter([turn.reward for turn in episode.turns])
     return {
-        "input_ids": [dialogue.token_ids for dialogue in dialogues],
-        "is_action": [is_action for is_action, _ in marked],
-        "rewards": [earned for _, earned in marked],
+        "input_ids": [part.token_ids for part in parts],
+        "is_action": [[int(turn > 0) for turn in part.turn_ids] for part in parts],
+        "rewards": [_earned(part, rewards) for part in parts],
         "is_cut": not episode.metrics.get("answered", True),
     }
 
 
-def _marked(dialogue: EncodedDialogue, rewards: Sequence[float], end_id: int) -> tuple[list[int], list[float]]:
-    """Whether each token is an action, and its reward. The rewards are those of the dialogue's last turns; earlier ones are context."""
-    ids = dialogue.token_ids
-    is_action, earned = [0] * len(ids), [0.0] * len(ids)
-    start = 0
-    for turn, reward in enumerate(rewards, max(dialogue.turn_ids) - len(rewards) + 1):
-        start = dialogue.turn_ids.index(turn, start)
-        stop = start + dialogue.turn_ids.count(turn)
-        last = max((i for i in range(start, stop) if ids[i] == end_id), default=stop - 1)
-        is_action[start : last + 1] = [1] * (last + 1 - start)
-        earned[last] = float(reward)
-        start = stop
-    return is_action, earned
+def _earned(part: EncodedDialogue, rewards: Iterator[float]) -> list[float]:
+    """The reward of each token."""
+    following = [*part.turn_ids[1:], 0]
+    return [
+        float(next(rewards)) if turn and turn != after else 0.0 for turn, after in zip(part.turn_ids, following, strict=True)
+    ]

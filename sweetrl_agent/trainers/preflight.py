@@ -147,21 +147,19 @@ def check_models(config: Config, stages: Collection[str]) -> None:
 
 def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
-        has_hint = "critic" in left and config.algorithms.critic_hidden and "hidden" in config.algorithm.requires
-        yield partial(check_model, "model", config.model.model, config.model, has_hint)
+        yield partial(check_model, "model", config.model.model, config.model)
     for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
         if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
             yield partial(check_model, setting, path, config.model)
 
 
-def check_model(setting: str, path: str, arguments: Any, has_hint: bool = False, base: str = "") -> None:
+def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
     """Check a model's folder or hub name; its weights are not loaded.
 
     Args:
         setting: The setting that names it.
         path: The folder or hub name.
         arguments: Settings of the agent's model.
-        has_hint: Whether a critic reads hidden information in front of its dialogues.
         base: Base model of an adapter; "" for the one that its configuration names.
 
     Raises:
@@ -171,8 +169,8 @@ def check_model(setting: str, path: str, arguments: Any, has_hint: bool = False,
     from sweetrl_agent.models.loading import system_prompt
 
     try:
-        prompt, is_trained = system_prompt(arguments), setting == "model"
-        check_model_files(path, arguments.revision, prompt, has_hint, setting == "vision_model", base, is_trained)
+        has_pictures, prompt = setting == "vision_model", system_prompt(arguments)
+        return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
 

@@ -16,8 +16,7 @@ from torch import nn
 from transformers import Trainer
 
 from sweetrl_agent.core.episode import Messages
-from sweetrl_agent.core.messages import turns_as_read
-from sweetrl_agent.data.chat import encode_dialogues
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.trainers.muon import MuonWithAdamW
 
 #: Batches per chunk that is sorted by length.
@@ -26,30 +25,27 @@ POOL = 20
 ENCODED = 100
 
 
-def sft_dataset(dialogues: Sequence[Messages], tokenizer: Any, history: int = -1) -> Dataset:
-    """Tokens and labels of dialogues; only the agent's turns have labels, all other tokens have -100.
+def sft_dataset(dialogues: Sequence[Messages], chat: Chat, history: int = -1) -> Dataset:
+    """Tokens and labels of dialogues, a row for each of `Chat.sequences`; only the agent's turns have labels, all other tokens have -100.
 
     A turn with "weight" 0 in its message has no labels either: it is context only (as in OpenAI's fine-tuning files).
 
     Args:
         dialogues: The dialogues.
-        tokenizer: Tokenizer with the chat template.
-        history: Earlier turns that the agent reads, as in `core.messages.as_read`. Unless it is -1, each turn has a row of its own.
+        chat: Tokenizer and template.
+        history: Earlier turns that the agent reads, as in `core.messages.as_read`.
     """
-    dialogues = [part for messages in dialogues for part in turns_as_read(messages, history)]
     rows = []
-    encoded = (
-        dialogue
-        for i in range(0, len(dialogues), ENCODED)
-        for dialogue in encode_dialogues(dialogues[i : i + ENCODED], tokenizer)
-    )
-    for messages, dialogue in zip(dialogues, encoded, strict=True):
-        spoken = [message for message in messages if message["role"] == "assistant"]
-        labelled = {turn for turn, message in enumerate(spoken, 1) if message.get("weight", 1)}
-        labels = [
-            token if turn in labelled else -100 for token, turn in zip(dialogue.token_ids, dialogue.turn_ids, strict=True)
-        ]
-        rows.append({"input_ids": dialogue.token_ids, "labels": labels})
+    for start in range(0, len(dialogues), ENCODED):
+        some = dialogues[start : start + ENCODED]
+        for messages, parts in zip(some, chat.all_sequences(some, history=history), strict=True):
+            weights = iter([message.get("weight", 1) for message in messages if message["role"] == "assistant"])
+            for part in parts:
+                labelled = {turn for turn in range(1, part.num_turns + 1) if next(weights)}
+                pairs = zip(part.token_ids, part.turn_ids, strict=True)
+                rows.append(
+                    {"input_ids": part.token_ids, "labels": [token if turn in labelled else -100 for token, turn in pairs]}
+                )
     return Dataset.from_list(rows)
 
 

@@ -20,6 +20,7 @@ from sweetrl_agent.config.packaged import copy_to, differences
 from sweetrl_agent.core.environment import Demonstrations
 from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.run import Run
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.demonstration_file import dialogue, file_dialogues
@@ -111,7 +112,7 @@ def pretrained_trainer(run: Run) -> tuple[SFTTrainer, Any]:
 def _in_order(run: Run, dialogues: Sequence[Any], tokenizer: Any) -> Dataset:
     """Tokens and labels of dialogues, in the order of all epochs: batches of similar length."""
     config = run.config.sft
-    dataset = sft_dataset(dialogues, tokenizer, run.config.model.history)
+    dataset = sft_dataset(dialogues, Chat(tokenizer, run.config.model.reasoning), run.config.model.history)
     order = bucketed_order([len(ids) for ids in dataset["input_ids"]], config.sft_batch, config.sft_epochs, run.seed)
     return dataset.select(order)
 

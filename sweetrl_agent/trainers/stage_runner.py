@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import sandboxes
+from colbench_gym.errors import ColBenchError
 from sandboxes.cpus import usable_cpus
 from sweetrl_agent.trainers.forecast import Work, as_lines, disk_bytes, forecast, in_words, model_bytes, time_left
 
@@ -106,6 +108,7 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
         invalid: Stages that are to be done again, and why.
     """
     from sweetrl_agent.models.loading import dtype_line, speed_line
+    from sweetrl_agent.trainers.preflight import check_model
 
     config, sources = run.config, run.sources
     num_tasks, per_task = len(run.tasks), config.collect.trajectories_per_task
@@ -114,6 +117,8 @@ def print_plan(run: Run, invalid: Mapping[str, str]) -> None:
     print(f"model      {config.model.model} ({config.model.engine}, {'LoRA' if config.model.lora else 'all weights'})")
     if not config.is_tiny:
         print(f"dtype      {dtype_line(config.model)}{speed_line(config.model)}")
+        with suppress(ColBenchError):  # a fault is printed with the others
+            print(f"template   {check_model('model', config.model.model, config.model)}")
     human = f"; human: {config.task.simulator}" if run.record.simulators else ""
     measured = ", ".join(f"{len(own)} {name} ({sources[name]})" for name, own in run.held_out.items())
     print(f"tasks      {num_tasks} of {len(run.train)} train ({sources['train']}), {measured}{human}")

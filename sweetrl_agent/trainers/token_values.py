@@ -15,6 +15,7 @@ from sweetrl_agent.core.messages import system_message
 from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.critics.token_values import TokenEstimates, TokenValues
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
@@ -49,7 +50,9 @@ def train_values(
     set_seed(run.seed)
     arguments = run.config.model
     tokenizer = load_tokenizer(run.initial_model, arguments)
-    dataset = action_tokens(offline_episodes(run), tokenizer, system_message(system_prompt(arguments)), arguments.history)
+    dataset = action_tokens(
+        offline_episodes(run), Chat(tokenizer, arguments.reasoning), system_message(system_prompt(arguments)), arguments.history
+    )
     given = trainer_arguments(folder, run.seed, arguments, config.batch, config.batch, config.learning_rate, config.epochs)
     trainer = ValueTrainer(
         loss=loss,

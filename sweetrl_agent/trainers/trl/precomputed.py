@@ -34,6 +34,13 @@ class PrecomputingDPOTrainer(DPOTrainer):  # type: ignore[misc]
         with patch.object(dpo_trainer, "hash_module", return_value=""):
             super().__init__(*args, **kwargs)
 
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
+        """Rows of token ids are taken as they are, without those whose prompt alone fills `max_length`; others as in `DPOTrainer`."""
+        if "prompt_ids" not in dataset.column_names:
+            return super()._prepare_dataset(dataset, processing_class, args, dataset_name)
+        longest = args.max_length
+        return dataset if longest is None else dataset.filter(lambda row: len(row["prompt_ids"]) < longest)
+
     def _precompute_ref_logps(self, dataset: Dataset, name: str, batch_size: int) -> Dataset:
         refuse_other_sharding(self)
         score_labelled_tokens_only(self)

@@ -11,7 +11,7 @@ from sweetrl_agent.algorithms.reinforce import Reinforce, ReinforceConfig, leave
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.on_policy import ActionTokens
 from sweetrl_agent.core.seeds import derive_seed
-from sweetrl_agent.data.chat import encode_dialogue
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.trainers import on_policy
@@ -42,14 +42,14 @@ def test_the_loss_is_that_of_a_slow_loop(make_tiny_model, tiny_tokenizer, temper
     advantages = [[0.7, -0.2], [1.5]]
     total, count = 0.0, 0
     for messages, values in zip(DIALOGUES, advantages, strict=True):
-        encoded = encode_dialogue(messages, tiny_tokenizer)
+        encoded = Chat(tiny_tokenizer).sequences(messages)[0]
         logits = model(torch.tensor([encoded.token_ids])).logits[0].detach().double() / temperature
         for i, turn in enumerate(encoded.turn_ids):
             if turn:
                 log_probs = logits[i - 1] - torch.logsumexp(logits[i - 1], 0)
                 total -= values[turn - 1] * float(log_probs[encoded.token_ids[i]])
                 count += 1
-    encoded = [encode_dialogue(messages, tiny_tokenizer) for messages in DIALOGUES]
+    encoded = [Chat(tiny_tokenizer).sequences(messages)[0] for messages in DIALOGUES]
     log_probs = action_log_probs(model, encoded, temperature)
     of_turns = [values[turn - 1] for own, values in zip(encoded, advantages, strict=True) for turn in own.turn_ids if turn]
     tokens = ActionTokens(

@@ -14,7 +14,7 @@ from sweetrl_agent.algorithms.registry import ALGORITHMS, _lacking
 from sweetrl_agent.algorithms.token_ppo import TokenPPO, TokenPPOConfig, token_rewards
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.on_policy import ActionTokens
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.trainers import on_policy
@@ -134,7 +134,7 @@ def test_a_value_is_read_off_the_token_before_each_action_token(make_tiny_model,
     model, head = make_tiny_model(), torch.nn.Linear(32, 1)
     said = ["I need the total.", "Round it?", "Yes.", "I WANT TO ANSWER:\nround(sum(x), 2)"]
     messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(said)]
-    dialogues = [encode_dialogue(part, tiny_tokenizer) for part in (messages, messages[:2])]
+    dialogues = [Chat(tiny_tokenizer).sequences(part)[0] for part in (messages, messages[:2])]
     log_probs, values = log_probs_and_values(model, dialogues, head=head, per_token=True)
     slow = []
     for dialogue in dialogues:
@@ -144,7 +144,7 @@ def test_a_value_is_read_off_the_token_before_each_action_token(make_tiny_model,
                 slow.append(head(output.hidden_states[-1][0, -1]).item())
     assert values.shape == log_probs.shape and values.tolist() == pytest.approx(slow, rel=1e-3, abs=1e-4)
     _, of_turns = log_probs_and_values(model, dialogues, head=head)
-    begins = len(encode_dialogue(messages[:2], tiny_tokenizer).token_ids) - len(encode_prompt(messages[:1], tiny_tokenizer))
+    begins = len(Chat(tiny_tokenizer).sequences(messages[:2])[0].token_ids) - len(Chat(tiny_tokenizer).prompt(messages[:1]))
     assert of_turns[:2].tolist() == pytest.approx([slow[0], slow[begins]], rel=1e-3, abs=1e-4)
 
 

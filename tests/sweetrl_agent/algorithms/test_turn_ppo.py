@@ -13,7 +13,7 @@ from sweetrl_agent import compare
 from sweetrl_agent.algorithms.turn_ppo import TurnPPO, TurnPPOConfig, turn_gae
 from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.core.on_policy import ActionTokens
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.rollouts.play import episodes_of
 from sweetrl_agent.trainers import on_policy
@@ -107,11 +107,11 @@ def test_a_value_is_read_off_the_last_token_of_the_turns_prompt(make_tiny_model,
     model, head = make_tiny_model(), torch.nn.Linear(32, 1)
     said = ["I need the total.", "Round it?", "Yes.", "I WANT TO ANSWER:\nround(sum(x), 2)"]
     messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(said)]
-    dialogues = [encode_dialogue(part, tiny_tokenizer) for part in (messages, messages[:2])]
+    dialogues = [Chat(tiny_tokenizer).sequences(part)[0] for part in (messages, messages[:2])]
     _, values = log_probs_and_values(model, dialogues, head=head)
     slow = []
     for prefix in (messages[:1], messages[:3], messages[:1]):
-        output = model(torch.tensor([encode_prompt(prefix, tiny_tokenizer)]), output_hidden_states=True)
+        output = model(torch.tensor([Chat(tiny_tokenizer).prompt(prefix)]), output_hidden_states=True)
         slow.append(head(output.hidden_states[-1][0, -1]).item())
     assert values.tolist() == pytest.approx(slow, rel=1e-4)
     assert slow[0] != pytest.approx(slow[1], rel=1e-2)

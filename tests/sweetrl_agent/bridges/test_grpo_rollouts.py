@@ -12,7 +12,7 @@ import torch
 
 import colbench_gym  # noqa: F401
 from sweetrl_agent.bridges.grpo_rollouts import GRPORollouts, VLLMPolicy
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of TRL: its rollout functions are experimental
 
@@ -92,7 +92,7 @@ def test_a_completion_is_the_dialogue_as_it_was_sampled(make_rollouts, make_trai
     output = rollouts(prompts, trainer)
     for i, episode in enumerate(rollouts.episodes):
         assert rollouts.tasks[i % 2].id == episode.task_id
-        assert output["prompt_ids"][i] == encode_prompt(episode.messages[:1], tiny_tokenizer)
+        assert output["prompt_ids"][i] == Chat(tiny_tokenizer).prompt(episode.messages[:1])
         assert len({len(output[name][i]) for name in ("completion_ids", "env_mask", "logprobs")}) == 1
         own = [token for token, mask in zip(output["completion_ids"][i], output["env_mask"][i], strict=True) if mask]
         assert own == [token for turn in episode.turns for token in turn.token_ids]
@@ -183,4 +183,4 @@ def test_vllm_is_asked_as_trl_asks_it(tiny_tokenizer):
     dialogue = [{"role": "user", "content": "Hi"}]
     said = VLLMPolicy(generation, tiny_tokenizer, "Be brief.").generate([dialogue, dialogue], [0, 1])
     assert [one.log_probs for one in said] == [[-0.5, -0.25]] * 2 and said[0].token_ids == [7, 1]
-    assert generation.prompts[0] == encode_prompt([{"role": "system", "content": "Be brief."}, *dialogue], tiny_tokenizer)
+    assert generation.prompts[0] == Chat(tiny_tokenizer).prompt([{"role": "system", "content": "Be brief."}, *dialogue])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweetrl_agent.core.messages import as_read, turns_as_read
+from sweetrl_agent.core.messages import as_read
 
 SYSTEM = {"role": "system", "content": "s"}
 DIALOGUE = [{"role": role, "content": f"{role[0]}{i}"} for i in range(3) for role in ("user", "assistant")]  # u0 a0 u1 a1 u2 a2
@@ -19,14 +19,3 @@ def _said(messages):
 def test_an_agent_reads_its_instructions_and_the_latest_turns(history, expected):
     assert _said(as_read([SYSTEM, *DIALOGUE[:-1]], history)) == expected
     assert _said(as_read(DIALOGUE[:-1], history)) == expected[2:]
-
-
-def test_training_reads_the_same_as_the_agent_before_each_turn():
-    assert [_said(part) for part in turns_as_read(DIALOGUE, -1)] == ["u0 a0 u1 a1 u2 a2"]
-    parts = turns_as_read([SYSTEM, *DIALOGUE], 1)
-    assert [_said(part) for part in parts] == ["s u0 a0", "s u0 a0 u1 a1", "s u1 a1 u2 a2"]
-    for turn, part in enumerate(parts):
-        assert _said(part[:-1]) == _said(as_read([SYSTEM, *DIALOGUE[: 2 * turn + 1]], 1))
-        weights = [message.get("weight", 1) for message in part if message["role"] == "assistant"]
-        assert weights == [0] * (len(weights) - 1) + [1]
-    assert all("weight" not in message for message in DIALOGUE)

@@ -9,7 +9,7 @@ import torch
 
 from sweetrl_agent.core.messages import HINT, hint_message
 from sweetrl_agent.critics.advantage import AdvantageCritic, candidate_log_probs
-from sweetrl_agent.data.chat import encode_dialogue, encode_prompt
+from sweetrl_agent.data.chat import Chat
 
 HIDDEN = "def total(prices):\n    return round(sum(prices), 2)"
 PROMPT = [
@@ -23,7 +23,9 @@ TEXTS = ["What of an empty list?", "ok", "I WANT TO ANSWER:\n```python\ndef tota
 @pytest.fixture
 def make_critic(make_tiny_model, tiny_tokenizer):
     """Function: whether the reference sees the hidden information -> a critic whose model and reference have different random weights."""
-    return lambda sees=True: AdvantageCritic(make_tiny_model(1), make_tiny_model(2), tiny_tokenizer, reference_sees_hidden=sees)
+    return lambda sees=True: AdvantageCritic(
+        make_tiny_model(1), make_tiny_model(2), Chat(tiny_tokenizer), reference_sees_hidden=sees
+    )
 
 
 def _naive(model, prompt, candidate):
@@ -35,7 +37,7 @@ def _naive(model, prompt, candidate):
 
 @pytest.mark.parametrize("candidates", [[[7, 8, 9, 1], [5, 1], [9], [11, 12, 13, 14, 15, 16, 1]], [[9], [1]], [[3, 4, 5]]])
 def test_candidate_log_probs_equal_the_naive_forward(candidates, make_tiny_model, tiny_tokenizer):
-    model, prompt = make_tiny_model(1), encode_prompt(PROMPT, tiny_tokenizer)
+    model, prompt = make_tiny_model(1), Chat(tiny_tokenizer).prompt(PROMPT)
     for got, candidate in zip(candidate_log_probs(model, prompt, candidates), candidates, strict=True):
         assert got.dtype == torch.float32
         assert got.tolist() == pytest.approx(_naive(model, prompt, candidate), abs=1e-5)
@@ -45,8 +47,8 @@ def test_candidate_log_probs_equal_the_naive_forward(candidates, make_tiny_model
 def test_rank_is_the_mean_log_ratio_of_the_turn(sees, make_critic, tiny_tokenizer):
     critic = make_critic(sees)
     got = critic.rank(PROMPT, HIDDEN, TEXTS)
-    told = encode_prompt([*hint_message(HIDDEN), *PROMPT], tiny_tokenizer)
-    plain = encode_prompt(PROMPT, tiny_tokenizer) if not sees else told
+    told = Chat(tiny_tokenizer).prompt([*hint_message(HIDDEN), *PROMPT])
+    plain = Chat(tiny_tokenizer).prompt(PROMPT) if not sees else told
     for text, advantage in zip(TEXTS, got, strict=True):
         candidate = tiny_tokenizer(text + "<|end|>")["input_ids"]
         ratios = [
@@ -77,12 +79,12 @@ def test_dialogue_advantages_equal_rank_turn_by_turn(sees, hidden, make_critic, 
     first, last = critic.dialogue_advantages(dialogue, hidden)
     assert critic.rank(PROMPT, hidden, TEXTS)[2] == pytest.approx(last, abs=1e-5)
     assert critic.rank(PROMPT[:1], hidden, [PROMPT[1]["content"]])[0] == pytest.approx(first, abs=1e-5)
-    assert max(encode_dialogue(dialogue, tiny_tokenizer).turn_ids) == 2
+    assert max(Chat(tiny_tokenizer).sequences(dialogue)[0].turn_ids) == 2
 
 
 def test_an_untrained_critic_is_indifferent_against_the_papers_reference_only(make_tiny_model, tiny_tokenizer):
     paper, released = (
-        AdvantageCritic(make_tiny_model(1), make_tiny_model(1), tiny_tokenizer, reference_sees_hidden=sees)
+        AdvantageCritic(make_tiny_model(1), make_tiny_model(1), Chat(tiny_tokenizer), reference_sees_hidden=sees)
         for sees in (True, False)
     )
     assert paper.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx([0.0] * 5, abs=1e-6)
@@ -100,10 +102,9 @@ def test_critic_and_reference_see_the_instructions_that_the_agent_speaks_under(s
         instructions=instructions,
         noun="function",
     )
-    plain = encode_prompt([{"role": "system", "content": instructions}, *PROMPT], tiny_tokenizer)
-    told = encode_prompt(
-        [{"role": "system", "content": f"{instructions}\n\n{HINT.format(what='function', hidden=HIDDEN)}"}, *PROMPT],
-        tiny_tokenizer,
+    plain = Chat(tiny_tokenizer).prompt([{"role": "system", "content": instructions}, *PROMPT])
+    told = Chat(tiny_tokenizer).prompt(
+        [{"role": "system", "content": f"{instructions}\n\n{HINT.format(what='function', hidden=HIDDEN)}"}, *PROMPT]
     )
     candidate = tiny_tokenizer(TEXTS[0] + "<|end|>")["input_ids"]
     model = _naive(critic.model, told, candidate)
@@ -122,20 +123,20 @@ def test_an_adapter_is_switched_off_for_the_reference(make_tiny_model, tiny_toke
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter.normal_(generator=torch.Generator().manual_seed(3))
-    critic = AdvantageCritic(model, None, tiny_tokenizer)
-    both = AdvantageCritic(model, make_tiny_model(1), tiny_tokenizer)
+    critic = AdvantageCritic(model, None, Chat(tiny_tokenizer))
+    both = AdvantageCritic(model, make_tiny_model(1), Chat(tiny_tokenizer))
     assert critic.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx(both.rank(PROMPT, HIDDEN, TEXTS), abs=1e-5)
 
 
 def test_misuse_is_refused(make_tiny_model, tiny_tokenizer):
     message = "`reference` may be None only if `model` has a LoRA adapter to disable."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        AdvantageCritic(make_tiny_model(), None, tiny_tokenizer)
+        AdvantageCritic(make_tiny_model(), None, Chat(tiny_tokenizer))
 
 
 def test_without_normalisation_a_turn_counts_its_tokens(make_tiny_model, tiny_tokenizer):
     models = make_tiny_model(1), make_tiny_model(2)
-    mean, total = (AdvantageCritic(*models, tiny_tokenizer, is_normalised=is_mean) for is_mean in (True, False))
+    mean, total = (AdvantageCritic(*models, Chat(tiny_tokenizer), is_normalised=is_mean) for is_mean in (True, False))
     lengths = [len(tiny_tokenizer(text + "<|end|>")["input_ids"]) for text in TEXTS]
     expected = [value * length for value, length in zip(mean.rank(PROMPT, HIDDEN, TEXTS), lengths, strict=True)]
     assert total.rank(PROMPT, HIDDEN, TEXTS) == pytest.approx(expected, rel=1e-4)
@@ -143,7 +144,7 @@ def test_without_normalisation_a_turn_counts_its_tokens(make_tiny_model, tiny_to
 
 def test_without_normalisation_the_turns_of_a_dialogue_count_their_tokens_too(make_tiny_model, tiny_tokenizer):
     models = make_tiny_model(1), make_tiny_model(2)
-    mean, total = (AdvantageCritic(*models, tiny_tokenizer, is_normalised=is_mean) for is_mean in (True, False))
+    mean, total = (AdvantageCritic(*models, Chat(tiny_tokenizer), is_normalised=is_mean) for is_mean in (True, False))
     dialogue = [*PROMPT, {"role": "assistant", "content": TEXTS[0]}]
     lengths = [len(tiny_tokenizer(text + "<|end|>")["input_ids"]) for text in (PROMPT[1]["content"], TEXTS[0])]
     expected = [value * length for value, length in zip(mean.dialogue_advantages(dialogue, HIDDEN), lengths, strict=True)]
@@ -154,6 +155,6 @@ def test_without_normalisation_the_turns_of_a_dialogue_count_their_tokens_too(ma
 
 def test_a_critic_scores_without_dropout(make_tiny_model, tiny_tokenizer):
     models = make_tiny_model(1).train(), make_tiny_model(2).train()
-    critic = AdvantageCritic(*models, tiny_tokenizer)
+    critic = AdvantageCritic(*models, Chat(tiny_tokenizer))
     with critic._reference() as reference:
         assert reference is models[1] and not reference.training and not critic.model.training

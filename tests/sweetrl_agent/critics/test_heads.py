@@ -12,7 +12,7 @@ from transformers import TrainingArguments
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.critics.heads import HeadCritic, TurnHead
-from sweetrl_agent.data.chat import encode_dialogue
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import adapted, load_model
 from sweetrl_agent.trainers.heads import HeadTrainer, encoded_rows, head_loss, pair_rows
 
@@ -37,17 +37,17 @@ def make_head(make_tiny_model):
 
 def test_a_score_is_the_head_on_the_mean_of_the_turns_states(make_head, tiny_tokenizer):
     scorer = make_head()
-    encoded = encode_dialogue(GOOD, tiny_tokenizer)
+    encoded = Chat(tiny_tokenizer).sequences(GOOD)[0]
     with torch.no_grad():
         hidden = scorer.model(torch.tensor([encoded.token_ids]), output_hidden_states=True).hidden_states[-1][0]
-        for turn, score in enumerate(HeadCritic(scorer, tiny_tokenizer).dialogue_advantages(GOOD, ""), 1):
+        for turn, score in enumerate(HeadCritic(scorer, Chat(tiny_tokenizer)).dialogue_advantages(GOOD, ""), 1):
             states = [hidden[i] for i, t in enumerate(encoded.turn_ids) if t == turn]
             expected = float(scorer.head(sum(states) / len(states)))
             assert score == pytest.approx(expected, abs=1e-4)
 
 
 def test_candidates_score_as_turns_of_whole_dialogues_and_the_hint_counts(make_head, tiny_tokenizer):
-    critic = HeadCritic(make_head(), tiny_tokenizer, batch_size=2)
+    critic = HeadCritic(make_head(), Chat(tiny_tokenizer), batch_size=2)
     texts = ["Round it?", "I WANT TO ANSWER:\nsum(x)", "Round it?", "Empty?"]
     for hidden in ("", "return round(sum(x), 2)"):
         expected = [
@@ -75,7 +75,7 @@ def test_it_learns_which_dialogue_is_better_and_survives_its_folder(loss, make_t
         groups = pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}] * 8)
     else:
         groups = [[{"hidden": "c", "messages": m, "success": s}] for m, s in ((GOOD, 1), (BAD, 0))] * 8
-    dataset = Dataset.from_list(list(encoded_rows(groups, tiny_tokenizer, "", 512)))
+    dataset = Dataset.from_list(list(encoded_rows(groups, Chat(tiny_tokenizer), "", 512)))
     arguments = TrainingArguments(
         output_dir=str(tmp_path / "run"), per_device_train_batch_size=4, learning_rate=1e-3, num_train_epochs=20, use_cpu=True,
         report_to=[], disable_tqdm=True, remove_unused_columns=False, save_steps=10, logging_steps=50, seed=0,
@@ -85,12 +85,12 @@ def test_it_learns_which_dialogue_is_better_and_survives_its_folder(loss, make_t
     )
     trainer.train()
     scorer = trainer.model
-    critic = HeadCritic(scorer, tiny_tokenizer)
+    critic = HeadCritic(scorer, Chat(tiny_tokenizer))
     right, wrong = critic.rank(GOOD[:3], "c", [GOOD[3]["content"]]), critic.rank(BAD[:1], "c", [BAD[1]["content"]])
     assert right[0] > wrong[0] + 0.5
     scorer.save(tmp_path / "critic")
     again = TurnHead(type(scorer.model).from_pretrained(tmp_path / "critic")).load_head(tmp_path / "critic")
-    assert HeadCritic(again, tiny_tokenizer).rank(GOOD[:3], "c", ["Why?"]) == critic.rank(GOOD[:3], "c", ["Why?"])
+    assert HeadCritic(again, Chat(tiny_tokenizer)).rank(GOOD[:3], "c", ["Why?"]) == critic.rank(GOOD[:3], "c", ["Why?"])
     resumed = HeadTrainer(loss=loss, beta=1.0, model=TurnHead(make_tiny_model(seed=1)), args=arguments, train_dataset=dataset)
     resumed.train(resume_from_checkpoint=True)
     assert torch.equal(resumed.model.head.weight, scorer.head.weight)
@@ -109,13 +109,13 @@ def test_with_an_adapter_only_the_adapter_and_the_head_are_saved(tiny_model_fold
     assert not (tmp_path / "critic" / "model.safetensors").exists()
     again = TurnHead(load_model(str(tmp_path / "critic"), str(tiny_model_folder), arguments)).load_head(tmp_path / "critic")
     texts = ["Round it?", "Why?"]
-    one, two = (HeadCritic(critic, tiny_tokenizer).rank(GOOD[:1], "c", texts) for critic in (scorer, again))
+    one, two = (HeadCritic(critic, Chat(tiny_tokenizer)).rank(GOOD[:1], "c", texts) for critic in (scorer, again))
     assert one == pytest.approx(two, abs=1e-5) and one[0] != pytest.approx(one[1], abs=1e-3)
 
 
 def test_rows_with_a_dialogue_that_is_too_long_are_left_out(tiny_tokenizer):
-    good, bad = (len(encode_dialogue([*hint_message("c"), *side], tiny_tokenizer).token_ids) for side in (GOOD, BAD))
+    good, bad = (len(Chat(tiny_tokenizer).sequences([*hint_message("c"), *side])[0].token_ids) for side in (GOOD, BAD))
     assert bad < good
     groups = [*pair_rows([{"hidden": "c", "chosen": GOOD, "rejected": BAD}]), [{"hidden": "c", "messages": BAD, "success": 0}]]
-    lengths = [len(list(encoded_rows(groups, tiny_tokenizer, "", longest))) for longest in (bad - 1, bad, good)]
+    lengths = [len(list(encoded_rows(groups, Chat(tiny_tokenizer), "", longest))) for longest in (bad - 1, bad, good)]
     assert lengths == [0, 1, 2]

@@ -10,7 +10,7 @@ import torch
 
 from sweetrl_agent.critics import judge as judge_module
 from sweetrl_agent.critics.judge import JudgeCritic, question
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 
 SAID = [{"role": "user", "content": "I need the total."}]
 
@@ -20,7 +20,7 @@ def make_judge(make_tiny_model, tiny_tokenizer, monkeypatch):
     """Function: (first, second) -> is the first better? -> a judge who answers so."""
 
     def make(prefers_first):
-        judge = JudgeCritic(make_tiny_model(), tiny_tokenizer)
+        judge = JudgeCritic(make_tiny_model(), Chat(tiny_tokenizer))
 
         def verdicts(questions):
             asked.extend(questions)
@@ -72,7 +72,7 @@ def test_a_real_models_verdicts_do_not_depend_on_the_batch(make_tiny_model, tiny
     found = []
     for seed in range(6):
         model = make_tiny_model(seed)
-        one, four = (JudgeCritic(model, tiny_tokenizer, size)._prefers_first(asked) for size in (1, 4))
+        one, four = (JudgeCritic(model, Chat(tiny_tokenizer), size)._prefers_first(asked) for size in (1, 4))
         assert one == four
         found += one
     assert set(found) == {True, False}
@@ -80,13 +80,13 @@ def test_a_real_models_verdicts_do_not_depend_on_the_batch(make_tiny_model, tiny
 
 def test_a_judge_prefers_the_letter_with_the_larger_logit_behind_the_question(make_tiny_model, tiny_tokenizer):
     model = make_tiny_model(3)
-    judge = JudgeCritic(model, tiny_tokenizer, 2)
+    judge = JudgeCritic(model, Chat(tiny_tokenizer), 2)
     letters = [tiny_tokenizer(letter)["input_ids"][0] for letter in "AB"]
     assert judge.letters == letters
     texts = ["Round it?", "What should happen for an empty list?", "Why?"]
     asked = [question(SAID, "sum(x)", a, b) for a in texts for b in texts]
     for text, prefers_first in zip(asked, judge._prefers_first(asked), strict=True):
-        ids = encode_prompt([{"role": "user", "content": text}], tiny_tokenizer)
+        ids = Chat(tiny_tokenizer).prompt([{"role": "user", "content": text}])
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[0, -1]
         assert prefers_first == bool(logits[letters[0]] > logits[letters[1]])
@@ -114,8 +114,8 @@ def test_a_tokenizer_that_cannot_tell_the_verdicts_apart_is_refused(make_tiny_mo
     with pytest.raises(
         ValueError, match="^The judge's tokenizer gives the replies 'A' and 'B' the same first token; use another model.$"
     ):
-        JudgeCritic(make_tiny_model(), tiny_tokenizer)
+        JudgeCritic(make_tiny_model(), Chat(tiny_tokenizer))
 
 
 def test_a_judge_answers_without_dropout(make_tiny_model, tiny_tokenizer):
-    assert not JudgeCritic(make_tiny_model().train(), tiny_tokenizer).model.training
+    assert not JudgeCritic(make_tiny_model().train(), Chat(tiny_tokenizer)).model.training

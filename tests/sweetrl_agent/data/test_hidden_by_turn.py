@@ -22,7 +22,7 @@ from sweetrl_agent.core.episode import Episode, EpisodeKey, Turn
 from sweetrl_agent.core.messages import HINT
 from sweetrl_agent.core.policy import InRounds, Utterance
 from sweetrl_agent.critics.credit import FORMS, SUM
-from sweetrl_agent.data.chat import encode_dialogue
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.hinted import encode_hinted
 from sweetrl_agent.data.pairs import hidden_by_turn, outcome_pairs, with_hidden_by_turn
 from sweetrl_agent.rollouts.scheduler import Alone, Informed, Shard
@@ -140,7 +140,7 @@ def test_a_critic_of_ones_own_is_told_what_was_hidden_at_each_turn():
 
 
 def test_each_turn_is_encoded_behind_its_own_hint(tiny_tokenizer):
-    parts = encode_hinted(GOOD, ["one", "two", "three"], "Play.", "secret", tiny_tokenizer)
+    parts = encode_hinted(GOOD, ["one", "two", "three"], "Play.", "secret", Chat(tiny_tokenizer))
     for number, (part, hidden) in enumerate(zip(parts, ("one", "two", "three"), strict=True), 1):
         text = tiny_tokenizer.decode(part.token_ids)
         assert text.startswith(f"<|system|>Play.\n\n{HINT.format(what='secret', hidden=hidden)}<|end|>")
@@ -179,7 +179,7 @@ def test_the_loss_of_a_critic_is_that_of_a_slow_loop_over_turns(form, tiny_token
         score = {}
         for side in ("chosen", "rejected"):
             turns = []
-            for part in encode_hinted(row[side], hidden_by_turn(row, side), "", "answer", tiny_tokenizer):
+            for part in encode_hinted(row[side], hidden_by_turn(row, side), "", "answer", Chat(tiny_tokenizer)):
                 own, theirs = token_log_probs(model, part.token_ids), token_log_probs(reference, part.token_ids)
                 for turn in range(1, max(part.turn_ids) + 1):
                     places = [i for i, each in enumerate(part.turn_ids) if each == turn]
@@ -225,13 +225,15 @@ def test_reference_log_probabilities_are_precomputed_for_every_part(tiny_tokeniz
 
 
 def test_critics_with_a_head_read_turns_likewise(tiny_tokenizer):
-    (row,) = encoded_rows(pair_rows([ROW]), tiny_tokenizer, "", 512)
-    batch = _collate([row, *encoded_rows(pair_rows([SHARED]), tiny_tokenizer, "", 512)])
+    (row,) = encoded_rows(pair_rows([ROW]), Chat(tiny_tokenizer), "", 512)
+    batch = _collate([row, *encoded_rows(pair_rows([SHARED]), Chat(tiny_tokenizer), "", 512)])
     assert batch["parts"].tolist() == [0, 0, 0, 1, 2, 2, 3]
     assert [part["side"] for part in row["sides"]] == [0, 0, 0, 1, 1]
-    each = list(encoded_rows([[{"messages": GOOD, "hidden": ["one", "two", "three"], "success": 1}]], tiny_tokenizer, "", 512))
+    each = list(
+        encoded_rows([[{"messages": GOOD, "hidden": ["one", "two", "three"], "success": 1}]], Chat(tiny_tokenizer), "", 512)
+    )
     assert len(each) == 3 and all(len(part["sides"]) == 1 and max(part["sides"][0]["turn_ids"]) == 1 for part in each)
-    whole = encode_dialogue(GOOD, tiny_tokenizer)
+    whole = Chat(tiny_tokenizer).sequences(GOOD)[0]
     assert sum(sum(part["sides"][0]["turn_ids"]) for part in each) == sum(map(bool, whole.turn_ids))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sweetrl_agent.critics.token_values import QNetwork
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body, can_use_slots
@@ -56,7 +56,7 @@ def test_sampled_tokens_have_the_probabilities_of_the_formula(parts, tiny_tokeni
     said = _policy(model, tiny_tokenizer).generate(DIALOGUES, [1, 2, 3])
     assert sum(len(utterance.token_ids) for utterance in said) > 10
     for dialogue, utterance in zip(DIALOGUES, said, strict=True):
-        prompt = encode_prompt(dialogue, tiny_tokenizer)
+        prompt = Chat(tiny_tokenizer).prompt(dialogue)
         for i, (token, log_prob) in enumerate(zip(utterance.token_ids, utterance.log_probs, strict=True)):
             expected = _by_hand(parts, prompt + utterance.token_ids[:i])[token]
             assert log_prob == pytest.approx(float(expected), abs=2e-4)

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chisquare
 
 from sweetrl_agent.core.messages import system_message
-from sweetrl_agent.data.chat import encode_prompt
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.tiny import build_model
 from sweetrl_agent.policies import transformers
 from sweetrl_agent.policies.transformers import SAMPLING_BLOCK, SeededSampling, TransformersPolicy, sample
@@ -140,7 +140,7 @@ def test_other_seeds_say_other_things_and_the_global_stream_is_not_touched(make_
 def test_log_probs_equal_a_recomputation(temperature, make_policy, tiny_tokenizer):
     policy = make_policy(temperature=temperature)
     for dialogue, utterance in zip(DIALOGUES, policy.generate(DIALOGUES, [1, 2, 3]), strict=True):
-        prompt = encode_prompt(dialogue, tiny_tokenizer)
+        prompt = Chat(tiny_tokenizer).prompt(dialogue)
         ids = prompt + utterance.token_ids
         with torch.no_grad():
             log_probs = torch.log_softmax(policy.model(torch.tensor([ids])).logits[0].double() / temperature, dim=-1)

@@ -23,6 +23,10 @@ class _LLM:
         runner = SimpleNamespace(model=SimpleNamespace(load_weights=lambda named: self.loaded.append(dict(named))))
         self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner)))
 
+    @property
+    def said(self):
+        return [*self.tokenizer("yes")["input_ids"], self.tokenizer.eos_token_id]
+
     def get_tokenizer(self):
         return self.tokenizer
 
@@ -32,8 +36,9 @@ class _LLM:
     def generate(self, prompts, sampling, lora_request, use_tqdm):
         self.asked.append(lora_request)
         said = SimpleNamespace(
-            text="yes", token_ids=[7, 8], logprobs=[{7: SimpleNamespace(logprob=-0.5)}, {8: SimpleNamespace(logprob=-1.0)}]
-        )
+            token_ids=self.said, logprobs=[{token: SimpleNamespace(logprob=-0.5 * i)} for i, token in enumerate(self.said, 1)],
+            finish_reason="stop", stop_reason=None,
+        )  # fmt: skip
         return [SimpleNamespace(outputs=[said]) for _ in prompts]
 
 
@@ -54,7 +59,8 @@ def test_new_weights_of_a_whole_model_are_loaded_into_the_engine(vllm, tmp_path)
     policy.load_weights(str(tmp_path))
     assert [list(named) for named in policy.llm.loaded] == [["layer.1"], ["layer.2"]] and policy.llm.resets == 1
     (said,) = policy.generate([[{"role": "user", "content": "Hi."}]], [3])
-    assert (said.text, said.token_ids, said.log_probs) == ("yes", [7, 8], [-0.5, -1.0]) and policy.llm.asked == [None]
+    assert said.log_probs == [-0.5 * i for i in range(1, len(said.token_ids) + 1)]
+    assert (said.text, said.token_ids, said.finish_reason) == ("yes", policy.llm.said, "stop") and policy.llm.asked == [None]
 
 
 def test_a_new_adapter_has_a_new_number(vllm, tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.episode import Episode, Turn
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.sft_stage import demonstrations
@@ -120,7 +121,7 @@ def test_behaviour_is_a_capability_of_a_record_or_of_a_file(run_of, make_run):
 
 def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(tiny_tokenizer):
     other = replace(EPISODE, messages=MESSAGES[:2], turns=TURNS[:1])
-    first, second = action_tokens([EPISODE, other], tiny_tokenizer, [{"role": "system", "content": "Be brief."}])
+    first, second = action_tokens([EPISODE, other], Chat(tiny_tokenizer), [{"role": "system", "content": "Be brief."}])
     end = tiny_tokenizer.eos_token_id
     first, second = ({name: row[name][0] for name in ("input_ids", "is_action", "rewards")} for row in (first, second))
     acts = [token for token, is_action in zip(first["input_ids"], first["is_action"], strict=True) if is_action]
@@ -137,7 +138,7 @@ def test_actions_end_with_the_end_token_and_the_last_has_the_reward_of_its_turn(
 
 def test_an_agent_without_history_has_a_sequence_for_each_turn_and_a_cut_episode_is_marked(tiny_tokenizer):
     cut = replace(EPISODE, metrics={**EPISODE.metrics, "answered": 0})
-    whole, row = action_tokens([EPISODE], tiny_tokenizer)[0], action_tokens([cut], tiny_tokenizer, history=0)[0]
+    whole, row = action_tokens([EPISODE], Chat(tiny_tokenizer))[0], action_tokens([cut], Chat(tiny_tokenizer), history=0)[0]
     assert (whole["is_cut"], row["is_cut"]) == (False, True)
     texts = [tiny_tokenizer.decode(ids) for ids in row["input_ids"]]
     assert texts == [
@@ -148,7 +149,7 @@ def test_an_agent_without_history_has_a_sequence_for_each_turn_and_a_cut_episode
     assert [sum(acts) for acts in row["is_action"]] == [
         len(tiny_tokenizer.encode(text, add_special_tokens=False)) for text in ("Round it?<|end|>", "Return.<|end|>")
     ]
-    (memory,) = action_tokens([EPISODE], tiny_tokenizer, history=1)
+    (memory,) = action_tokens([EPISODE], Chat(tiny_tokenizer), history=1)
     assert memory["input_ids"][1] == whole["input_ids"][0] and sum(memory["is_action"][1]) == sum(row["is_action"][1])
 
 
@@ -158,6 +159,6 @@ def test_what_the_template_adds_behind_the_end_token_is_no_action(tiny_tokenizer
         "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>\\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
     )
-    (row,) = action_tokens([EPISODE], newlines)
+    (row,) = action_tokens([EPISODE], Chat(newlines))
     acts = [token for token, is_action in zip(row["input_ids"][0], row["is_action"][0], strict=True) if is_action]
     assert re.sub(r"\s", "_", tiny_tokenizer.decode(acts)) == "Round_it?<|end|>Return.<|end|>"

@@ -8,6 +8,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from colbench_gym.simulators import make
 from colbench_gym.tasks import load_tasks
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.envs.backend_demonstrations import demonstrations
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_dataset
@@ -16,7 +17,7 @@ from sweetrl_agent.trainers.sft import CloningTrainer, bucketed_order, sft_datas
 def test_the_loss_and_its_gradient_are_the_models_own(tmp_path):
     dialogues = demonstrations(load_tasks("embedded:train[:8]"), make("scripted"), 8, 0)
     tokenizer = build_tokenizer((message["content"] for dialogue in dialogues for message in dialogue), 400)
-    dataset = sft_dataset(dialogues, tokenizer)
+    dataset = sft_dataset(dialogues, Chat(tokenizer))
     batch = DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id)([dataset[i] for i in range(8)])
     assert len({len(row) for row in dataset["input_ids"]}) > 1, "without padding the test shows less"
     gradients = {}
@@ -51,7 +52,7 @@ def test_turns_without_weight_are_read_and_not_imitated():
     answer = {"role": "assistant", "content": "d"}
     tokenizer = build_tokenizer(["a b c d"], 300)
     whole, only_answer = (
-        sft_dataset([[*({**message, "weight": weight} for message in talk), answer]], tokenizer)[0] for weight in (1, 0)
+        sft_dataset([[*({**message, "weight": weight} for message in talk), answer]], Chat(tokenizer))[0] for weight in (1, 0)
     )
     assert whole["input_ids"] == only_answer["input_ids"]
     end = tokenizer.eos_token_id

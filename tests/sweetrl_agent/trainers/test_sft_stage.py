@@ -13,6 +13,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.scoring.answer import ANSWER_MARKER
 from sweetrl_agent.core.messages import hint_message, system_message
+from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.files import read_rows, write_rows
 from sweetrl_agent.models.loading import load_tokenizer
 from sweetrl_agent.trainers import sft_stage
@@ -36,7 +37,7 @@ def run(make_run, tiny_model_folder):
 
 
 def _loss(model, run, tokenizer):
-    data = sft_dataset([[*system_message(PROMPTS["brief"]), *one] for one in demonstrations(run)[:16]], tokenizer)
+    data = sft_dataset([[*system_message(PROMPTS["brief"]), *one] for one in demonstrations(run)[:16]], Chat(tokenizer))
     batch = DataCollatorForLanguageModeling(pad_token_id=tokenizer.pad_token_id)(list(data))
     with torch.no_grad():
         return float(model.eval()(**batch).loss)

@@ -1,0 +1,169 @@
+"""How a model's chat template wants a dialogue, found by rendering sample dialogues: where instructions go, and what ends a turn.
+
+Templates differ: some refuse system messages or drop them, some want both sides to alternate strictly, some name the current date. All of it is decided
+here, once for each tokenizer, so that every part of the program renders a dialogue in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from colbench_gym.reasoning import AROUND_SPEECH, NONE, PAIRS, Reasoning
+from sweetrl_agent.core.episode import Messages
+
+#: Texts of the sample dialogues: found again whatever a template trims.
+_SYSTEM, _USER, _AGENT, _NEXT = "Sampleinstructions", "Samplerequest", "Samplereply", "Samplefollowup"
+#: What the families' templates call the switch of their thoughts, and its value for a model that is to speak only.
+_NO_THOUGHTS: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
+#: The date for templates that name the current one: prompts do not depend on the day of the run. Llama 3 templates have it for want of a clock.
+_DATE = datetime(2024, 7, 26)
+#: Marks that stand behind a turn's text without ending the turn.
+_NO_ENDS = frozenset({*AROUND_SPEECH, *(closing for _, closing in PAIRS)})
+
+
+def _said(*turns: str) -> list[dict[str, str]]:
+    """A sample dialogue of these texts, the user's first."""
+    return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(turns)]
+
+
+class Template:
+    """A tokenizer's chat template.
+
+    Attributes:
+        has_system: Whether it renders a system message; else the instructions are put in front of the first user message, with an empty line between them.
+        merges: Whether it refuses consecutive messages of one role, which are then merged into one.
+        ends_turns: Whether it ends a turn by a token; else the tokenizer's `eos_token` does.
+        end: The token that ends a turn, as text; "" if there is none.
+        lead: What stands between the header of a turn and its text, if the agent does not think.
+        stop_text: Text that ends a turn of a template without an end token: what it puts between a turn and the other side's text. "" for none.
+    """
+
+    def __init__(self, tokenizer: Any, reasoning: Reasoning | None = None) -> None:
+        """Render the samples.
+
+        Args:
+            tokenizer: The tokenizer.
+            reasoning: How the model marks its thoughts. A setting of "none" switches them off where the template has a switch.
+
+        Raises:
+            ValueError: If there is no chat template.
+        """
+        if not tokenizer.chat_template:
+            raise ValueError(
+                "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
+            )
+        self.tokenizer, self.reasoning = tokenizer, reasoning or Reasoning()
+        self._switches: Mapping[str, Any] = _NO_THOUGHTS if self.reasoning.setting == NONE else {}
+        self.has_system, self.merges = True, False
+        repeated = [m for m in _said(_USER, _AGENT, _NEXT) for _ in range(1 + (m["role"] == "user"))]
+        self.merges = not self._shows(repeated, _USER, _NEXT)
+        instructed = [{"role": "system", "content": _SYSTEM}, *_said(_USER)]
+        self.has_system = self._shows(instructed, _SYSTEM, _USER) and self._shows(
+            [*instructed, *_said(_USER, _AGENT, _NEXT)[1:]], _SYSTEM, _NEXT
+        )
+        self._find_end()
+
+    def render(self, messages: Messages, is_prompt: bool = True) -> str:
+        """The text of a dialogue; "" for one without messages.
+
+        Args:
+            messages: The dialogue, with the instructions in a leading system message.
+            is_prompt: Whether the header of the agent's next turn follows.
+        """
+        return self.render_all([messages], is_prompt)[0]
+
+    def render_all(self, dialogues: Sequence[Messages], is_prompt: bool = True) -> list[str]:
+        """`render` of each dialogue; one call for all takes half the time of many."""
+        placed = [self._placed(messages) for messages in dialogues]
+        some = [messages for messages in placed if messages]
+        rendered = iter(self._apply(some, is_prompt) if some else ())
+        return [next(rendered) if messages else "" for messages in placed]
+
+    def turn(self, prompt: str, whole: str, text: str, thought: str = "") -> str:
+        """The text of an agent's turn behind its prompt, up to and including what ends it.
+
+        Args:
+            prompt: The rendered prompt.
+            whole: The rendered dialogue that ends with the turn.
+            text: What is said.
+            thought: What is thought before, with its marks; "" for nothing.
+        """
+        opened = self.reasoning.opened_by(prompt)
+        behind = whole[len(prompt) :] if whole.startswith(prompt) else None
+        if thought:
+            opening = next((opening for opening, closing in self.reasoning.pairs.items() if closing == opened), "")
+            return (thought.lstrip().removeprefix(opening) if opening else thought) + text + self.end
+        spoken = text.strip()
+        place = -1 if behind is None else behind.find(spoken, len(self.lead) if behind.startswith(self.lead) else 0)
+        if behind is None or place < 0 or (opened and opened not in behind):
+            return self.lead_of(prompt) + text + self.end
+        place += len(spoken)
+        end = behind.find(self.end, place) if self.ends_turns else -1
+        return behind[: end + len(self.end)] if end >= 0 else behind[:place] + self.end
+
+    def lead_of(self, prompt: str) -> str:
+        """What stands between a rendered prompt and the text of a turn without a thought: `lead`, or the end of a thought that the prompt opens."""
+        opened = self.reasoning.opened_by(prompt)
+        return f"\n{opened}\n\n" if opened else self.lead
+
+    @cached_property
+    def is_switched(self) -> bool:
+        """Whether the template has a switch for thoughts and they are off."""
+        return bool(self._switches) and self.render(_said(_USER)) != Template(self.tokenizer).render(_said(_USER))
+
+    def _placed(self, messages: Messages) -> list[dict[str, str]]:
+        """The messages with the instructions where the template takes them."""
+        said = [{"role": message["role"], "content": message["content"]} for message in messages]
+        if said and said[0]["role"] == "system" and not self.has_system:
+            first = {**said.pop(0), "role": "user"}
+            if said and said[0]["role"] == "user":
+                first["content"] += f"\n\n{said.pop(0)['content']}"
+            said.insert(0, first)
+        if not self.merges:
+            return said
+        merged: list[dict[str, str]] = []
+        for message in said:
+            if merged and merged[-1]["role"] == message["role"]:
+                merged[-1]["content"] += f"\n\n{message['content']}"
+            else:
+                merged.append(message)
+        return merged
+
+    def _apply(self, dialogues: list[list[dict[str, str]]], is_prompt: bool) -> list[str]:
+        rendered: list[str] = self.tokenizer.apply_chat_template(
+            dialogues, tokenize=False, add_generation_prompt=is_prompt, strftime_now=_DATE.strftime, **self._switches
+        )
+        return rendered
+
+    def _shows(self, messages: Messages, *texts: str) -> bool:
+        """Whether the template renders a dialogue with these texts. It is a program, and may raise anything."""
+        try:
+            rendered = self.render(messages)
+        except MemoryError:
+            raise
+        except Exception:
+            return False
+        return all(text in rendered for text in texts)
+
+    def _find_end(self) -> None:
+        """What surrounds the text of a turn: at the end of a dialogue, or if nothing follows there, in front of the other side's next message."""
+        dialogue = _said(_USER, _AGENT)
+        prompt, whole = self.render(dialogue[:1]), self.render(dialogue, is_prompt=False)
+        opened = self.reasoning.opened_by(prompt)
+        lead = whole.removeprefix(prompt).partition(_AGENT)[0]
+        self.lead = lead if whole.startswith(prompt) and _AGENT in whole and (not opened or opened in lead) else ""
+        behind = whole.partition(_AGENT)[2]
+        between = self.render(_said(_USER, _AGENT, _NEXT)).partition(_AGENT)[2].partition(_NEXT)[0]
+        end = self._first_token(behind) or self._first_token(between)
+        self.ends_turns = bool(end)
+        self.end = end or str(self.tokenizer.eos_token or "")
+        self.stop_text = "" if end else between.strip()
+
+    def _first_token(self, text: str) -> str:
+        """The first added token of a text that can end a turn; "" if there is none."""
+        added = {i: token.content for i, token in self.tokenizer.added_tokens_decoder.items() if token.content not in _NO_ENDS}
+        token_ids = self.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        return next((added[token] for token in token_ids if token in added), "")
