@@ -8,7 +8,10 @@ from sweetrl_agent.core.episode import Episode, Turn
 from sweetrl_agent.data.files import write_rows
 
 CHARACTERS = "".join(map(chr, range(32, 127))) + "\n"
-ASKED, ASKED_AGAIN = "Say something with many vowels, in one sentence of your own.", "And something else, with more of them than before."
+ASKED, ASKED_AGAIN = (
+    "Say something with many vowels, in one sentence of your own.",
+    "And something else, with more of them than before.",
+)
 
 
 class Vowels(gym.Env):
