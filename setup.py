@@ -13,7 +13,6 @@ TRAIN = [
     "scipy>=1.13",
     "accelerate>=1.15",
     "datasets>=5.2",
-    "openai>=3",
     "httpx>=0.27",
     "tqdm>=4.66",
     "pyyaml>=6",

@@ -32,6 +32,7 @@ from typing import Any
 import sandboxes
 from colbench_gym.errors import ColBenchError, TaskError
 from colbench_gym.progress import Progress
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.details import OUTCOMES, AnswerDetails, iter_details, meaning
 from colbench_gym.scoring.intervals import Interval, mean_interval, wilson
 from colbench_gym.scoring.unit_tests import PASSED, UNGRADABLE, WRONG, Score, UnitTests
@@ -307,6 +308,12 @@ def _parser() -> argparse.ArgumentParser:
         help="module: programs are modules (default); reference, also called released: verdicts of the released grader",
     )
     parser.add_argument(
+        "--reasoning",
+        default=AUTO,
+        help="how the model marks its thoughts, which are no part of an answer: auto for all marks that are known, none, or its own opening and closing "
+        "mark, such as '<plan> </plan>' (default: %(default)s)",
+    )
+    parser.add_argument(
         "--workers", type=int, default=usable_cpus(), help="number of programs that run at once (default: one per usable core)"
     )
     parser.add_argument(
@@ -332,6 +339,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Spec]:
     try:
         asked = spec_of("sandbox", given.sandbox)
         sandboxes.check_name(asked)
+        Reasoning(given.reasoning)
     except ValueError as error:
         parser.error(" ".join(str(error).split()))
     if given.workers < 1:
@@ -357,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with shown_logs(given.log_level, "stderr"):
             _log.info("%s", _one_line(f"sandbox: {name} ({reason})"))
             with sandboxes.make(name if isinstance(asked, str) else asked, workers=given.workers) as sandbox:
-                unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics])  # type: ignore[arg-type]
+                unit_tests = UnitTests(sandbox, SEMANTICS[given.semantics], reasoning=given.reasoning)  # type: ignore[arg-type]
                 summary = grade_file(given.file, given.out, unit_tests, given.on_error)
                 report = summary.lines()
                 _print(chain(report, explanations(given.file, given.out, unit_tests)) if given.explain else report)

@@ -3,21 +3,27 @@ r"""What of a model's text is thought, and what is speech.
 A model that thinks writes its thoughts before its message, between marks: ``<think>`` and ``</think>``, ``[THINK]`` and ``[/THINK]``, or in a channel of
 the Harmony format. Thoughts are never said: the other side, parsers, graders and critics get the speech only.
 
-    * A thought begins at an opening mark, or at the start of the text if the prompt has opened it. It ends at the next closing mark of its kind.
+    * A thought begins at an opening mark, or at the start of the text if the prompt has opened it. It ends at the next closing mark of its kind; all
+      other marks in it are thought.
     * A closing mark without an opening one ends a thought that began at the start of the text.
-    * A thought that does not end goes to the end of the text: nothing is said behind it.
-    * Outside of thoughts, marks in Markdown's code and marks beside a quotation mark are text: a program may handle them. The start of the text is the
-      exception: there, a mark is a mark.
+    * A thought that does not end goes to the end of the text: nothing is said behind it. ``<think/>`` is an empty thought.
+    * Marks in angle brackets may be in upper case and hold blanks and attributes (``<Think>``, ``< /think >``); all others are exact.
+    * Outside of thoughts, marks in Markdown's code, in a docstring and within quotation marks on one line are text: a program may handle them. A code
+      block that never ends is no code for a closing mark alone.
+    * In the Harmony format, the channel "final" is speech, and so is a message without a channel.
 
-The time is linear in the text.
+Speech holds no thought: to part it once more changes nothing. The time is linear in the text.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from operator import itemgetter
 
 AUTO, NONE = "auto", "none"
 #: Opening and closing marks that are known, of: Qwen3, DeepSeek-R1 and many others; older fine-tunings; Magistral; Command A; Seed-OSS; Sky-T1; Kimi-VL;
@@ -27,9 +33,9 @@ PAIRS = (
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
     ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<seed:think>", "</seed:think>"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("◁think▷", "◁/think▷"),
     ("<|channel>", "<channel|>"),
@@ -38,16 +44,36 @@ PAIRS = (
 AROUND_SPEECH = ("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|begin_of_solution|>", "<|end_of_solution|>")
 #: Marks of the Harmony format.
 HARMONY = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>")
-_HARMONY_HEADER = re.compile(r"<\|channel\|>\s*(\w+)[^\n]{0,200}?<\|message\|>")
-_HARMONY_END = re.compile(r"<\|(?:end|return|call|start)\|>")
+#: Closing mark of a thought that a prompt in the Harmony format has opened.
+_HARMONY_CLOSING = "<|channel|>final<|message|>"
+_HARMONY_HEADER = re.compile(
+    r"(?:<\|channel\|>|\A)\s{0,9}(\w{1,30})[^\n<]{0,200}(?:<\|constrain\|>[^\n<]{0,100})?<\|message\|>|<\|message\|>"
+)
+_HARMONY_BEGINS = re.compile(r"\s*(?:<\|(?:channel|message)\|>|<\|start\|>\s*assistant|\w{1,30}<\|message\|>)")
+_HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel|message)\|>")
 #: The same without its special tokens, which some servers leave out.
 _BARE_HARMONY = re.compile(r"\A\s*analysis(?=[A-Z\W]).*?assistantfinal|\A\s*analysis(?=[A-Z]).*\Z", re.DOTALL)
+#: Marks of words in angle brackets, in any case.
+_NAMES = "|".join(opening[1:-1] for opening, closing in PAIRS if closing == f"</{opening[1:]}")
+_ANGLE = rf'<[ \t]{{0,2}}/?[ \t]{{0,2}}(?i:{_NAMES})(?:[ \t]+[\w-]+="[^"\n<>]*")*[ \t]{{0,2}}/?[ \t]{{0,2}}>'
+_ANGLE_PARTS = re.compile(r"<\s*(/?)\s*([\w:]+).*?(/?)\s*>", re.DOTALL)
+#: Name of an empty thought.
+_EMPTY = "<think/>"
+_FENCE = r"[ \t>]{0,8}(?P<fence>`{3,}(?=[^`\n]*\n)|~{3,})[^\n]*\n"
+#: Where a code block begins; code within a line, a docstring, and what stands between quotation marks on one line.
 _CODE = re.compile(
-    r"^[ \t>]{0,8}(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]{0,8}\1[`~]*[ \t]*$|\Z)|(?<!`)(`+)(?!`)[^\n]*?(?<!`)\2(?!`)",
-    re.DOTALL | re.MULTILINE,
+    rf"^{_FENCE}|(?<!`)(?P<span>`{{1,3}})(?!`)[^\n]*?(?<!`)(?P=span)(?!`)"
+    r"|\"\"\"(?s:.*?)\"\"\"|\'\'\'(?s:.*?)\'\'\'"
+    r"|(?<!\w)(?:[rbfuRBFU]{0,2}\"[^\"\n]*\"|[rbfuRBFU]{0,2}'[^'\n]*'|“[^“”\n]*”|‘[^‘’\n]*’|«[^«»\n]*»)(?!\w)",
+    re.MULTILINE,
 )
-_QUOTES = {*"'\"`“”‘’«»"}
-_SPACE = re.compile(r"\s*")
+_FENCE_HERE = re.compile(_FENCE)
+_FENCE_ENDS = re.compile(r"^[ \t>]{0,8}(`{3,}|~{3,})[ \t]*$", re.MULTILINE)
+_BEHIND = re.compile(r"(?:\s|<\|START_RESPONSE\|>|<\|begin_of_solution\|>)*")
+#: Characters at the end of a prompt in which an opening mark is looked for.
+_TAIL = 200
+#: A text whose thoughts hide more marks than so many times is thought as a whole.
+_MOST_LAYERS = 8
 
 
 @dataclass(frozen=True)
@@ -80,7 +106,9 @@ class Reasoning:
     setting: str = AUTO
 
     def __post_init__(self) -> None:
-        if self.setting not in (AUTO, NONE) and not len(self.setting.split()) == len({*self.setting.split()}) == 2:
+        if not isinstance(self.setting, str) or (
+            self.setting not in (AUTO, NONE) and not len(self.setting.split()) == len({*self.setting.split()}) == 2
+        ):
             raise ValueError(
                 "`reasoning` must be 'auto', 'none', or an opening and a closing mark with a blank between them, such as '<think> </think>', "
                 f"got {self.setting!r}."
@@ -94,19 +122,23 @@ class Reasoning:
         opening, closing = self.setting.split()
         return {opening: closing}
 
-    @cached_property
-    def marks(self) -> tuple[str, ...]:
-        """All marks: tokens that are kept where a text is decoded without its special tokens."""
-        return (*self.pairs, *self.pairs.values(), *((*AROUND_SPEECH, *HARMONY) if self.setting == AUTO else ()))
-
     def is_mark(self, token: str) -> bool:
         """Whether a token is one of the marks, so that it is kept where a text is decoded without its special tokens."""
-        return token in self.marks
+        is_of_format = self.setting == AUTO and token in (*AROUND_SPEECH, *HARMONY)
+        return is_of_format or (bool(self.pairs) and self._mark.fullmatch(token.strip()) is not None)
 
     def opened_by(self, prompt: str) -> str:
         """The closing mark of a thought that a prompt opens at its end, as DeepSeek-R1's template does; "" if it opens none."""
-        text = prompt.rstrip()
-        return next((closing for opening, closing in self.pairs.items() if text.endswith(opening)), "")
+        end = prompt[-_TAIL:].rstrip()
+        if self.setting == AUTO and (headers := [*_HARMONY_HEADER.finditer(end)]) and headers[-1].end() == len(end):
+            return "" if headers[-1][1] in (None, "final") else _HARMONY_CLOSING
+        last = [mark for mark in self._mark.finditer(end) if mark.end() == len(end)] if self.pairs else []
+        return self.pairs.get(self._name(last[0]), "") if last else ""
+
+    def speech(self, text: str) -> str:
+        """What is said of a text that may hold thoughts; the text as it is if it holds none."""
+        reply = self.split(text)
+        return reply.speech if reply.thought else text
 
     def split(self, text: str, opened: str = "") -> Reply:
         """The parts of a model's text.
@@ -115,68 +147,151 @@ class Reasoning:
             text: The text as generated, with its marks.
             opened: Closing mark of a thought that the prompt has opened, as `opened_by` returns it.
         """
-        if self.setting == AUTO and not opened:
-            if _HARMONY_HEADER.search(text):
+        if self.setting == NONE:
+            return Reply(text.strip())
+        thought, is_unfinished = "", False
+        for _ in range(_MOST_LAYERS):
+            reply = self._outermost(_without_frame(text), opened)
+            thought, is_unfinished = thought + reply.thought, is_unfinished or reply.is_unfinished
+            if not reply.thought:
+                return Reply(reply.speech, thought, is_unfinished)
+            text, opened = reply.speech, ""
+        return Reply("", thought + text, is_unfinished=True)
+
+    def _outermost(self, text: str, opened: str) -> Reply:
+        """The parts of a text by its outermost marks; the speech may hold further ones, made by what stood around a thought."""
+        if self.setting == AUTO and opened in ("", _HARMONY_CLOSING):
+            if opened or _is_harmony(text):
                 return _split_harmony(text)
             if match := _BARE_HARMONY.match(text):
                 return Reply(text[match.end() :].strip(), match[0], is_unfinished=not match[0].endswith("assistantfinal"))
         thoughts, speech, start, closing = list[slice](), list[slice](), 0, opened
         for mark in self._marks_in(text, opened):
-            if mark[0] in self.pairs and not closing:  # a thought begins
+            name, end = self._name(mark), _BEHIND.match(text, mark.end()).end()  # type: ignore[union-attr]
+            if not closing and name in self.pairs:  # a thought begins
                 speech.append(slice(start, mark.start()))
-                start, closing = mark.start(), self.pairs[mark[0]]
+                start, closing = mark.start(), self.pairs[name]
                 continue
-            end = mark.end() + len(_SPACE.match(text, mark.end())[0])  # type: ignore[index]
             if closing:  # it ends
                 thoughts.append(slice(start, end))
+            elif name == _EMPTY:
+                speech.append(slice(start, mark.start()))
+                thoughts.append(slice(mark.start(), end))
             else:  # a closing mark alone: all before it is thought
                 thoughts, speech = [slice(0, end)], []
             start, closing = end, ""
         (thoughts if closing else speech).append(slice(start, len(text)))
-        return Reply(_said("".join(map(text.__getitem__, speech))), "".join(map(text.__getitem__, thoughts)), bool(closing))
+        return Reply("".join(map(text.__getitem__, speech)).strip(), "".join(map(text.__getitem__, thoughts)), bool(closing))
 
     def _marks_in(self, text: str, closing: str) -> Iterator[re.Match[str]]:
         """The marks that begin or end a thought, in order; the first one ends a thought if `closing` is its mark."""
-        if not self.pairs:
-            return
-        first, code = len(text) - len(text.lstrip()), _CODE.search(text)
+        code, opened_in_code = _Code(text), -1
         for mark in self._mark.finditer(text):
-            if closing:
-                if mark[0] == closing:
-                    yield mark
-                    closing = ""
-                    if code and code.start() < mark.end():  # speech is read from here
-                        code = _CODE.search(text, mark.end())
+            name = self._name(mark)
+            if closing and name != closing:
                 continue
-            while code and code.end() <= mark.start():
-                code = _CODE.search(text, code.end())
-            is_quoted = {text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]} & _QUOTES
-            if mark.start() <= first or not (is_quoted or (code and code.start() <= mark.start())):
-                yield mark
-                closing = self.pairs.get(mark[0], "")
+            if not closing and code.reach(mark.start()):
+                opened_in_code = mark.start() if name in self.pairs else opened_in_code
+                if name in self.pairs or code.is_closed or opened_in_code >= code.start:
+                    continue
+            yield mark
+            closing = "" if closing else self.pairs.get(name, "")
+            if not closing:  # speech begins, on a line of its own
+                code.begin_line(_BEHIND.match(text, mark.end()).end())  # type: ignore[union-attr]
+
+    def _name(self, mark: re.Match[str]) -> str:
+        """A mark as `pairs` has it; `_EMPTY` for an empty thought."""
+        if self.setting != AUTO or mark[0] in self._exact:
+            return mark[0]
+        before, name, behind = _ANGLE_PARTS.fullmatch(mark[0]).groups()  # type: ignore[union-attr]
+        return _EMPTY if behind and not before else f"<{before}{name.lower()}>"
+
+    @cached_property
+    def _exact(self) -> frozenset[str]:
+        return frozenset((*self.pairs, *self.pairs.values()))
 
     @cached_property
     def _mark(self) -> re.Pattern[str]:
-        return re.compile("|".join(re.escape(mark) for mark in (*self.pairs, *self.pairs.values())))
+        return re.compile("|".join([*map(re.escape, sorted(self._exact)), *([_ANGLE] if self.setting == AUTO else [])]))
 
 
-def _said(text: str) -> str:
-    text = text.strip()
-    for mark in AROUND_SPEECH:
-        text = text.removeprefix(mark).removesuffix(mark).strip()
-    return text
+class _Code:
+    """The code in a text, region by region: `start` to `end`. `is_closed` is False for a code block that goes to the end of the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        ends = [(end[1], end.start(), end.end()) for end in _FENCE_ENDS.finditer(text)]
+        #: Of each sign: starts and ends of the lines that may end a code block, and the longest fence from each on.
+        self._ends = {sign: [end for end in ends if end[0][0] == sign] for sign in "`~"}
+        self._longest = {
+            sign: list(accumulate((len(end[0]) for end in reversed(own)), max))[::-1] for sign, own in self._ends.items()
+        }
+        self.start = self.end = 0
+        self.is_closed = True
+        self._take(_CODE.search(text))
+
+    def reach(self, place: int) -> bool:
+        """Whether a place is in code. Places must not decrease."""
+        while self.end <= place < len(self._text) and self.start < len(self._text):
+            self._take(_CODE.search(self._text, self.end))
+        return self.start <= place
+
+    def begin_line(self, place: int) -> None:
+        """Go to a place that begins a line and is in no code before it."""
+        if fence := _FENCE_HERE.match(self._text, place):
+            self._take(fence)
+        elif self.start < place:
+            self._take(_CODE.search(self._text, place))
+
+    def _take(self, found: re.Match[str] | None) -> None:
+        self.start = self.end = len(self._text)
+        if found is None:
+            return
+        self.start, self.end, self.is_closed = found.start(), found.end(), True
+        if fence := found["fence"]:
+            self.end = self._end_of(fence, found.end())
+            self.is_closed, self.end = self.end >= 0, self.end if self.end >= 0 else len(self._text)
+
+    def _end_of(self, fence: str, place: int) -> int:
+        """End of a code block whose text begins at a place; -1 if it has none."""
+        own, longest = self._ends[fence[0]], self._longest[fence[0]]
+        i = bisect_left(own, place, key=itemgetter(1))
+        if i == len(own) or longest[i] < len(fence):
+            return -1
+        while len(own[i][0]) < len(fence):
+            i += 1
+        return own[i][2]
+
+
+def _without_frame(text: str) -> str:
+    """A text without the marks around speech and white space at its ends."""
+    text = text[_BEHIND.match(text).end() :].rstrip()  # type: ignore[union-attr]
+    end = len(text)
+    while mark := next((mark for mark in AROUND_SPEECH if text.endswith(mark, 0, end)), ""):
+        end -= len(mark)
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text[:end]
+
+
+def _is_harmony(text: str) -> bool:
+    """Whether a text is in the Harmony format: it begins so, or has a header outside of code."""
+    if _HARMONY_BEGINS.match(text):
+        return True
+    code = _Code(text)
+    return any(not code.reach(header.start()) for header in _HARMONY_HEADER.finditer(text))
 
 
 def _split_harmony(text: str) -> Reply:
-    """The parts of a text in the Harmony format: only the channel "final" is said."""
-    speech, thoughts, start = [], [], 0
+    """The parts of a text in the Harmony format: the channel "final" is said, and a message without a channel."""
+    speech, thoughts, start = list[str](), list[str](), 0
     for header in _HARMONY_HEADER.finditer(text):
-        if header[1] != "final":
+        if header[1] not in (None, "final"):
             continue
-        end = _HARMONY_END.search(text, header.end())
         thoughts.append(text[start : header.end()])
-        start = end.start() if end else len(text)
+        start = end.start() if (end := _HARMONY_END.search(text, header.end())) else len(text)
         speech.append(text[header.end() : start])
-    if not speech:
-        return Reply("", text, is_unfinished=True)
-    return Reply("".join(speech).strip(), "".join(thoughts))
+    rest = _HARMONY_END.sub("", text[start:])
+    if not speech or rest.strip():
+        thoughts.append(text[start:])
+    return Reply("\n".join(speech).strip(), "".join(thoughts), is_unfinished=not speech)

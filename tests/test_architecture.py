@@ -53,9 +53,10 @@ FOLDERS = (
 )  # fmt: skip
 #: What the trainer takes from `colbench_gym` outside of its records: the error that voids an episode, and helpers that know no task.
 SHARED_WITH_COLBENCH = {
-    "colbench_gym.digests", "colbench_gym.errors", "colbench_gym.files", "colbench_gym.outside_text", "colbench_gym.seeds", "colbench_gym.scoring.intervals",
+    "colbench_gym.digests", "colbench_gym.errors", "colbench_gym.files", "colbench_gym.outside_text", "colbench_gym.reasoning", "colbench_gym.seeds", "colbench_gym.scoring.intervals",
     "colbench_gym.stage_records", "colbench_gym.user_file",
     *(f"colbench_gym.agents.{name}" for name in ("agent", "chat", "person", "prompts")),
+    *(f"colbench_gym.servers.{name}" for name in ("chat_server", "completion", "errors")),
     *(f"colbench_gym.evaluation.{name}" for name in ("cells", "folder", "prices", "summary", "table")),
 }  # fmt: skip
 #: The modules that need the docker package, which is an extra.

@@ -1,31 +1,28 @@
 """A model behind an OpenAI-compatible chat server as an agent.
 
 Only the chat completions route is used, with text in and text out: the server needs neither token log-probabilities nor a tokenizer here.
-What a server can do is bounded as for the simulated human (`colbench_gym.simulators.chat_server`): time and size of a reply, no redirects,
+What a server can do is bounded as for the simulated human (`colbench_gym.servers.chat_server`): time and size of a reply, no redirects,
 and no text of the server in an error.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from colbench_gym.agents.agent import Agent, Messages, Said
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.errors import AgentDownError, AgentError
 from colbench_gym.outside_text import encodable
+from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key, with_retries
+from colbench_gym.servers.completion import Completion
+from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import request_key
-from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
 
 PREFIX = "openai:"
-_ADVICE = {
-    401: "set the environment variable {env} to a valid key",
-    403: "set the environment variable {env} to a key that may use the model",
-    404: "check the address (it usually ends in /v1) and the name of the model",
-}
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -92,39 +89,24 @@ class ChatAgent(Agent):
 
     def say(self, messages: Messages, seed: int, hidden: str = "") -> Said:
         """See `Agent.say`."""
-        request = {**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]}
-        text, usage = self._completed(request)
-        return Said(encodable(text), *(usage or (None, None)))
+        completion = self._completed({**self._sampling, "seed": seed % 2**31, "messages": [*self._instructions, *messages]})
+        return Said(encodable(completion.text), *(completion.usage or (None, None)))
 
     def close(self) -> None:
         """Close the connections; requests under way fail."""
         self._is_closed.set()
         self._server.close()
 
-    def _completed(self, request: Mapping[str, Any]) -> tuple[str, tuple[int, int] | None]:
-        jitter, retries = random.Random(request_key(request)), 0
-        while True:
-            try:
-                return self._server.complete(request)
-            except RequestError as caught:
-                error = caught
-            if not error.is_passing or retries >= self.max_retries:
-                raise self._failure(error, retries + 1)
-            if self._is_closed.wait(pause_s(error, retries, self.backoff_s, jitter)):
-                raise AgentError("The agent was closed.")
-            retries += 1
-
-    def _failure(self, error: RequestError, attempts: int) -> AgentError | AgentDownError:
-        status = error.status or 0
-        said = (
-            f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts"
-        )
-        if error.is_unread:
-            return AgentDownError(f"{said}; start the server, or correct its address, and give the same command to resume.")
-        if status in _ADVICE or 300 <= status < 400:
-            advice = _ADVICE.get(status, "give the address that it redirects to").replace("{env}", self.api_key_env)
-            return AgentDownError(f"{said}; {advice}.")
-        return AgentError(f"{said}; check the model's context length, or that the server is up.")
+    def _completed(self, request: Mapping[str, Any]) -> Completion:
+        ask = partial(self._server.complete, request)
+        try:
+            return with_retries(ask, request_key(request), self.max_retries, self.backoff_s, self._is_closed)
+        except RequestError as error:
+            kind = AgentDownError if error.is_for_all else AgentError
+            raise kind(
+                f"Expected a message from model {self.model!r} at {self.base_url!r}, got {error} at the last of {error.attempts} attempts; "
+                f"{error.advice(self.api_key_env)}."
+            ) from None
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._settings)

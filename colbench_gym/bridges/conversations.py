@@ -24,7 +24,6 @@ from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import encodable
-from colbench_gym.scoring.answer import parse_message
 from colbench_gym.tasks.task import PublicTask
 from sandboxes.named import spec_of
 
@@ -124,7 +123,7 @@ class Conversations:
     async def resume(self, task_id: str, messages: Sequence[Mapping[str, str]], seed: int = 0) -> Conversation:
         """Continue a dialogue of a task after these messages ("role", "content"), for example to grade its answer."""
         env = await self.in_thread(self._make)
-        state = {"task_id": task_id, "messages": [_heard(one) for one in messages], "metrics": None}
+        state = {"task_id": task_id, "messages": [_heard(one, env) for one in messages], "metrics": None}
         await self.in_thread(lambda: env.set_state(state, reseed=seed))
         return Conversation(self, env)
 
@@ -197,7 +196,7 @@ class Conversation:
 
     def is_last(self, text: str) -> bool:
         """True if this message of the agent would end the dialogue: it holds an answer, or no turn is left."""
-        return parse_message(text).answer is not None or self._num_turns + 1 >= self._env.turn_limit
+        return self._env.parsed(text).answer is not None or self._num_turns + 1 >= self._env.turn_limit
 
     @property
     def _num_turns(self) -> int:
@@ -221,10 +220,10 @@ def _close(threads: ThreadPoolExecutor, env: ColBenchEnv) -> None:
     env.close()
 
 
-def _heard(message: Mapping[str, str]) -> dict[str, str]:
+def _heard(message: Mapping[str, str], env: ColBenchEnv) -> dict[str, str]:
     """A message as the environment keeps it: an agent's without its private thought."""
     role, content = message["role"], encodable(message["content"])
-    return {"role": role, "content": parse_message(content).utterance if role == "assistant" else content}
+    return {"role": role, "content": env.parsed(content).utterance if role == "assistant" else content}
 
 
 def numbers(metrics: Metrics) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import sandboxes
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.unit_tests import UNGRADABLE, UnitTests
 from colbench_gym.simulators import Simulator
 from colbench_gym.tasks import Task
@@ -30,7 +31,7 @@ class BackendEnv(ColBenchEnv):
 
     ## Action
     Text: one utterance. ``I WANT TO ANSWER:`` starts the final answer, a Python program as a reader of Markdown would take it. Text
-    before ``OUTPUT:`` is the agent's private thought: the simulated human never sees it, and it is not in the next observation.
+    before ``OUTPUT:`` and what a model thinks between ``<think>`` and ``</think>`` or other marks is the agent's private thought: the simulated human never sees it, and it is not in the next observation.
     `colbench_gym.scoring.message` has the rules of both markers, `colbench_gym.scoring.answer` that of the program.
     Characters beyond 2,000,000 are cut, and lone surrogates are replaced by U+FFFD. `colbench_gym.simulators.openai`
     documents which part of an utterance is sent to a language model that plays the human.
@@ -64,6 +65,8 @@ class BackendEnv(ColBenchEnv):
     * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
     * `on_world_error`: "void" an episode in which the simulator or the sandbox failed (`env.unwrapped.world_error` then holds the
       error), or "raise" the error.
+    * `reasoning`: how the agent's model marks its thoughts, which are no part of the dialogue and never graded: "auto" for all marks that are known, "none"
+      for a model whose whole text is speech, or its own marks, such as "<plan> </plan>"; see `colbench_gym.reasoning`.
     * `render_mode`: "ansi" for the transcript.
 
     ## Version history
@@ -85,6 +88,7 @@ class BackendEnv(ColBenchEnv):
         on_error: OnError = "raise",
         on_world_error: Literal["void", "raise"] = "void",
         render_mode: str | None = None,
+        reasoning: str = AUTO,
     ) -> None:
         """Build the environment. The class documents the arguments. The sandbox starts with the first answer."""
         if reward not in ("success", "tests_passed"):
@@ -93,9 +97,9 @@ class BackendEnv(ColBenchEnv):
             raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
         if not isinstance(sandbox, Sandbox):
             sandboxes.check_name(sandbox)
-        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
+        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode, reasoning)
         self.sandbox, self.semantics, self.reward = sandbox, semantics, reward
-        self._grader = _Grader(sandbox, semantics)
+        self._grader = _Grader(sandbox, semantics, reasoning=reasoning)
         self._owns_grader = True
 
     def score_answer(self, text: str) -> Metrics:
@@ -139,9 +143,13 @@ class _Grader:
     """Unit tests in a sandbox that starts with the first answer. A pickled copy starts a sandbox of its own."""
 
     def __init__(
-        self, sandbox: str | Mapping[str, Any] | Sandbox, semantics: Literal["module", "released"], workers: int = 1
+        self,
+        sandbox: str | Mapping[str, Any] | Sandbox,
+        semantics: Literal["module", "released"],
+        workers: int = 1,
+        reasoning: str = AUTO,
     ) -> None:
-        self.sandbox, self.semantics, self.workers = sandbox, semantics, workers
+        self.sandbox, self.semantics, self.workers, self.reasoning = sandbox, semantics, workers, reasoning
         self._lock = threading.Lock()
         self._own_sandbox: Sandbox | None = None
         self._unit_tests: UnitTests | None = None
@@ -159,7 +167,7 @@ class _Grader:
                         sandbox = self._own_sandbox = sandboxes.make(sandbox, workers=self.workers)
                     except sandboxes.SandboxError as error:
                         raise SandboxError(str(error)) from error
-                self._unit_tests = UnitTests(sandbox, self.semantics)
+                self._unit_tests = UnitTests(sandbox, self.semantics, reasoning=self.reasoning)
             return self._unit_tests
 
     def close(self) -> None:
@@ -169,4 +177,4 @@ class _Grader:
             self._own_sandbox = self._unit_tests = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.sandbox, self.semantics, self.workers)
+        return type(self), (self.sandbox, self.semantics, self.workers, self.reasoning)

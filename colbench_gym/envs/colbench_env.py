@@ -16,6 +16,7 @@ import gymnasium as gym
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import encodable
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import AgentMessage, parse_message
 from colbench_gym.simulators import Simulator
 from colbench_gym.simulators import make as make_simulator
@@ -62,6 +63,7 @@ class ColBenchEnv(gym.Env[str, str]):
         on_error: OnError,
         on_world_error: Literal["void", "raise"],
         render_mode: str | None,
+        reasoning: str = AUTO,
     ) -> None:
         """Check the arguments and load the tasks."""
         if max_turns is not None and max_turns < 1:
@@ -72,6 +74,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise ValueError(f"`on_world_error` must be 'void' or 'raise', got {on_world_error!r}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"`render_mode` must be None or one of {self.metadata['render_modes']}, got {render_mode!r}.")
+        self._reasoning = Reasoning(reasoning)
         self.tasks = self.load_tasks(tasks, on_error)
         self.simulator = self._make_simulator(simulator)
         self._owns_simulator = not isinstance(simulator, Simulator)
@@ -157,7 +160,7 @@ class ColBenchEnv(gym.Env[str, str]):
             raise TypeError(f"`action` must be a string, got {type(action).__name__}; the action is the agent's utterance.")
         if self._task is None or self._metrics is not None:
             raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
-        message = parse_message(encodable(str(action[:MAX_ACTION_CHARS])))  # a plain string, not numpy's
+        message = self.parsed(action)
         dialogue_before, rng_before = self._dialogue, self.np_random.bit_generator.state
         self._dialogue = self._dialogue.add("assistant", message.utterance)
         is_last = self._dialogue.num_turns >= self.turn_limit
@@ -173,6 +176,10 @@ class ColBenchEnv(gym.Env[str, str]):
             return self._void(error)
         self._dialogue = self._dialogue.add("user", encodable(reply[: self.max_reply_chars]))
         return self._dialogue.transcript(), 0.0, False, False, self._info()
+
+    def parsed(self, action: str) -> AgentMessage:
+        """The parts of an action: its thought, what the simulated human hears, and its answer."""
+        return parse_message(encodable(str(action[:MAX_ACTION_CHARS])), self._reasoning.setting)  # a plain string, not numpy's
 
     def share(self, other: Self, workers: int) -> None:
         """Use the tasks, the simulator and the grader of another environment, which stays responsible for closing them.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError, ScoringError
+from colbench_gym.reasoning import AUTO
 from colbench_gym.scoring.answer import AgentMessage
 from colbench_gym.scoring.pages import current_page
 from colbench_gym.scoring.similarities import make_similarity
@@ -40,8 +41,8 @@ class FrontendEnv(ColBenchEnv):
     ## Action
     Text: one utterance with a page in it, as a reader of Markdown would take it. ``I WANT TO ANSWER:`` starts the answer; an
     answer without a page hands in the last page shown. A page may link Tailwind, as the pages of ColBench do, from any of the usual
-    addresses of Tailwind 2; the file is served from disk. Scripts do not run. Text before ``OUTPUT:`` is the agent's private
-    thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the
+    addresses of Tailwind 2; the file is served from disk. Scripts do not run. Text before ``OUTPUT:`` and what a model
+    thinks between ``<think>`` and ``</think>`` or other marks is the agent's private thought. With `edits=True` an utterance may edit the last page instead; `colbench_gym.scoring.pages` documents the format and the
     limits. A page that cannot be rendered scores as a missing page. Characters beyond 2,000,000 are cut, and lone surrogates are
     replaced by U+FFFD. `colbench_gym.simulators.openai` documents which part of an utterance is sent to a language model that plays
     the human.
@@ -74,6 +75,8 @@ class FrontendEnv(ColBenchEnv):
     * `on_error`: "raise" an error for a row that is not a valid task, or "skip" it.
     * `on_world_error`: "void" an episode in which the simulator or the browser failed (`env.unwrapped.world_error` then holds the
       error), or "raise" the error.
+    * `reasoning`: how the agent's model marks its thoughts, which are no part of the dialogue and never graded: "auto" for all marks that are known, "none"
+      for a model whose whole text is speech, or its own marks, such as "<plan> </plan>"; see `colbench_gym.reasoning`.
     * `render_mode`: "ansi" for the transcript, "rgb_array" for the last page as it looks.
 
     ## Version history
@@ -98,6 +101,7 @@ class FrontendEnv(ColBenchEnv):
         on_error: OnError = "raise",
         on_world_error: Literal["void", "raise"] = "void",
         render_mode: str | None = None,
+        reasoning: str = AUTO,
     ) -> None:
         """Build the environment. The class documents the arguments. The browser starts with the first page."""
         if reward not in ("similarity", "success"):
@@ -108,7 +112,7 @@ class FrontendEnv(ColBenchEnv):
         self.similarity = make_similarity(similarity)
         self._owns_browser = not isinstance(sandbox, Browser)
         self.browser = sandbox if isinstance(sandbox, Browser) else make_browser(sandbox, workers=1)
-        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode)
+        super().__init__(tasks, simulator, max_turns, max_reply_chars, on_error, on_world_error, render_mode, reasoning)
         if self._owns_browser:
             is_looked_at = render_mode == "rgb_array" or self.simulator.needs_pictures
             self.browser.pictures = is_looked_at or self.similarity.needs_pictures
@@ -135,7 +139,7 @@ class FrontendEnv(ColBenchEnv):
 
     def score_answer(self, text: str) -> Metrics:
         """Score the page in a text, or the last page shown if the text has none. The episode continues."""
-        return self._score_page(current_page([*self._said(), text], self.edits))
+        return self._score_page(current_page([*self._said(), self._reasoning.speech(text)], self.edits))
 
     def _score_last(self, message: AgentMessage) -> Metrics:
         return self._score_page(self.page())

@@ -18,6 +18,7 @@ The markers of a message are in `colbench_gym.scoring.message`. The program of a
     * **Prose.** If there is no program so far, code below a line of prose may be indented as a whole, follow words on its line, or be escaped.
     * **Characters.** Line ends of any kind are the same. Invisible characters and unusual white space, which no editor shows, are left out or
       become blanks if the answer holds no such program as it is; in string literals only if it holds none otherwise.
+    * **Thoughts.** What a model thinks between its marks (`colbench_gym.reasoning`) is no part of the answer, unless the whole text is a program.
     * An answer without such a piece is the whole answer if it parses, else its last piece that defines something, else its first one, else
       the text itself. Exactly one program is graded.
     * **Limits.** Answers are read here, outside the sandbox, and never executed: at most `MAX_PARTS` parts of up to `MAX_PART_CHARS`
@@ -36,6 +37,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from colbench_gym.python_source import PARSE_ERRORS, parse_source
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.markdown import (
     OPENS_BLOCK,
     CodeBlock,
@@ -108,13 +110,17 @@ _NO_PROGRAM = frozenset(
 )
 
 
-def extract_program(answer: str, function_name: str = "") -> str:
+def extract_program(answer: str, function_name: str = "", reasoning: str = AUTO) -> str:
     """The program in an answer, by the rules of the module.
 
     Args:
         answer: The agent's answer.
         function_name: Name of the requested function; "" for the first piece.
+        reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`; "none" if it does not.
     """
+    speech = Reasoning(reasoning).speech(answer)
+    if speech != answer and _Parser().parse(answer) is None:
+        answer = speech
     reader = _Reader(function_name)
     best: tuple[Definition, str] | None = None
     for text in readings(answer):
@@ -125,9 +131,9 @@ def extract_program(answer: str, function_name: str = "") -> str:
     return best[1] if best else answer
 
 
-def defines_function(answer: str, function_name: str) -> bool:
+def defines_function(answer: str, function_name: str, reasoning: str = AUTO) -> bool:
     """Whether the program in an answer defines the function, by the rules of the module."""
-    tree = _Parser().parse(extract_program(answer, function_name))
+    tree = _Parser().parse(extract_program(answer, function_name, reasoning))
     return tree is not None and definition(tree, function_name) is not Definition.NONE
 
 

@@ -9,7 +9,8 @@ r"""The markers in an agent's message: what is its private thought, what the sim
       It counts outside of code: not in a code block, in ``code``, in an open docstring, or within a line after a line of code. Behind an answer
       marker it counts only if another answer marker follows, or if no code is in the message: what stands behind the answer's code is no thought.
 
-Invisible characters are ignored in both. The time is linear in the text.
+Invisible characters are ignored in both. What a model thinks between marks such as ``<think>`` and ``</think>`` (`colbench_gym.reasoning`) is no part
+of its message: no marker in it counts. The time is linear in the text.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.markdown import code_blocks
 from colbench_gym.scoring.unseen import INVISIBLE, visible
 
@@ -53,7 +55,7 @@ class AgentMessage:
     """The parts of an agent's message.
 
     Attributes:
-        thought: Text before ``OUTPUT:``; never shown to the simulated human.
+        thought: What the model thought between its marks, and the text before ``OUTPUT:``; never shown to the simulated human.
         utterance: The rest, as the simulated human sees it.
         answer: Text after the answer marker; None if the agent did not answer.
     """
@@ -63,10 +65,17 @@ class AgentMessage:
     answer: str | None
 
 
-def parse_message(text: str) -> AgentMessage:
-    """Split an agent's message into its parts by the rules of the module."""
+def parse_message(text: str, reasoning: str = AUTO) -> AgentMessage:
+    """Split an agent's message into its parts by the rules of the module.
+
+    Args:
+        text: The message as the model wrote it.
+        reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`; "none" if it does not.
+    """
+    reply = Reasoning(reasoning).split(text)
+    text = reply.speech
     end = _end_of_thought(text)
-    thought = "" if end is None else text[: end.start()].strip()
+    thought = reply.thought + ("" if end is None else text[: end.start()].strip())
     utterance = (text if end is None else text[end.end() :]).strip()
     marker = next(_markers(utterance), None)
     return AgentMessage(thought, utterance, None if marker is None else _unindented(utterance[marker[1] :]))

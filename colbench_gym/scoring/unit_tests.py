@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from colbench_gym.errors import SandboxError
+from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.scoring.answer import extract_program, extract_program_released
 from colbench_gym.scoring.faults import fault_or_outcome
 from colbench_gym.tasks.task import Task
@@ -93,11 +94,21 @@ class UnitTests:
     to these, and returns no memory address.
     """
 
-    def __init__(self, sandbox: Sandbox, semantics: Semantics = "module", limits: Limits | None = None) -> None:
-        """Grade in `sandbox` under the given semantics and limits."""
+    def __init__(
+        self, sandbox: Sandbox, semantics: Semantics = "module", limits: Limits | None = None, reasoning: str = AUTO
+    ) -> None:
+        """Grade in `sandbox` under the given semantics and limits.
+
+        Args:
+            sandbox: Runs the programs.
+            semantics: "module", or "released" for the verdicts of the released grader, which knows no thoughts.
+            limits: Limits of a program.
+            reasoning: How models mark their thoughts, see `colbench_gym.reasoning.Reasoning`: they are no part of an answer.
+        """
         if semantics not in ("module", "released"):
             raise ValueError(f"`semantics` must be 'module' or 'released', got {semantics!r}.")
         self.sandbox, self.semantics, self.limits = sandbox, semantics, limits or Limits()
+        self.reasoning = Reasoning(reasoning).setting
         self._expected: OrderedDict[bytes, Future[Expected]] = OrderedDict()
         self._scores: OrderedDict[_Question, Score] = OrderedDict()
         self._lock = threading.Lock()
@@ -175,7 +186,7 @@ class UnitTests:
                 return None
             source = extract_program_released(answer)
         else:
-            source = extract_program(answer, task.function_name)
+            source = extract_program(answer, task.function_name, self.reasoning)
         return Program(source, task.hidden.calls, self.limits, self.semantics)
 
     # ---- references ---------------------------------------------------------------------------------------------------

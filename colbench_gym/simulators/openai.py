@@ -23,8 +23,10 @@ from typing import Any
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
+from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
+from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, Completion
+from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
-from colbench_gym.simulators.chat_server import OPENAI_URL, ChatServer, RequestError, checked_url, pause_s, read_key
 from colbench_gym.simulators.simulator import Simulator
 from colbench_gym.simulators.transcript import transcript
 from colbench_gym.tasks.task import Task
@@ -51,14 +53,8 @@ Write the human's next reply and nothing else."""
 
 #: Default number of characters of a dialogue that are sent to the model; about 6,000 tokens of English.
 MAX_DIALOGUE_CHARS = 24_000
-_ADVICE = {
-    401: "set the environment variable {env} to a valid key",
-    403: "set the environment variable {env} to a key that may use the model",
-    404: "check `base_url` (it usually ends in /v1) and `model`",
-}
-_REDIRECT_ADVICE = "redirects are not followed; give the address that it redirects to as `base_url`"
-_REFUSED_ADVICE = "check `model`, `max_tokens` and the model's context length"
-_PASSING_ADVICE = "check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`"
+#: Why a completion is no reply of the human.
+_NO_REPLY = {REFUSAL: "a refusal", FILTER: "a reply that the server's content filter withholds"}
 Messages = list[dict[str, Any]]
 
 
@@ -68,7 +64,7 @@ class OpenAIHuman(Simulator):
     Connection errors, time-outs, status 408, 429 and 5xx, malformed and empty replies are retried with exponential back-off and
     jitter. A ``Retry-After`` header is honoured, up to 300 s. Any other status is not retried. Then shorter requests follow, as the
     module describes, with one attempt each (and more while retries are left), unless the server cannot be reached.
-    `colbench_gym.simulators.chat_server` documents the limits for a server.
+    `colbench_gym.servers.chat_server` documents the limits for a server.
 
     Args:
         model: Name of the model on the server.
@@ -184,8 +180,9 @@ class OpenAIHuman(Simulator):
             attempts += 1
             try:
                 with self._slots:
-                    text, self._thread.usage = self._server.complete(left[0])
-                    return _spoken(text)
+                    completion = self._server.complete(left[0])
+                self._thread.usage = completion.usage
+                return _spoken(completion)
             except RequestError as caught:
                 error = caught
             if error.is_passing and retries < self.max_retries:
@@ -197,12 +194,9 @@ class OpenAIHuman(Simulator):
                 raise self._failure(error, attempts) from None
 
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
-        advice = _PASSING_ADVICE
-        if error.status is not None and not error.is_passing:
-            advice = _REDIRECT_ADVICE if error.status < 400 else _ADVICE.get(error.status, _REFUSED_ADVICE)
         return SimulatorError(
             f"Expected a reply from model {self.model!r} at {self.base_url!r}, got {error} at the last of {attempts} attempts; "
-            f"{advice.replace('{env}', self.api_key_env)}."
+            f"{error.advice(self.api_key_env)}."
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,18 +218,22 @@ def _open_cache(path: str | os.PathLike[str] | None, mode: CacheMode) -> ReplyCa
     return None if path is None else ReplyCache(path, mode)
 
 
-def _spoken(text: str) -> str:
+def _spoken(completion: Completion) -> str:
     """A reply without the parts that models copy from the format of the transcript: the speaker, and quotes around the whole reply.
 
     Raises:
-        RequestError: If nothing is left.
+        RequestError: If nothing is left, or the reply is not the human's own: a refusal, or one that a filter withholds.
     """
-    said = text.strip()
+    if completion.finish_reason in _NO_REPLY:
+        raise RequestError(_NO_REPLY[completion.finish_reason])
+    said = completion.text.strip()
     if said.startswith("Human:"):
         said = said.removeprefix("Human:").strip()
         with contextlib.suppress(ValueError, RecursionError):
             inner = json.loads(said)
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
-        raise RequestError("an empty reply")
+        raise RequestError(
+            "an empty reply" + (", cut by `max_tokens` while it was thinking" if completion.finish_reason == LENGTH else "")
+        )
     return encodable(said)

@@ -250,7 +250,7 @@ class VLLMPolicy(Policy):
     def __init__(self, generation: Any, tokenizer: Any, system_prompt: str, reasoning: str = AUTO) -> None:
         """Wrap `GRPOTrainer.vllm_generation`; `reasoning` as in `GRPORollouts`."""
         self._generation, self._chat, self._system_prompt = generation, Chat(tokenizer, reasoning), system_prompt
-        self._utterances = Utterances(tokenizer, reasoning)
+        self._utterances = Utterances(tokenizer, reasoning, stop_texts=self._chat.stop_texts)
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
         """See `Policy`."""

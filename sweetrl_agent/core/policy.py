@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.core.episode import STOP, Messages
 
 
@@ -125,7 +126,14 @@ class InRounds:
 
 
 def sample_each(policy: Policy, dialogues: Sequence[Messages], seeds: Sequence[Sequence[int]]) -> list[list[Utterance]]:
-    """Sample several next utterances of every dialogue, one per seed, in one batch."""
+    """Sample several next utterances of every dialogue, one per seed, in one batch.
+
+    Raises:
+        ColBenchError: If there is no utterance.
+    """
     wanted = [(dialogue, seed) for dialogue, own in zip(dialogues, seeds, strict=True) for seed in own]
-    said = iter(policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted]))
+    utterances = policy.generate([dialogue for dialogue, _ in wanted], [seed for _, seed in wanted])
+    if why := next((utterance.error for utterance in utterances if utterance.error), ""):
+        raise ColBenchError(why)
+    said = iter(utterances)
     return [[next(said) for _ in own] for own in seeds]

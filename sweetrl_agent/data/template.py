@@ -6,6 +6,8 @@ here, once for each tokenizer, so that every part of the program renders a dialo
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +22,7 @@ _SYSTEM, _USER, _AGENT, _NEXT = "Sampleinstructions", "Samplerequest", "Samplere
 _NO_THOUGHTS: Mapping[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
 #: The date for templates that name the current one: prompts do not depend on the day of the run. Llama 3 templates have it for want of a clock.
 _DATE = datetime(2024, 7, 26)
+_CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 #: Marks that stand behind a turn's text without ending the turn.
 _NO_ENDS = frozenset({*AROUND_SPEECH, *(closing for _, closing in PAIRS)})
 
@@ -34,6 +37,7 @@ class Template:
 
     Attributes:
         has_system: Whether it renders a system message; else the instructions are put in front of the first user message, with an empty line between them.
+        switches: Arguments of the template that switch thoughts off, with a setting `reasoning` of "none"; else empty.
         merges: Whether it refuses consecutive messages of one role, which are then merged into one.
         ends_turns: Whether it ends a turn by a token; else the tokenizer's `eos_token` does.
         end: The token that ends a turn, as text; "" if there is none.
@@ -56,7 +60,8 @@ class Template:
                 "The tokenizer has no chat template; use an instruction-tuned model, or set `tokenizer.chat_template`."
             )
         self.tokenizer, self.reasoning = tokenizer, reasoning or Reasoning()
-        self._switches: Mapping[str, Any] = _NO_THOUGHTS if self.reasoning.setting == NONE else {}
+        self._source = _CLOCK.sub(lambda call: json.dumps(_DATE.strftime(call[2])), tokenizer.get_chat_template())
+        self.switches: Mapping[str, Any] = _NO_THOUGHTS if self.reasoning.setting == NONE else {}
         self.has_system, self.merges = True, False
         repeated = [m for m in _said(_USER, _AGENT, _NEXT) for _ in range(1 + (m["role"] == "user"))]
         self.merges = not self._shows(repeated, _USER, _NEXT)
@@ -77,7 +82,7 @@ class Template:
 
     def render_all(self, dialogues: Sequence[Messages], is_prompt: bool = True) -> list[str]:
         """`render` of each dialogue; one call for all takes half the time of many."""
-        placed = [self._placed(messages) for messages in dialogues]
+        placed = [self.placed(messages) for messages in dialogues]
         some = [messages for messages in placed if messages]
         rendered = iter(self._apply(some, is_prompt) if some else ())
         return [next(rendered) if messages else "" for messages in placed]
@@ -112,9 +117,9 @@ class Template:
     @cached_property
     def is_switched(self) -> bool:
         """Whether the template has a switch for thoughts and they are off."""
-        return bool(self._switches) and self.render(_said(_USER)) != Template(self.tokenizer).render(_said(_USER))
+        return bool(self.switches) and self.render(_said(_USER)) != Template(self.tokenizer).render(_said(_USER))
 
-    def _placed(self, messages: Messages) -> list[dict[str, str]]:
+    def placed(self, messages: Messages) -> list[dict[str, str]]:
         """The messages with the instructions where the template takes them."""
         said = [{"role": message["role"], "content": message["content"]} for message in messages]
         if said and said[0]["role"] == "system" and not self.has_system:
@@ -134,7 +139,7 @@ class Template:
 
     def _apply(self, dialogues: list[list[dict[str, str]]], is_prompt: bool) -> list[str]:
         rendered: list[str] = self.tokenizer.apply_chat_template(
-            dialogues, tokenize=False, add_generation_prompt=is_prompt, strftime_now=_DATE.strftime, **self._switches
+            dialogues, tokenize=False, add_generation_prompt=is_prompt, chat_template=self._source, **self.switches
         )
         return rendered
 
@@ -160,7 +165,7 @@ class Template:
         end = self._first_token(behind) or self._first_token(between)
         self.ends_turns = bool(end)
         self.end = end or str(self.tokenizer.eos_token or "")
-        self.stop_text = "" if end else between.strip()
+        self.stop_text = "" if end or not between.strip() else between.rstrip()
 
     def _first_token(self, text: str) -> str:
         """The first added token of a text that can end a turn; "" if there is none."""

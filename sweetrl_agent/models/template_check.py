@@ -82,6 +82,10 @@ def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: st
     with contextlib.suppress(ImportError, OSError, ValueError):
         _limit()
     try:
+        size = max(len(tokenizer.apply_chat_template(list(SAMPLE[:n]), tokenize=False)) for n in (1, len(SAMPLE)))
+        if size > MAX_CHARS:
+            sender.send((f"writes {size} characters for {len(SAMPLE)} short messages", ""))
+            return
         chat = Chat(tokenizer, reasoning)
         fault = _fault(chat, messages, vocab_size)
         sender.send((fault, "" if fault else chat.describe()))
@@ -92,11 +96,8 @@ def _check(sender: Connection, tokenizer: Any, messages: Messages, reasoning: st
 
 
 def _fault(chat: Chat, messages: Messages, vocab_size: int) -> str:
-    prompt = chat.template.render(messages[:-1])
-    size = max(len(prompt), len(chat.template.render(messages, is_prompt=False)))
-    if size > MAX_CHARS:
-        return f"writes {size} characters for {len(messages)} short messages"
-    if SAMPLE[2]["content"] not in prompt:
+    """What a template does that cannot be worked with; "" if nothing."""
+    if SAMPLE[2]["content"] not in chat.template.render(messages[:-1]):
         return "leaves out what the other side says last"
     if not chat.template.end:
         return "ends a turn by no token, and its tokenizer has no `eos_token`: set one and save the tokenizer"

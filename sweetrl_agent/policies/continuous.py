@@ -90,7 +90,8 @@ class ContinuousTransformersPolicy(TransformersPolicy):
             self._held[slot].append(tokens[i])
             turn.token_ids.append(token)
             turn.log_probs.append(log_prob)
-            if token in self.end_ids or len(turn.token_ids) == self.max_new_tokens:
+            has_ended = token in self.end_ids or self._utterances.stop_length(turn.token_ids)
+            if has_ended or len(turn.token_ids) == self.max_new_tokens:
                 ended.append(self._said.pop(slot))
         return [(turn.name, self.utterance(turn.token_ids, turn.log_probs, turn.prompt)) for turn in ended]
 

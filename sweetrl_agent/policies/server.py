@@ -1,28 +1,42 @@
-"""A policy on model servers: vLLM's, or any other with OpenAI's completions API (such as `transformers serve`)."""
+"""A policy on model servers: vLLM's, which take and return tokens, or any other with OpenAI's chat completions."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Hashable, Sequence
+import threading
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from colbench_gym.errors import ColBenchError
+from colbench_gym.errors import AgentDownError, ColBenchError
+from colbench_gym.outside_text import printable
 from colbench_gym.reasoning import AUTO
-from sweetrl_agent.core.episode import STOP, Messages
+from colbench_gym.servers.chat_server import CHAT, TEXT, ChatServer, checked_url, read_key, with_retries
+from colbench_gym.servers.completion import Completion
+from colbench_gym.servers.errors import RequestError
+from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Utterances
 
-#: Timeout of an utterance in seconds, including queueing, and number of retries.
-TIMEOUT_S, RETRIES = 1200.0, 5
+#: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
+TIMEOUT_S, RETRIES, BACKOFF_S = 1200.0, 5, 0.5
 KEY_VARIABLE = "OPENAI_API_KEY"
+VLLM = "vllm"
+#: Settings that sample from the whole distribution, in the names of each kind of server (`owned_by` of its models). Servers default to the model's own
+#: generation settings, which truncate it. Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, docs.sglang.io/docs/basic_usage/sampling_params,
+#: github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md, lmstudio.ai/docs/developer/openai-compat/chat-completions.
+_WHOLE = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+_WHOLE_OF_LLAMA_CPP = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}
+SAMPLING: Mapping[str, Mapping[str, Any]] = {
+    VLLM: _WHOLE, "sglang": _WHOLE, "llamacpp": _WHOLE_OF_LLAMA_CPP, "me": _WHOLE_OF_LLAMA_CPP, "organization_owner": _WHOLE_OF_LLAMA_CPP,
+}  # fmt: skip
 
 
 class ServerPolicy:
@@ -30,8 +44,11 @@ class ServerPolicy:
 
     Dialogues are distributed over the servers that have the model. A vLLM server has it under the path that it was started with
     (`vllm serve PATH`). A vLLM server with the base model and VLLM_ALLOW_RUNTIME_LORA_UPDATING loads an adapter from its folder, which it must be
-    able to read. vLLM returns tokens and log-probabilities (start it with `--logprobs-mode processed_logprobs` if the temperature is not 1); other
-    servers return only the text.
+    able to read. vLLM takes the prompt as tokens and returns tokens and log-probabilities (start it with `--logprobs-mode processed_logprobs` if the
+    temperature is not 1). Other servers get the dialogue as chat messages, apply their own template, and return only the text: enough to evaluate, and for
+    algorithms that do not train on sampled tokens.
+
+    A request that fails after all retries makes one utterance with an `error`. A server that is gone, or refuses every request, raises `AgentDownError`.
     """
 
     def __init__(
@@ -63,7 +80,7 @@ class ServerPolicy:
 
         Raises:
             ColBenchError: If a server does not answer, or none has the model; says how to start one.
-            ImportError: If the openai package is missing.
+            ImportError: If the httpx package is missing.
         """
         self.name, self.chat, self.max_new_tokens, self.temperature = (
             _name(path),
@@ -74,9 +91,16 @@ class ServerPolicy:
         self.urls = urls
         self.instructions, self.response_prefix, self.history = system_message(system_prompt), response_prefix, history
         self._holding = _holding(path, self.name, [_Server(url) for url in urls])
+        if response_prefix and not all(
+            server.is_vllm for server in self._holding
+        ):  # other servers begin every message themselves
+            raise ColBenchError(
+                f"Messages that start with {response_prefix.strip()!r} need servers that take prompts as tokens; use vLLM servers, or `--engine transformers`."
+            )
         self._servers = cycle(self._holding)
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="server")
+        self._is_closed = threading.Event()
         self._asked: dict[Future[Utterance], Hashable] = {}
 
     def load_weights(self, path: str) -> None:
@@ -102,70 +126,111 @@ class ServerPolicy:
     def step(self) -> list[tuple[Hashable, Utterance]]:
         """See `ContinuousPolicy`; blocks until an utterance is finished."""
         said, _ = wait(self._asked, return_when=FIRST_COMPLETED)
-        return [(self._asked.pop(utterance), utterance.result()) for utterance in list(self._asked) if utterance in said]
+        try:
+            return [(self._asked.pop(utterance), utterance.result()) for utterance in list(self._asked) if utterance in said]
+        except BaseException:  # requests in flight fail, so that the end of this process does not wait for them
+            self._is_closed.set()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for server in self._holding:
+                server.close()
+            raise
 
     def forget(self, name: Hashable) -> None:
         """Does nothing: the servers manage their caches."""
 
     def _ask(self, dialogue: Messages, seed: int) -> Future[Utterance]:
         read = [*self.instructions, *as_read(dialogue, self.history)]
-        prompt = self.chat.template.render(read) + self.chat.prefix_text(self.response_prefix)
-        prompt_ids = self.chat.prompt(read) + self.chat.prefix(self.response_prefix)
-        settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed % 2**31}
-        return self._threads.submit(self._answer, next(self._servers), prompt, prompt_ids, settings)
+        return self._threads.submit(self._answer, next(self._servers), read, seed % 2**31)
 
-    def _answer(self, server: _Server, prompt: str, prompt_ids: list[int], settings: dict[str, Any]) -> Utterance:
-        completion = server.complete(self.name, prompt, prompt_ids, self.chat, settings)
-        choice, used = completion.choices[0], completion.usage
-        probabilities = (choice.logprobs.token_logprobs if choice.logprobs else None) or []
-        usage, extra, reason = (
-            (used.prompt_tokens, used.completion_tokens) if used else None,
-            choice.model_extra or {},
-            choice.finish_reason,
+    def _answer(self, server: _Server, read: Messages, seed: int) -> Utterance:
+        settings = {"max_tokens": self.max_new_tokens, "temperature": self.temperature, "seed": seed}
+        prompt: list[int] = []
+        if server.is_vllm:
+            prompt = self.chat.prompt(read) + self.chat.prefix(self.response_prefix)
+            request: dict[str, Any] = {
+                "prompt": prompt,
+                "logprobs": 0,
+                "return_token_ids": True,
+                "stop_token_ids": self.chat.end_ids(),
+            }
+            route = TEXT
+        else:
+            request, route = {"messages": self.chat.template.placed(read)}, CHAT
+            if switches := self.chat.template.switches:
+                request["chat_template_kwargs"] = dict(switches)
+        if self.chat.stop_texts:
+            request["stop"] = self.chat.stop_texts
+        sampling = server.sampling or self._sampling_of_transformers()
+        ask = partial(server.complete, {"model": self.name, **request, **settings, **sampling}, route)
+        try:
+            completion = with_retries(ask, f"{server.url} {seed}", RETRIES, BACKOFF_S, self._is_closed)
+        except RequestError as error:
+            what = f"A request to the server at {server.url} for {self.name} failed ({server.has}): {error} at the last of {error.attempts} attempts"
+            if error.is_for_all:
+                raise AgentDownError(f"{what}; {error.advice(KEY_VARIABLE)}.") from None
+            return Utterance("", error=f"{what}; {error.advice(KEY_VARIABLE)}.")
+        return self._utterance(completion, prompt)
+
+    def _sampling_of_transformers(self) -> dict[str, Any]:
+        """What the server of transformers reads; others ignore it, or refuse it once."""
+        ends = {"eos_token_id": self.chat.end_ids(), "pad_token_id": self.chat.tokenizer.pad_token_id}
+        settings = {"do_sample": self.temperature > 0, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0, **ends}
+        return {"top_p": 1.0, "generation_config": json.dumps(settings)}
+
+    def _utterance(self, completion: Completion, prompt: list[int]) -> Utterance:
+        if completion.token_ids:
+            said, ends = completion, self.chat.end_ids()
+            return self._utterances.from_tokens(said.token_ids, said.log_probs, prompt, ends, said.finish_reason, said.usage)
+        return self._utterances.from_text(
+            completion.text, "", completion.finish_reason, completion.thought, usage=completion.usage
         )
-        if token_ids := extra.get("token_ids"):
-            ends = {*self.chat.end_ids(), extra.get("stop_reason")}
-            return self._utterances.from_tokens(token_ids, probabilities, prompt, ends, reason, usage)
-        return self._utterances.from_text(choice.text, prompt, reason or STOP, log_probs=probabilities, usage=usage)
 
 
 class _Server:
     """One server."""
 
     def __init__(self, url: str) -> None:
-        import openai
-
-        self.url, self._openai = url, openai
-        self._client = openai.OpenAI(
-            base_url=url, timeout=TIMEOUT_S, max_retries=RETRIES, api_key=os.environ.get(KEY_VARIABLE, "none")
-        )
+        self.url = checked_url(url)
+        self._server = ChatServer(self.url, read_key(KEY_VARIABLE), TIMEOUT_S)
+        self.complete, self.close = self._server.complete, self._server.close
         models = self._models()
-        self.is_vllm = any(model.owned_by == "vllm" for model in models)
-        self.names = [model.id for model in models]
+        owners = {owner for _, owner in models}
+        self.is_vllm, self.names = VLLM in owners, [name for name, _ in models]
+        self.sampling = next((SAMPLING[owner] for owner in owners if owner in SAMPLING), None)
 
-    def _models(self) -> list[Any]:
-        """The models that it lists; [] if it lists none."""
+    @property
+    def has(self) -> str:
+        """What it has, for messages."""
+        return f"it has {_list(self.names)}" if self.names else "it lists no models; does its address end in /v1?"
+
+    def _models(self) -> list[tuple[str, str]]:
+        """Name and owner of the models that it lists; [] if it lists none."""
         try:
-            return list(self._client.with_options(max_retries=0).models.list())
-        except self._openai.APIStatusError:
-            return []
-        except self._openai.OpenAIError as error:
+            return self._server.models()
+        except RequestError as error:
+            if error.status is not None:
+                return []
             raise ColBenchError(
                 f"No server answers at {self.url} ({error}); start it: `vllm serve MODEL --port PORT`, for adapters with --enable-lora."
             ) from None
 
     def holds(self, path: str, name: str) -> bool:
-        """Whether it has the model or could load the adapter. Servers other than vLLM load models on request."""
+        """Whether it has the model or could load the adapter. Servers other than vLLM load models on request, or have but one.
+
+        Raises:
+            ColBenchError: If it is to load an adapter and cannot.
+        """
+        is_adapter = name != path
+        if is_adapter and not self.is_vllm:
+            raise no_tokens(self.url)
         if not self.is_vllm or name in self.names:
             return True
-        if name == path:
+        if not is_adapter:
             return False
         try:
-            self._client.post(
-                "/load_lora_adapter", cast_to=str, body={"lora_name": name, "lora_path": str(Path(path).resolve())}
-            )
-        except self._openai.OpenAIError as error:
-            if any(model.id == name for model in self._models()):  # another worker has loaded it already
+            self._server.call("/load_lora_adapter", {"lora_name": name, "lora_path": str(Path(path).resolve())})
+        except RequestError as error:
+            if name in dict(self._models()):  # another worker has loaded it already
                 return True
             raise ColBenchError(
                 f"The server at {self.url} does not load the adapter {path} ({error}); start it with the adapter's base, --enable-lora, "
@@ -175,27 +240,8 @@ class _Server:
 
     def drop(self, name: str) -> None:
         """Unload an adapter; a server that cannot do so keeps it."""
-        with contextlib.suppress(self._openai.OpenAIError):
-            self._client.with_options(max_retries=0).post("/unload_lora_adapter", cast_to=str, body={"lora_name": name})
-
-    def complete(self, name: str, prompt: str, prompt_ids: list[int], chat: Chat, settings: dict[str, Any]) -> Any:
-        """Complete a prompt: a completion of OpenAI's completions API, with one choice."""
-        # Servers default to the model's own generation settings, which truncate the distribution: set all of them.
-        everything = {"top_p": 1.0, "top_k": -1 if self.is_vllm else 0, "repetition_penalty": 1.0}
-        if self.is_vllm:  # token ids, not text: the chat template already contains the BOS token, which vLLM would add again
-            extra = {**everything, "return_token_ids": True, "stop_token_ids": chat.end_ids()}
-            own: dict[str, Any] = {"prompt": prompt_ids, "logprobs": 0, "extra_body": extra}
-        else:
-            ends = {"eos_token_id": chat.end_ids(), "pad_token_id": chat.tokenizer.pad_token_id}
-            generation = {"do_sample": settings["temperature"] > 0, **everything, **ends}
-            own = {"prompt": prompt, "extra_body": {"generation_config": json.dumps(generation)}}
-        if chat.stop_texts:
-            own["stop"] = chat.stop_texts
-        try:
-            return self._client.completions.create(model=name, **own, **settings)
-        except self._openai.OpenAIError as error:
-            has = f"it has {', '.join(self.names)}" if self.names else "it lists no models; does its address end in /v1?"
-            raise ColBenchError(f"A request to the server at {self.url} for {name} failed ({has}): {error}") from None
+        with contextlib.suppress(RequestError):
+            self._server.call("/unload_lora_adapter", {"lora_name": name})
 
 
 def _name(path: str) -> str:
@@ -210,8 +256,21 @@ def _holding(path: str, name: str, servers: list[_Server]) -> list[_Server]:
     holding = [server for server in servers if server.holds(path, name)]
     if holding:
         return holding
-    served = "; ".join(f"{server.url} has {', '.join(server.names)}" for server in servers)
+    served = "; ".join(f"{server.url} has {_list(server.names)}" for server in servers)
     raise ColBenchError(
         f"None of the servers has {path} ({served}). Start one: `vllm serve {path} --port PORT`, add it to `--server_urls`, and run "
         "the same command again: the run resumes."
     )
+
+
+def no_tokens(url: str) -> ColBenchError:
+    """The error where a server is to do what only vLLM's can."""
+    return ColBenchError(
+        f"The server at {url} is not vLLM's: it loads no adapters and returns no tokens, which on-policy training needs. Use vLLM servers, or "
+        "`--engine transformers`."
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    """Names that a server lists, as far as they fit into a message."""
+    return printable(", ".join(names))[:200]

@@ -124,7 +124,7 @@ class TransformersPolicy:
         self.model, self.chat = model, Chat(tokenizer, reasoning)
         self.max_new_tokens, self.temperature, self.top_p, self.batch_size = max_new_tokens, temperature, top_p, batch_size
         self.system_prompt, self.response_prefix, self.history = system_prompt, response_prefix, history
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
         self.prefix_ids = self.chat.prefix(response_prefix)
         self.end_ids = self.chat.end_ids(model.generation_config)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]

@@ -20,10 +20,13 @@ class Utterances:
         tokenizer: Its tokenizer.
         reasoning: The setting `reasoning`, see `colbench_gym.reasoning.Reasoning`.
         response_prefix: Text that ends every prompt and starts every message.
+        stop_texts: Texts that end a turn, beside tokens: `Chat.stop_texts`.
     """
 
-    def __init__(self, tokenizer: Any, reasoning: str = AUTO, response_prefix: str = "") -> None:
-        self.reasoning, self.response_prefix = Reasoning(reasoning), response_prefix
+    def __init__(
+        self, tokenizer: Any, reasoning: str = AUTO, response_prefix: str = "", stop_texts: Sequence[str] = ()
+    ) -> None:
+        self.reasoning, self.response_prefix, self.stop_texts = Reasoning(reasoning), response_prefix, stop_texts
         self._tokenizer = tokenizer
         self._prefix_length = len(tokenizer(response_prefix, add_special_tokens=False)["input_ids"]) if response_prefix else 0
         special = {i: token.content for i, token in tokenizer.added_tokens_decoder.items() if token.special}
@@ -41,7 +44,7 @@ class Utterances:
         finish_reason: str | None = None,
         usage: tuple[int, int] | None = None,
     ) -> Utterance:
-        """The utterance of tokens that were sampled after a prompt: up to the first end token.
+        """The utterance of tokens that were sampled after a prompt: up to the first end token, or the token that completes a stop text.
 
         Args:
             token_ids: The tokens; what follows the first end token is padding.
@@ -52,10 +55,11 @@ class Utterances:
             usage: Tokens that the model read and generated; None to count them if the prompt is tokens.
         """
         length = next((i + 1 for i, token in enumerate(token_ids) if token in end_ids), len(token_ids))
-        own = list(token_ids[:length])
-        has_ended, is_text = bool(own) and own[-1] in end_ids, isinstance(prompt, str)
+        own = list(token_ids[: self.stop_length(token_ids[:length]) or length])
+        is_token, is_text = bool(own) and own[-1] in end_ids, isinstance(prompt, str)
+        has_ended, length = is_token or bool(self.stop_length(own)), len(own)
         return self.from_text(
-            self.text_of(own[:-1] if has_ended else own),
+            self.text_of(own[:-1] if is_token else own),
             prompt if isinstance(prompt, str) else self.prompt_end(prompt),
             finish_reason or (STOP if has_ended else LENGTH),
             token_ids=own,
@@ -84,10 +88,20 @@ class Utterances:
             log_probs: See `Utterance`.
             usage: See `Utterance`.
         """
+        for stop in self.stop_texts:
+            text = text.partition(stop)[0]
         opened = "" if thought else self.reasoning.opened_by(prompt.removesuffix(self.response_prefix))
         reply = self.reasoning.split(self.response_prefix + text, opened)
         return Utterance(
             reply.speech, list(token_ids), list(log_probs), usage, thought=thought + reply.thought, finish_reason=finish_reason
+        )
+
+    def stop_length(self, token_ids: Sequence[int]) -> int:
+        """Number of tokens up to the first of which the text contains a stop text; 0 if none does."""
+        if not any(stop in self.text_of(token_ids) for stop in self.stop_texts):
+            return 0
+        return next(
+            n for n in range(1, len(token_ids) + 1) if any(stop in self.text_of(token_ids[:n]) for stop in self.stop_texts)
         )
 
     def text_of(self, token_ids: Sequence[int]) -> str:

@@ -59,7 +59,7 @@ class VLLMPolicy:
         self.chat = Chat(tokenizer, reasoning)
         self.max_new_tokens, self.temperature, self.system_prompt = max_new_tokens, temperature, system_prompt
         self.response_prefix, self.history = response_prefix, history
-        self._utterances = Utterances(tokenizer, reasoning, response_prefix)
+        self._utterances = Utterances(tokenizer, reasoning, response_prefix, self.chat.stop_texts)
         self.prefix_ids, self.end_ids = self.chat.prefix(response_prefix), self.chat.end_ids()
 
     def load_weights(self, path: str) -> None:

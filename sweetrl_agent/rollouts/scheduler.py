@@ -156,7 +156,8 @@ class Best:
         return chosen
 
     def _chosen(self, choice: _Choice) -> Utterance:
-        own = [choice.candidates[i] for i in range(len(choice.candidates))]
+        every = [choice.candidates[i] for i in range(len(choice.candidates))]
+        own = [utterance for utterance in every if not utterance.error] or every[:1]
         credit = self.best_of.credit(choice.messages, choice.hidden, [utterance.text for utterance in own])
         return own[max(range(len(own)), key=credit.__getitem__)]
 

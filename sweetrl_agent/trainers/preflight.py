@@ -7,7 +7,6 @@ whether a model fits into memory, or whether a server stays available.
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
@@ -15,10 +14,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colbench_gym.errors import ColBenchError
+from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, read_key
+from colbench_gym.servers.errors import RequestError
 from sandboxes import SandboxError
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
+from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.core.stage import Need
+from sweetrl_agent.policies.server import VLLM, no_tokens
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
@@ -100,7 +103,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
     engine = config.model.engine
     yield from config.algorithm.packages if stages & {*config.algorithm.stages} else ()
     if _any(stages, "samples") and engine in ("vllm", "server"):
-        yield ("vllm", "vllm") if engine == "vllm" else ("openai", "'colbench-gym[train]'")
+        yield ("vllm", "vllm") if engine == "vllm" else ("httpx", "'colbench-gym[train]'")
     is_sft_of_adapters = "sft" in stages and config.has_sft and not config.is_tiny
     if is_sft_of_adapters or (config.model.lora and _any(stages, "samples", "training")):
         yield "peft", "'colbench-gym[train]'"
@@ -122,7 +125,7 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
         yield partial(file_dialogues, run)
     if _any(left, "samples"):
         for url in config.model.server_urls:
-            yield partial(check_server, url, "OPENAI_API_KEY")
+            yield partial(check_server, url, "OPENAI_API_KEY", isinstance(config.algorithm, OnPolicyAlgorithm))
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
     if config.run.ray_workers and config.run.ray_address:
@@ -215,29 +218,31 @@ def _shortest_dialogue(config: Config, place: str) -> int:
     return len(load_chat(place, config.model).prompt(messages))
 
 
-def check_server(url: str | None, key_variable: str) -> None:
+def check_server(url: str | None, key_variable: str, needs_tokens: bool = False) -> None:
     """Request the list of models of an OpenAI-compatible server. Any answer is accepted except a refused key.
 
-    Raises:
-        ColBenchError: If the server does not answer, or refuses the key.
-    """
-    import openai
+    Args:
+        url: Its address; None for OpenAI's.
+        key_variable: Environment variable with the key.
+        needs_tokens: Whether it must be vLLM's, which returns tokens and loads adapters.
 
-    client = openai.OpenAI(base_url=url, api_key=os.environ.get(key_variable) or "none", timeout=ANSWER_S, max_retries=0)
-    with closing(client):
-        address = client.base_url
+    Raises:
+        ColBenchError: If the server does not answer, refuses the key, or is not vLLM's and must be.
+    """
+    address = OPENAI_URL if url is None else checked_url(url)
+    owners: set[str] = set()
+    with closing(ChatServer(address, read_key(key_variable), ANSWER_S)) as server:
         try:
-            client.models.with_raw_response.list()
-        except openai.APIConnectionError as error:
-            raise ColBenchError(
-                f"No server answers at {address} ({error.__cause__ or error}); start it, or correct its address."
-            ) from None
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise ColBenchError(
-                f"The server at {address} refuses the key in {key_variable} (status {error.status_code})."
-            ) from None
-        except openai.APIError:
-            return  # not every server lists its models
+            owners = {owner for _, owner in server.models()}
+        except RequestError as error:
+            if error.status is None:
+                raise ColBenchError(f"No server answers at {address} ({error}); start it, or correct its address.") from None
+            if error.status in (401, 403):
+                raise ColBenchError(
+                    f"The server at {address} refuses the key in {key_variable} (status {error.status})."
+                ) from None
+    if needs_tokens and VLLM not in owners:
+        raise no_tokens(address)
 
 
 def check_human(record: EnvironmentRecord, human: Any) -> None:

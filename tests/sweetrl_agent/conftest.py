@@ -89,9 +89,13 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _choice(self, asked):
-        ids, is_vllm = asked["prompt"], self.server.kind == "vllm"
-        assert isinstance(ids, list) == is_vllm
-        ids = ids if is_vllm else self.server.tokenizer(ids, add_special_tokens=False)["input_ids"]
+        is_vllm, tokenizer = self.server.kind == "vllm", self.server.tokenizer
+        assert self.path == ("/v1/completions" if is_vllm else "/v1/chat/completions")
+        ids = (
+            asked["prompt"]
+            if is_vllm
+            else tokenizer.apply_chat_template(asked["messages"], add_generation_prompt=True, return_dict=True)["input_ids"]
+        )
         sampling = SeededSampling([asked["seed"]], asked["max_tokens"], asked["temperature"])
         with self.server.lock:
             out = self.server.model.generate(
@@ -99,7 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
                 do_sample=False, logits_processor=LogitsProcessorList([sampling]),
             )  # fmt: skip
         new = out[0, len(ids) :].tolist()
-        choice = {"index": 0, "finish_reason": "stop", "text": self.server.tokenizer.decode(new, skip_special_tokens=True)}
+        text = tokenizer.decode(new, skip_special_tokens=True)
+        choice = {
+            "finish_reason": "stop",
+            **({"text": text} if is_vllm else {"message": {"role": "assistant", "content": text}}),
+        }
         if is_vllm:
             assert asked["return_token_ids"] is True
             assert (asked["top_p"], asked["top_k"], asked["repetition_penalty"]) == (1, -1, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from colbench_gym.agents.chat import ChatAgent, split_name
 from colbench_gym.errors import AgentDownError, AgentError
-from colbench_gym.simulators.chat_server import MAX_TOKENS, completion_usage
+from colbench_gym.servers.completion import MAX_TOKENS, read_completion
 from tests.colbench_gym.simulators.chat_servers import fails, hangs, returns, says, serving, url
 
 pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
@@ -67,12 +67,19 @@ def test_what_passes_is_tried_again(server):
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("behaviour", [fails(500), fails(400), returns(b"{}"), hangs], ids=["500", "400", "malformed", "slow"])
-def test_a_dialogue_in_which_the_server_fails_is_void(server, behaviour):
+@pytest.mark.parametrize(
+    ("behaviour", "advice"),
+    [
+        (fails(500), "check that the server is up"),
+        (fails(400), "the server refuses the request: check the name of the model"),
+        (returns(b"{}"), "check that the server is up"),
+        (hangs, "check that the server is up"),
+    ],
+    ids=["500", "400", "malformed", "slow"],
+)
+def test_a_dialogue_in_which_the_server_fails_is_void(server, behaviour, advice):
     server.script = [behaviour]
-    with pytest.raises(
-        AgentError, match=r"^Expected a message from model 'm' at 'http://127.0.0.1:.*attempts; check the model's context"
-    ):
+    with pytest.raises(AgentError, match=rf"^Expected a message from model 'm' at 'http://127.0.0.1:.*attempts; {advice}"):
         make(server, timeout_s=0.2).say(MESSAGES, 0)
 
 
@@ -113,12 +120,16 @@ def test_no_error_holds_what_the_server_said(server):
 
 @pytest.mark.parametrize(
     "usage", [None, [], {}, {"prompt_tokens": 1}, {"prompt_tokens": True, "completion_tokens": 1}, {"prompt_tokens": -1, "completion_tokens": 1},
-              {"prompt_tokens": "9", "completion_tokens": 1}, {"prompt_tokens": MAX_TOKENS + 1, "completion_tokens": 1}, {"prompt_tokens": 1e9, "completion_tokens": 1}],
+              {"prompt_tokens": "9", "completion_tokens": 1}, {"prompt_tokens": 3, "completion_tokens": 0}, {"prompt_tokens": 0, "completion_tokens": 1},
+              {"total_tokens": 9, "prompt_tokens": 3}, {"prompt_tokens": MAX_TOKENS + 1, "completion_tokens": 1}, {"prompt_tokens": 1e9, "completion_tokens": 1}],
 )  # fmt: skip
 def test_token_counts_that_cannot_be_true_are_unknown(usage):
-    assert completion_usage(json.dumps({"usage": usage}).encode()) is None
-    assert completion_usage(b"\xff[") is None
-    assert completion_usage(b'{"usage": {"prompt_tokens": 3, "completion_tokens": 0}}') == (3, 0)
+    body = {"choices": [{"message": {"content": "Hi."}}], "usage": usage}
+    assert read_completion(json.dumps(body).encode()).usage is None
+    body["usage"] = {"prompt_tokens": 3, "completion_tokens": 1}
+    assert read_completion(json.dumps(body).encode()).usage == (3, 1)
+    body |= {"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
+    assert read_completion(json.dumps(body).encode()).usage == (3, 0)
 
 
 def test_names_of_servers():

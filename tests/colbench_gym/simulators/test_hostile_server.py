@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.errors import SimulatorError
+from colbench_gym.servers.completion import Completion, read_completion
+from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators import make
-from colbench_gym.simulators.chat_server import completion_text
 from colbench_gym.simulators.openai import OpenAIHuman
 from colbench_gym.tasks.task import HiddenTask, Task
 
@@ -135,16 +136,49 @@ _JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(alphabet=st.characters(exclude_categories=[])),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["choices", "message", "content", "text", ""]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "text",
+                    "type",
+                    "delta",
+                    "reasoning",
+                    "refusal",
+                    "finish_reason",
+                    "error",
+                    "code",
+                    "usage",
+                    "",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
     ),
 )
 
 
 @given(_JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=300), st.integers(0, 300))
-def test_any_body_has_a_text_or_none(body: bytes, cut: int) -> None:
-    for part in (body, body[:cut], b'{"choices": [{"message": ' + body + b"}]}"):
-        text = completion_text(part)
-        assert text is None or isinstance(text, str)
+def test_any_body_has_a_completion_or_a_reason(body: bytes, cut: int) -> None:
+    for part in (
+        body,
+        body[:cut],
+        b'{"choices": [{"message": ' + body + b"}]}",
+        b'{"choices": [' + body + b"]}",
+        b"data: " + body,
+    ):
+        try:
+            completion = read_completion(part)
+        except RequestError as error:
+            assert str(error).isascii() and "\n" not in str(error)
+        else:
+            assert (
+                isinstance(completion, Completion) and isinstance(completion.text, str) and isinstance(completion.thought, str)
+            )
+            assert completion.text.strip() or completion.finish_reason != "stop"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -119,7 +119,7 @@ def test_passing_failures_are_retried(server: Server, failure: Behaviour) -> Non
         (fails(500), "status 500"),
         (hangs, "a time-out"),
         (says(""), "an empty reply"),
-        (returns(b"{}"), "a malformed reply"),
+        (returns(b"{}"), "a malformed reply (no choices)"),
     ],
 )
 def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Behaviour, got: str) -> None:
@@ -128,7 +128,7 @@ def test_the_last_failure_is_an_error_that_says_all(server: Server, failure: Beh
         _human(server, max_retries=1, timeout_s=0.2 if failure is hangs else 60.0).reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         f"Expected a reply from model 'm' at '{url(server)}', got {got} at the last of 3 attempts; "
-        f"check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
+        f"check that the server is up, or raise `timeout_s` or `max_retries`."
     )
     assert len(server.requests) == 3  # the last without what the agent said
 
@@ -139,18 +139,18 @@ def test_no_server_at_all() -> None:
         human.reply(TASK, DIALOGUE, 0)
     assert str(caught.value) == (
         "Expected a reply from model 'm' at 'http://127.0.0.1:9/v1', got a connection error (Connection refused) at the last of "
-        "2 attempts; check that the server is up, or raise `timeout_s` or `max_retries` in the JSON of `simulator`."
+        "2 attempts; start the server, or correct its address."
     )
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (400, "check `model`, `max_tokens` and the model's context length"),
+        (400, "the server refuses the request: check the name of the model and what the server's log says"),
         (401, "set the environment variable OPENAI_API_KEY to a valid key"),
         (403, "set the environment variable OPENAI_API_KEY to a key that may use the model"),
-        (307, "redirects are not followed; give the address that it redirects to as `base_url`"),
-        (404, "check `base_url` (it usually ends in /v1) and `model`"),
+        (307, "redirects are not followed: give the address that it redirects to"),
+        (404, "check the address (it usually ends in /v1) and the name of the model"),
     ],
 )
 def test_other_statuses_are_not_retried(server: Server, status: int, advice: str) -> None:
@@ -252,4 +252,4 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ImportError) as caught:
         OpenAIHuman("m", base_url="http://127.0.0.1:9/v1")
-    assert str(caught.value) == "`simulator='openai'` needs the httpx package; run `pip install colbench-gym[train]`."
+    assert str(caught.value) == "A model server needs the httpx package; run `pip install colbench-gym[train]`."

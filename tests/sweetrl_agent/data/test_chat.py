@@ -1,15 +1,17 @@
-"""From dialogues to tokens: spans of agent turns, and what cannot be told apart."""
+"""From dialogues to tokens: turns behind their prompts, as few sequences as possible, and what a template decides."""
 
 from __future__ import annotations
 
 import copy
 import random
-import re
+from types import SimpleNamespace
 
 import pytest
 
 from sweetrl_agent.core.messages import HINT, hint_message, system_message
-from sweetrl_agent.data.chat import encode_as_sampled, encode_dialogue, encode_dialogues, encode_prompt, encode_turns
+from sweetrl_agent.data.chat import Chat, numbered_actions
+
+from ..families import FAMILIES, build_tokenizer
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},
@@ -19,41 +21,47 @@ DIALOGUE = [
 ]
 
 
+@pytest.fixture
+def chat(tiny_tokenizer):
+    return Chat(tiny_tokenizer)
+
+
+def _with(tokenizer, template, **special):
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = template
+    for name, value in special.items():
+        setattr(other, name, value)
+    return other
+
+
 def _turn_text(encoded, turn, tokenizer):
     return tokenizer.decode([token for token, t in zip(encoded.token_ids, encoded.turn_ids, strict=True) if t == turn])
 
 
-def test_agent_turns_are_numbered_and_hold_their_text_and_end(tiny_tokenizer):
-    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
+def test_agent_turns_are_numbered_and_hold_their_text_and_end(chat, tiny_tokenizer):
+    (encoded,) = chat.sequences(DIALOGUE)
     assert len(encoded.token_ids) == len(encoded.turn_ids)
-    assert set(encoded.turn_ids) == {0, 1, 2}
-    assert _turn_text(encoded, 1, tiny_tokenizer) == DIALOGUE[1]["content"] + "<|end|>"
-    assert _turn_text(encoded, 2, tiny_tokenizer) == DIALOGUE[3]["content"] + "<|end|>"
+    assert set(encoded.turn_ids) == {0, 1, 2} and encoded.num_turns == 2
+    assert [tiny_tokenizer.decode(turn) for turn in encoded.turns] == [DIALOGUE[i]["content"] + "<|end|>" for i in (1, 3)]
     others = _turn_text(encoded, 0, tiny_tokenizer)
     assert others == (
         f"<|user|>{DIALOGUE[0]['content']}<|end|><|assistant|><|user|>{DIALOGUE[2]['content']}<|end|><|assistant|>"
     )
 
 
-def test_the_prompt_is_what_stands_before_the_turn(tiny_tokenizer):
-    encoded = encode_dialogue(DIALOGUE, tiny_tokenizer)
-    prompt = encode_prompt(DIALOGUE[:3], tiny_tokenizer)
-    assert encoded.token_ids[: len(prompt)] == prompt
-    assert encoded.turn_ids.index(2) == len(prompt)
-
-
-def test_a_turn_behind_its_prompt_is_the_same_as_in_the_dialogue(tiny_tokenizer):
-    encoded, prompt = encode_dialogue(DIALOGUE, tiny_tokenizer), encode_prompt(DIALOGUE[:3], tiny_tokenizer)
-    answer, other = encode_turns(DIALOGUE[:3], prompt, [DIALOGUE[3]["content"], "Yes."], tiny_tokenizer)
+def test_a_turn_stands_behind_its_prompt(chat):
+    (encoded,) = chat.sequences(DIALOGUE)
+    prompt = chat.prompt(DIALOGUE[:3])
+    answer, other = chat.turns(DIALOGUE[:3], [DIALOGUE[3]["content"], "Yes."])
     assert prompt + answer == encoded.token_ids
-    assert tiny_tokenizer.decode(other) == "Yes.<|end|>"
-    with pytest.raises(ValueError, match="^The chat template renders agent turn 2 differently inside the whole dialogue"):
-        encode_turns(DIALOGUE[:3], [*prompt[:-1], 0], ["Yes."], tiny_tokenizer)
+    assert chat.tokenizer.decode(other) == "Yes.<|end|>" and chat.turn(DIALOGUE[:3], "Yes.") == other
+    last = chat.last_turn(DIALOGUE)
+    assert last.token_ids == encoded.token_ids and last.turns == [answer]
+    assert [part.turns for part in chat.sequences(DIALOGUE, history=0)] == [[turn] for turn in encoded.turns]
 
 
-def test_a_system_message_is_never_scored(tiny_tokenizer):
-    plain = encode_dialogue(DIALOGUE, tiny_tokenizer)
-    told = encode_dialogue([*hint_message("def total(prices): return 1"), *DIALOGUE], tiny_tokenizer)
+def test_a_system_message_is_never_scored(chat):
+    (plain,), (told,) = chat.all_sequences([DIALOGUE, [*hint_message("def total(prices): return 1"), *DIALOGUE]])
     shift = len(told.token_ids) - len(plain.token_ids)
     assert told.token_ids[shift:] == plain.token_ids
     assert told.turn_ids == [0] * shift + plain.turn_ids
@@ -67,41 +75,37 @@ def test_hint_and_system_message():
 
 
 @pytest.mark.parametrize("messages", [[], DIALOGUE[:1]])
-def test_a_dialogue_without_agent_turn_is_refused(messages, tiny_tokenizer):
+def test_a_dialogue_without_agent_turn_is_refused(messages, chat):
     with pytest.raises(ValueError, match=r"^Expected a dialogue with at least one agent turn, got none\.$"):
-        encode_dialogue(messages, tiny_tokenizer)
+        chat.sequences(messages)
 
 
-def test_a_template_that_drops_earlier_turns_is_refused(tiny_tokenizer):
-    tokenizer = copy.deepcopy(tiny_tokenizer)
-    tokenizer.chat_template = (
+def test_a_template_that_drops_earlier_turns_has_a_sequence_for_each(tiny_tokenizer):
+    template = (
         "{% for message in messages %}<|{{ message['role'] }}|>"
         "{% if message['role'] == 'user' or loop.last %}{{ message['content'] }}{% endif %}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    message = (
-        "The chat template renders agent turn 1 differently inside the whole dialogue, so its tokens cannot be identified; use a "
-        "template that keeps every turn unchanged (for a reasoning model, its non-reasoning template)."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        encode_dialogue(DIALOGUE, tokenizer)
-    assert encode_dialogue(DIALOGUE[:2], tokenizer).turn_ids.count(1) > 1
+    chat = Chat(_with(tiny_tokenizer, template))
+    parts = chat.sequences(DIALOGUE)
+    assert not chat.is_append_only and len(parts) == 2
+    assert [tiny_tokenizer.decode(part.turns[0]) for part in parts] == [DIALOGUE[i]["content"] + "<|end|>" for i in (1, 3)]
+    assert "Round" not in tiny_tokenizer.decode(parts[1].token_ids)
+    assert numbered_actions(parts) == [1] * len(parts[0].turns[0]) + [2] * len(parts[1].turns[0])
 
 
-def test_turns_as_sampled_stand_where_the_rendered_ones_would(tiny_tokenizer):
-    rendered = encode_dialogue(DIALOGUE, tiny_tokenizer)
-    end = tiny_tokenizer.eos_token_id
-    turns = [[i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if own == turn] for turn in (1, 2)]
-    turns = [turn[: turn.index(end) + 1] for turn in turns]
-    found = encode_as_sampled(DIALOGUE, turns, tiny_tokenizer)
-    assert found.token_ids == rendered.token_ids
-    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == turns
-    others = [[5, 6, 7, end], [8]]  # the same words in other tokens; the second was cut before its end
-    found = encode_as_sampled(DIALOGUE, others, tiny_tokenizer)
-    assert [[i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if own == turn] for turn in (1, 2)] == others
-    between = [i for i, own in zip(rendered.token_ids, rendered.turn_ids, strict=True) if not own]
-    kept = [i for i, own in zip(found.token_ids, found.turn_ids, strict=True) if not own]
-    assert [i for i in kept if i != end] == [i for i in between if i != end] and kept.count(end) == between.count(end) + 1
+def test_sampled_tokens_are_kept_and_a_sequence_ends_where_the_text_has_others(chat, tiny_tokenizer):
+    (rendered,) = chat.sequences(DIALOGUE)
+    first, second = rendered.turns
+    assert chat.sequences(DIALOGUE, [first, second]) == [rendered]
+    cut = chat.sequences(DIALOGUE, [first[:-1], second])  # cut by the limit of tokens: its end token is context
+    assert [part.token_ids for part in cut] == [rendered.token_ids]
+    assert cut[0].turns == [first[:-1], second]
+    letters = [token for letter in "Round the total?" for token in tiny_tokenizer(letter)["input_ids"]] + first[-1:]
+    parts = chat.sequences(DIALOGUE, [letters, second])
+    assert [part.turns for part in parts] == [[letters], [second]]
+    assert parts[0].token_ids == chat.prompt(DIALOGUE[:1]) + letters
+    assert parts[1].token_ids == chat.prompt(DIALOGUE[:3]) + second
 
 
 def _by_prefixes(messages, tokenizer):
@@ -124,45 +128,127 @@ def _by_prefixes(messages, tokenizer):
     return whole, turn_ids
 
 
-def test_turns_are_those_of_the_slow_way(tiny_tokenizer):
+def test_turns_are_those_of_the_slow_way(chat, tiny_tokenizer):
     rng = random.Random(0)
-    parts = ["total", " of", "my ", "\n", "é", "✓🙂", "", "return", "  ", "?", "0.5", "<|", "\t", "I WANT TO ANSWER:\n"]
+    parts = [
+        "total",
+        " of",
+        "my ",
+        "\n",
+        "é",
+        "✓🙂",
+        "",
+        "return",
+        "  ",
+        "?",
+        "0.5",
+        "<|",
+        "\t",
+        "I WANT TO ANSWER:\n",
+        "<|end|>",
+    ]
     dialogues = [
         [
             {"role": role, "content": "".join(rng.choices(parts, k=rng.randint(0, 6)))}
-            for role in (
-                *(["system"] if rng.random() < 0.3 else []),
-                *["user", "assistant"] * rng.randint(1, 5),
-                *(["user"] * (i % 2)),
-            )
+            for role in (*(["system"] if rng.random() < 0.3 else []), *["user", "assistant"] * rng.randint(1, 5))
         ]
-        for i in range(60)
+        for _ in range(60)
     ]
-    for messages, encoded in zip(dialogues, encode_dialogues(dialogues, tiny_tokenizer), strict=True):
+    for messages, (encoded,) in zip(dialogues, chat.all_sequences(dialogues), strict=True):
         assert (encoded.token_ids, encoded.turn_ids) == _by_prefixes(messages, tiny_tokenizer)
 
 
-def test_a_header_that_shares_a_token_with_the_turn_is_refused(tiny_tokenizer):
-    blank = copy.deepcopy(tiny_tokenizer)
-    blank.chat_template = (
+def test_a_header_that_shares_a_token_with_the_turn_is_a_context_of_its_own(tiny_tokenizer):
+    blank = _with(
+        tiny_tokenizer,
         "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + eos_token }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}",
     )
-    words = ["return", "the", "two", "of", "my", "total", "prices"]
-    dialogues = [[{"role": "user", "content": "Total?"}, {"role": "assistant", "content": word}] for word in words]
-    shares = [messages for messages in dialogues if not _has_tokens_of_its_own(messages, blank)]
-    assert shares and len(shares) < len(words)
-    for messages in dialogues:
-        if messages in shares:
-            with pytest.raises(ValueError, match="renders agent turn 1 differently"):
-                encode_dialogue(messages, blank)
-        else:
-            encoded = encode_dialogue(messages, blank)
-            assert (encoded.token_ids, encoded.turn_ids) == _by_prefixes(messages, blank)
+    chat = Chat(blank)
+    for word in ("return", "the", "two", "of", "my", "total", "prices"):
+        messages = [{"role": "user", "content": "Total?"}, {"role": "assistant", "content": word}]
+        (part,) = chat.sequences(messages)
+        prompt = blank.apply_chat_template(messages[:1], tokenize=True, return_dict=True, add_generation_prompt=True)[
+            "input_ids"
+        ]
+        assert part.token_ids[: len(prompt)] == prompt
+        assert blank.decode(part.turns[0]) == f"{word}<|end|>"
 
 
-def _has_tokens_of_its_own(messages, tokenizer):
-    try:
-        return bool(_by_prefixes(messages, tokenizer))
-    except AssertionError:
-        return False
+SIMPLE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}%END{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+
+
+@pytest.mark.parametrize(
+    "template, end, stop_text",
+    [
+        (SIMPLE.replace("%END", "<|end|>\n"), "<|end|>", ""),
+        (SIMPLE.replace("%END", "\n"), "<|user|>", ""),  # as GLM-4: the other side's header
+        (SIMPLE.replace("%END", " {{ eos_token }}"), "<|end|>", ""),  # as Llama 2
+        ("{% for m in messages %}{{ m['role'].upper() }}: {{ m['content'] }}\n{% endfor %}ASSISTANT:", "<|end|>", "\nUSER:"),
+        ("{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}</s>{% endfor %}[assistant]", "<|end|>", "</s>[user]"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_turn_is_found_in_the_template(template, end, stop_text, tiny_tokenizer):
+    chat = Chat(_with(tiny_tokenizer, template))
+    assert (chat.template.end, chat.stop_texts) == (end, [stop_text] if stop_text else [])
+    for text in ("Yes.", " a fee \n", ""):
+        turn = chat.turn(DIALOGUE[:1], text)
+        assert tiny_tokenizer.decode(turn).strip().startswith(text.strip())
+        assert tiny_tokenizer.decode(turn[-1:]) == end and turn.count(turn[-1]) == 1
+
+
+def test_a_base_model_stops_at_the_end_of_a_turn():
+    family = FAMILIES["chatml-base"]
+    chat = Chat(build_tokenizer(family))
+    names = chat.tokenizer.convert_ids_to_tokens(chat.end_ids(SimpleNamespace(eos_token_id=None)))
+    assert names == ["<|endoftext|>", "<|im_end|>"]
+
+
+def test_the_same_side_speaking_twice_is_merged_only_where_it_must(tiny_tokenizer, chat):
+    twice = [{"role": "user", "content": "One."}, {"role": "user", "content": "Two."}]
+    assert chat.template.render(twice) == "<|user|>One.<|end|><|user|>Two.<|end|><|assistant|>"
+    strict = "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('no') }}{% endif %}{% endfor %}"
+    other = Chat(_with(tiny_tokenizer, strict + tiny_tokenizer.chat_template))
+    assert other.template.render(twice) == "<|user|>One.\n\nTwo.<|end|><|assistant|>"
+    led = [{"role": "system", "content": "Ask."}, *twice]
+    assert other.template.render(led) == "<|user|>Ask.\n\nOne.\n\nTwo.<|end|><|assistant|>"
+
+
+def test_instructions_that_a_template_drops_go_to_the_first_user(tiny_tokenizer):
+    silent = "{% for m in messages if m['role'] != 'system' %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    chat = Chat(_with(tiny_tokenizer, silent))
+    led = [{"role": "system", "content": "Ask."}, *DIALOGUE[:3]]
+    assert chat.template.render(led).startswith(f"<|user|>Ask.\n\n{DIALOGUE[0]['content']}<|end|><|assistant|>")
+    assert chat.describe() == (
+        "instructions in the first user message; turns end at <|end|>; a dialogue is one sequence in training"
+    )
+
+
+def test_prompts_do_not_name_the_day_of_the_run(tiny_tokenizer):
+    dated = "{{ strftime_now('%Y-%m-%d') }}{% set d = strftime_now( \"%d %b %Y\" ) %}{{ d }}" + tiny_tokenizer.chat_template
+    assert Chat(_with(tiny_tokenizer, dated)).template.render(DIALOGUE[:1]).startswith("2024-07-2626 Jul 2024<|user|>")
+
+
+def test_a_tokenizer_without_a_template_is_refused(tiny_tokenizer):
+    with pytest.raises(ValueError, match="^The tokenizer has no chat template; use an instruction-tuned model, or set"):
+        Chat(_with(tiny_tokenizer, None))
+
+
+@pytest.mark.parametrize(
+    "opens, thought, expected",
+    [
+        (False, "", "Yes.<|end|>"),
+        (False, "<think>\nA fee?\n</think>\n\n", "<think>\nA fee?\n</think>\n\nYes.<|end|>"),
+        (True, "", "\n</think>\n\nYes.<|end|>"),
+        (True, "A fee?\n</think>\n\n", "A fee?\n</think>\n\nYes.<|end|>"),
+        (True, "<think>A fee?\n</think>\n\n", "A fee?\n</think>\n\nYes.<|end|>"),
+    ],
+)
+def test_a_thought_stands_before_what_is_said(opens, thought, expected, tiny_tokenizer):
+    template = tiny_tokenizer.chat_template.replace(
+        "<|assistant|>{% endif", "<|assistant|><think>\n{% endif" if opens else "<|assistant|>{% endif"
+    )
+    chat = Chat(_with(tiny_tokenizer, template))
+    assert tiny_tokenizer.decode(chat.turn(DIALOGUE[:1], "Yes.", thought)) == expected
+    assert tiny_tokenizer.decode(chat.prefix("Yes.")) == ("\n</think>\n\nYes." if opens else "Yes.")
+    assert chat.prefix("") == []

@@ -1,9 +1,9 @@
-"""HTTP requests to an untrusted chat server.
+"""HTTP requests to an untrusted model server.
 
 The effects of the server are bounded. A request takes at most `timeout_s` from the name lookup to the last byte, however slowly the
-bytes arrive. A reply has at most `MAX_REPLY_BYTES` and must not be compressed. It is JSON, and each of its parts is checked. Redirects are
-not followed, so the key and the prompt are only sent to the given address. Cookies are not kept. An error contains no text from the
-server, which may echo a key or the prompt: only the status and those of `KNOWN_WORDS` that occur in the reply.
+bytes arrive. A reply has at most `MAX_REPLY_BYTES` and must not be compressed. It is JSON, and each of its parts is checked
+(`completion`). Redirects are not followed, so the key and the prompt are only sent to the given address. Cookies are not kept. An error
+contains no text from the server (`errors`). What the server refuses of a request is left out or replaced (`dialect`).
 """
 
 from __future__ import annotations
@@ -11,68 +11,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import random
 import ssl
 import threading
-import time
 import weakref
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from colbench_gym.servers.completion import FILTER, Completion, read_completion
+from colbench_gym.servers.dialect import DEVELOPER, IN_USER, adapted, known_changes, refusal, remember
+from colbench_gym.servers.errors import RequestError, status_error
 
 if TYPE_CHECKING:
     import httpx
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 2**20
-MAX_RETRY_AFTER_S = 300.0
 MAX_BACKOFF_S = 30.0
-#: Largest number of tokens of a request that is believed.
-MAX_TOKENS = 10**9
-#: Words that an error message repeats if they occur in the server's reply.
-KNOWN_WORDS = (
-    "context length",
-    "max_tokens",
-    "temperature",
-    "seed",
-    "image",
-    "does not exist",
-    "quota",
-    "rate limit",
-    "content",
-)
+#: Routes of a chat completion and of a text completion.
+CHAT, TEXT = "/chat/completions", "/completions"
 
-#: Prompt and generated tokens of a completion.
-Usage = tuple[int, int]
 #: Status, headers and body of a response.
 Exchange = tuple[int, Mapping[str, str], bytes]
-
-
-class RequestError(Exception):
-    """A request without a reply.
-
-    Attributes:
-        status: Status of the HTTP response; None without a response.
-        is_unread: True if the server was not reached, so that it cannot have read the request.
-        is_passing: True if the same request may succeed later.
-        wait_s: Seconds to wait, as requested by the server; None without such a request.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        status: int | None = None,
-        is_unread: bool = False,
-        is_passing: bool = True,
-        wait_s: float | None = None,
-    ) -> None:
-        super().__init__(what)
-        self.status, self.is_unread, self.is_passing, self.wait_s = status, is_unread, is_passing, wait_s
 
 
 def checked_url(base_url: str) -> str:
@@ -107,7 +71,7 @@ def read_key(variable: str) -> str:
 
 
 class ChatServer:
-    """One OpenAI-compatible server. `ask` is thread-safe; connections are kept open and shared.
+    """One OpenAI-compatible server. Requests are thread-safe; connections are kept open and shared.
 
     Args:
         base_url: Address of the API, as returned by `checked_url`.
@@ -122,9 +86,8 @@ class ChatServer:
         try:
             import httpx
         except ImportError as error:
-            raise ImportError("`simulator='openai'` needs the httpx package; run `pip install colbench-gym[train]`.") from error
-        self._httpx = httpx
-        self._url, self._timeout_s = f"{base_url}/chat/completions", timeout_s
+            raise ImportError("A model server needs the httpx package; run `pip install colbench-gym[train]`.") from error
+        self._httpx, self.url, self._timeout_s = httpx, base_url, timeout_s
         self._headers = {
             "Authorization": f"Bearer {key or 'none'}",
             "Content-Type": "application/json",
@@ -134,27 +97,56 @@ class ChatServer:
         self._lock = threading.Lock()
         self._connections: _Connections | None = None
 
-    def ask(self, request: Mapping[str, Any]) -> str:
-        """The text of a chat completion as the server sent it. It may be empty and may contain lone surrogates.
+    def complete(self, request: Mapping[str, Any], route: str = CHAT) -> Completion:
+        """A completion. What the server refuses of the request is left out or replaced once, and remembered.
+
+        Args:
+            request: The body of the request.
+            route: `CHAT` or `TEXT`.
 
         Raises:
-            RequestError: If the server sent no chat completion.
+            RequestError: If the server sent no completion.
         """
-        return self.complete(request)[0]
+        changes = tried = known_changes(self.url, request["model"])
+        while True:
+            sent = adapted(request, changes)
+            status, headers, body = self._fetch(route, sent)
+            try:
+                completion = read_completion(_successful(status, headers, body))
+            except RequestError as error:
+                if error.is_filtered:
+                    return Completion("", finish_reason=FILTER)
+                change = refusal(error, body, sent)
+                if change is None or change in tried:
+                    raise
+                tried, changes = tried | {change}, (changes - {DEVELOPER} if change == IN_USER else changes) | {change}
+                continue
+            remember(self.url, request["model"], changes)
+            return completion
 
-    def complete(self, request: Mapping[str, Any]) -> tuple[str, Usage | None]:
-        """The text of a chat completion as in `ask`, and the tokens that the server counted; None if it reports none.
+    def models(self) -> list[tuple[str, str]]:
+        """Name and owner of each model that the server lists; [] if it answers otherwise. vLLM, SGLang and llama.cpp name themselves as the owner.
 
         Raises:
-            RequestError: If the server sent no chat completion.
+            RequestError: If it refuses, or does not answer.
         """
-        status, headers, body = self._post(json.dumps(request).encode("ascii"))
-        if not 200 <= status < 300:
-            raise _status_error(status, headers, body)
-        text = completion_text(body)
-        if text is None:
-            raise RequestError("a malformed reply")
-        return text, completion_usage(body)
+        try:
+            listed = json.loads(self.call("/models"))["data"]
+            return [(str(model["id"]), str(model.get("owned_by", ""))) for model in listed]
+        except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
+            return []
+
+    def call(self, route: str, content: Any = None) -> bytes:
+        """The body of a successful response.
+
+        Args:
+            route: Path behind the address, such as "/models".
+            content: What is posted as JSON; None for a GET request.
+
+        Raises:
+            RequestError: If there is none.
+        """
+        return _successful(*self._fetch(route, content))
 
     def close(self) -> None:
         """Close the connections. Pending requests fail. A second call does nothing."""
@@ -163,11 +155,12 @@ class ChatServer:
                 self._connections.close()
             self._connections = None
 
-    def _post(self, content: bytes) -> Exchange:
+    def _fetch(self, route: str, posted: Any) -> Exchange:
+        content = None if posted is None else json.dumps(posted).encode("ascii")
         with self._lock:  # so that no request starts on connections that `close` has ended
             if self._connections is None or self._connections.process != os.getpid():
                 self._connections = _Connections(self._httpx)
-            exchange = self._connections.begin(self._exchange(self._connections.client, content))
+            exchange = self._connections.begin(self._exchange(self._connections.client, route, content))
         try:
             return exchange.result()
         except TimeoutError:
@@ -182,10 +175,12 @@ class ChatServer:
         finally:
             exchange.cancel()  # if this thread was interrupted
 
-    async def _exchange(self, client: httpx.AsyncClient, content: bytes) -> Exchange:
+    async def _exchange(self, client: httpx.AsyncClient, route: str, content: bytes | None) -> Exchange:
         async with (
             asyncio.timeout(self._timeout_s),
-            client.stream("POST", self._url, content=content, headers=self._headers) as response,
+            client.stream(
+                "GET" if content is None else "POST", self.url + route, content=content, headers=self._headers
+            ) as response,
         ):
             if response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise RequestError("a malformed reply (compressed, which was not asked for)", response.status_code)
@@ -240,25 +235,30 @@ def _serve(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
     loop.close()
 
 
-def completion_text(body: bytes) -> str | None:
-    """Text of a chat completion, "" if its content is null; None if the body is not a chat completion."""
-    try:
-        content = json.loads(body)["choices"][0]["message"].get("content")
-    except (ValueError, RecursionError, TypeError, LookupError, AttributeError):
-        return None
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else None
+def with_retries(
+    ask: Callable[[], Completion], key: str, max_retries: int, backoff_s: float, is_closed: threading.Event
+) -> Completion:
+    """A completion; failures that may pass are retried.
 
+    Args:
+        ask: Requests it once.
+        key: What the jitter of the waits is drawn from.
+        max_retries: Maximal number of retries.
+        backoff_s: See `pause_s`.
+        is_closed: Ends the wait.
 
-def completion_usage(body: bytes) -> Usage | None:
-    """Prompt and generated tokens of a chat completion; None if it has none, or numbers that cannot be true."""
-    try:
-        usage = json.loads(body)["usage"]
-        found = usage["prompt_tokens"], usage["completion_tokens"]
-    except (ValueError, RecursionError, TypeError, LookupError):
-        return None
-    return found if all(type(count) is int and 0 <= count <= MAX_TOKENS for count in found) else None
+    Raises:
+        RequestError: The last failure; says after how many attempts.
+    """
+    jitter, retries = random.Random(key), 0
+    while True:
+        try:
+            return ask()
+        except RequestError as error:
+            error.attempts = retries + 1
+            if not error.is_passing or retries >= max_retries or is_closed.wait(pause_s(error, retries, backoff_s, jitter)):
+                raise
+        retries += 1
 
 
 def pause_s(error: RequestError, retries: int, backoff_s: float, jitter: random.Random) -> float:
@@ -274,12 +274,10 @@ def pause_s(error: RequestError, retries: int, backoff_s: float, jitter: random.
     return backoff if error.wait_s is None else max(backoff, error.wait_s)
 
 
-def _status_error(status: int, headers: Mapping[str, str], body: bytes) -> RequestError:
-    text = body.decode("utf-8", "replace").lower()
-    words = ", ".join(word for word in KNOWN_WORDS if word in text)
-    what = f"status {status} (its body mentions {words})" if words else f"status {status}"
-    is_passing = status >= 500 or status in (408, 429)
-    return RequestError(what, status, is_passing=is_passing, wait_s=_retry_after(headers.get("retry-after")))
+def _successful(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
+    if not 200 <= status < 300:
+        raise status_error(status, headers, body)
+    return body
 
 
 def _system_text(error: BaseException) -> str:
@@ -292,17 +290,3 @@ def _system_text(error: BaseException) -> str:
             return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror or type(cause).__name__
         cause = cause.__cause__ or cause.__context__
     return type(error).__name__
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait according to a Retry-After header, at most `MAX_RETRY_AFTER_S`; None without a readable header."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

@@ -1,0 +1,1 @@
+"""Model servers: an HTTP client for any server that speaks OpenAI's API, or nearly does."""
