@@ -24,6 +24,8 @@ from sweetrl_agent.models.weights_check import check_adapter_weights
 
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
+#: Settings of mixtures of experts: no auxiliary loss, and no outputs for it, with which sampling from padded prompts fails.
+_ROUTER = {"output_router_logits": False, "router_aux_loss_coef": 0.0}
 
 
 def device() -> torch.device:
@@ -158,6 +160,11 @@ def load_model(
                 use_safetensors=True,
                 trust_remote_code=False,
             )
+    for config in (
+        model.config,
+        model.config.get_text_config(),
+    ):  # TRL would add experts' load balancing to the losses of the papers
+        config.update({name: value for name, value in _ROUTER.items() if hasattr(config, name)})
     return model.to(device())
 
 
