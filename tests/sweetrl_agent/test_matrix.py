@@ -17,6 +17,7 @@ from .matrix import GAME, TRAIN, YES, agreed, read, row, words
 from .vowels_game import write_behaviour
 
 LLAMA = FAMILIES["llama-3"]
+pytestmark = pytest.mark.filterwarnings("ignore:Could not find a config file")  # peft, of a base that is an adapter
 
 
 def test_the_recorded_matrix_has_no_third_outcome():
