@@ -11,6 +11,7 @@ where a table is out of date.
     returns FILE NAME=PAPER...    raw returns of some algorithms, beside the paper's
     games FILE=EXPERT...          mean raw returns of all algorithms of several files, beside the expert's
     speeds FILE                   tokens a second and peak memory of `benchmarks/pretrained_speed.py`, beside the plain library's
+    families                      what works with each family of models, as `tests/sweetrl_agent/matrix.py` recorded it
     recipe FILE A-B...            agents of a recipe for a pretrained model on all splits together, and paired differences of A from B
 """
 
@@ -235,6 +236,24 @@ def speeds(file: str) -> str:
     return table(("what", "tokens a second", "times the library's", "peak GiB"), rows)
 
 
+def families() -> str:
+    """What works with each family of models: how its template is used, and whether every stage ran."""
+    stages = ("sft", "sweet", "grpo", "rft", "mtdpo", "ilql", "evaluate", "resume")
+    rows = []
+    for one in json.loads((ROOT / "benchmarks" / "results" / "families.json").read_text(encoding="utf-8")):
+        told = [
+            one["family"],
+            one["architecture"],
+            one["instructions"],
+            one["end_of_turn"].replace("|", "\\|"),
+            "yes" if one["thinks"] else "",
+        ]
+        rows.append(
+            (*told, "valid" if one["dry_run"] == "yes" else one["dry_run"].replace("|", "\\|"), *(one[name] for name in stages))
+        )
+    return table(("family", "class", "instructions in", "a turn ends at", "thinks", "dry run", *stages), rows)
+
+
 def _more_than(first: str, recorded: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Paired differences of the metric from an algorithm on test tasks, by the other one's name."""
     return {one["a"]: one["of_metric"] for one in recorded["paired"] if one["b"] == first and one["split"] == "test"}
@@ -265,6 +284,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "games": games,
     "speeds": speeds,
     "recipe": recipe,
+    "families": families,
 }
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def attend(
     folded = query[0][:, layout.places].transpose(0, 1).reshape(count, key_heads, groups * longest, dimension)
     visible = layout.visible.repeat(groups, 1)
     output = F.scaled_dot_product_attention(folded, behind_prompt(key), behind_prompt(value), visible, scale=scaling)
-    return output.view(count, heads, longest, dimension)[layout.candidate, :, layout.offset][None], None
+    return output.view(count, heads, longest, value.shape[3])[layout.candidate, :, layout.offset][None], None
 
 
 AttentionInterface.register(PACKED, attend)

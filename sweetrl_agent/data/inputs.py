@@ -5,6 +5,7 @@ Callbacks are no inputs: they may change whenever a run resumes.
 
 from __future__ import annotations
 
+import json
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -47,6 +48,15 @@ def folder_input(path: str) -> list[str]:
     return [path] if path and Path(path).expanduser().is_dir() else []
 
 
+def _model(path: str) -> list[str]:
+    """Input names of a model: its folder and, of an adapter, the folder of its base model. What is wrong with them is said where they are checked."""
+    try:
+        base = json.loads((Path(path).expanduser() / "adapter_config.json").read_bytes())["base_model_name_or_path"]
+    except (OSError, ValueError, LookupError, TypeError):
+        base = ""
+    return [*folder_input(path), *(folder_input(base) if isinstance(base, str) else [])]
+
+
 def _environment(config: Any) -> list[str]:
     """The modules of the environment: those named in the settings, or that of a registered id outside installed packages."""
     import gymnasium
@@ -73,7 +83,7 @@ FINDERS: Mapping[str, Finder] = {
     "tasks": _tasks,
     "held_out": _held_out,
     "demonstrations": _demonstrations,
-    "model": lambda config: folder_input(config.model.model),
+    "model": lambda config: _model(config.model.model),
     "judge_model": lambda config: folder_input(config.algorithms.judge_model),
     "vision_model": lambda config: folder_input(config.algorithms.vision_model),
     "env": _environment,

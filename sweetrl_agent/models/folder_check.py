@@ -42,26 +42,49 @@ def check_model_files(
     Raises:
         ColBenchError: If it cannot be used; says why.
     """
+    config = _checked_config(path, revision, base)
+    if has_pictures:
+        return ""
+    tokenizer, vocab_size = _tokenizer(tokenizer_place(base or path), revision), _whole(config.get_text_config(), "vocab_size")
+    _check_tokens(tokenizer, vocab_size)
+    return check_template(tokenizer, instructions, reasoning, vocab_size)
+
+
+def _checked_config(path: str, revision: str, base: str = "") -> Any:
+    """The configuration of a model, or of the base model of an adapter, after the checks of all files but the tokenizer's."""
     folder = Path(path).expanduser()
     if _is_place(path, folder):
         _check_folder(folder)
-        if (folder / ADAPTER).exists():
+        if is_adapter(path):
             check_adapter_weights(folder)
-            place = base or adapter_base(folder)
-            description = check_model_files(place, revision, instructions, has_pictures, reasoning=reasoning)
-            check_adapter_structure(_config(place, revision), folder)
-            return description
+            config = _checked_config(adapter_base(folder) if base in ("", path) else base, revision)
+            check_adapter_structure(config, folder)
+            return config
         _check_config_file(folder)
     config = _config(path, revision)
     text = config.get_text_config()
     vocab_size = _whole(text, "vocab_size")
     if folder.is_dir():
         check_structure(config, check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0))
-    if has_pictures:
-        return ""
-    tokenizer = _tokenizer(path, revision)
-    _check_tokens(tokenizer, vocab_size)
-    return check_template(tokenizer, instructions, reasoning, vocab_size)
+    return config
+
+
+def context_size(path: str, revision: str, base: str = "") -> int | None:
+    """Number of positions of a model that `check_model_files` has passed; None if its configuration states none.
+
+    Args:
+        path: As in `check_model_files`.
+        revision: As in `check_model_files`.
+        base: As in `check_model_files`.
+    """
+    while is_adapter(path):
+        path, base = (adapter_base(Path(path).expanduser()) if base in ("", path) else base), ""
+    config = _config(path, revision).get_text_config()
+    stretched = getattr(config, "rope_parameters", None) or {}
+    sizes = [getattr(config, "max_position_embeddings", None)]
+    if type(stretched.get("factor")) in (int, float) and stretched.get("original_max_position_embeddings"):
+        sizes.append(int(stretched["factor"] * stretched["original_max_position_embeddings"]))
+    return max((size for size in sizes if type(size) is int and size > 0), default=None)
 
 
 def _is_place(path: str, folder: Path) -> bool:
@@ -83,6 +106,17 @@ def _check_folder(folder: Path) -> None:
         raise ColBenchError("the folder is empty")
     if not names & {CONFIG, ADAPTER}:
         raise ColBenchError(f"the folder has no {CONFIG}; name the folder that `save_pretrained` wrote")
+
+
+def is_adapter(path: str) -> bool:
+    """Whether a path names the folder of an adapter."""
+    return (Path(path).expanduser() / ADAPTER).exists()
+
+
+def tokenizer_place(path: str) -> str:
+    """The folder or hub name that a model's tokenizer is in: an adapter's may be in its own folder, or in its base model's."""
+    folder = Path(path).expanduser()
+    return adapter_base(folder) if is_adapter(path) and not (folder / TOKENIZER).exists() else path
 
 
 def adapter_base(folder: Path) -> str:

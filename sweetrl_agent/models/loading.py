@@ -17,10 +17,13 @@ from sweetrl_agent.core.policy import Policy
 from sweetrl_agent.core.processes import return_freed_memory
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.distributed import local_rank
+from sweetrl_agent.models.folder_check import adapter_base, is_adapter, tokenizer_place
 from sweetrl_agent.models.weights_check import check_adapter_weights
 
 #: Where the models of transformers have their layers.
 LAYERS = "model.layers"
+#: Settings of mixtures of experts: no auxiliary loss, and no outputs for it, with which sampling from padded prompts fails.
+_ROUTER = {"output_router_logits": False, "router_aux_loss_coef": 0.0}
 
 
 def device() -> torch.device:
@@ -72,13 +75,14 @@ def system_prompt(arguments: ModelArguments) -> str:
 
 
 def load_tokenizer(path: str, arguments: ModelArguments) -> Any:
-    """The tokenizer of a model folder or hub name.
+    """The tokenizer of a model folder or hub name; of an adapter without one, its base model's.
 
     Raises:
         ColBenchError: If it cannot be loaded.
     """
-    with _one_sentence("tokenizer", path):
-        return AutoTokenizer.from_pretrained(path, revision=arguments.revision, trust_remote_code=False)
+    place = tokenizer_place(path)
+    with _one_sentence("tokenizer", place):
+        return AutoTokenizer.from_pretrained(place, revision=arguments.revision, trust_remote_code=False)
 
 
 def load_chat(path: str, arguments: ModelArguments) -> Chat:
@@ -95,9 +99,11 @@ def load_model(
 ) -> Any:
     """Load a model onto its device: a full model, or `base` with the LoRA adapter in `path`. First, what an earlier one left goes back to the system.
 
+    A base that is an adapter itself is merged with its own base: the user's `--model` may be one, and later adapters are trained on the two together.
+
     Args:
         path: Folder or hub name of the model, or folder of an adapter.
-        base: Base model of the adapter.
+        base: Base model of the adapter; `path` again for one that is to be merged.
         arguments: Settings of the agent's model.
         kind: Class of the model.
         is_trained: Whether it is trained, or scored as it was trained; see `torch_dtype`.
@@ -106,19 +112,35 @@ def load_model(
         ColBenchError: If it cannot be loaded: its code is never run, and its weights must be safetensors.
     """
     return_freed_memory()
-    is_adapter, dtype = (Path(path) / "adapter_config.json").exists(), torch_dtype(arguments, is_trained)
-    place = base if is_adapter else path
-    with _one_sentence("model", place):
-        model = kind.from_pretrained(
-            place, revision=arguments.revision, dtype=dtype, use_safetensors=True, trust_remote_code=False
-        )
-    if is_adapter:
-        from peft import PeftModel
-
-        with _one_sentence("adapter", path):
-            check_adapter_weights(Path(path))
-            model = PeftModel.from_pretrained(model, path)
+    if path != base and is_adapter(path):
+        model = _with_adapter(load_model(base, base, arguments, kind, is_trained), path)
+    elif is_adapter(path):
+        own_base = adapter_base(Path(path).expanduser())
+        model = merged(_with_adapter(load_model(own_base, own_base, arguments, kind, is_trained), path)).requires_grad_(True)
+        model.name_or_path = path  # what a later adapter names as its base
+    else:
+        with _one_sentence("model", path):
+            model = kind.from_pretrained(
+                path,
+                revision=arguments.revision,
+                dtype=torch_dtype(arguments, is_trained),
+                use_safetensors=True,
+                trust_remote_code=False,
+            )
+    for config in (
+        model.config,
+        model.config.get_text_config(),
+    ):  # TRL would add experts' load balancing to the losses of the papers
+        config.update({name: value for name, value in _ROUTER.items() if hasattr(config, name)})
     return model.to(device())
+
+
+def _with_adapter(model: Any, path: str) -> Any:
+    from peft import PeftModel
+
+    with _one_sentence("adapter", path):
+        check_adapter_weights(Path(path).expanduser())
+        return PeftModel.from_pretrained(model, str(Path(path).expanduser()))
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def check_models(config: Config, stages: Collection[str]) -> None:
 
 def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
     if not config.is_tiny and ("sft" in left or _any(left, "samples", "training")):
-        yield partial(check_model, "model", config.model.model, config.model)
+        yield partial(check_agent_model, config, "model", config.model.model)
     for critic, setting in (("judge", "judge_model"), ("vision_head", "vision_model")):
         if config.algorithm.critic == critic and (path := getattr(config.algorithms, setting)):
             yield partial(check_model, setting, path, config.model)
@@ -195,6 +195,46 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
         return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
+
+
+def check_agent_model(config: Config, setting: str, path: str, base: str = "") -> None:
+    """`check_model` of the agent's model, and that a short dialogue fits into its context.
+
+    Args:
+        config: The settings; the dialogue is one on their first task.
+        setting: As in `check_model`.
+        path: As in `check_model`.
+        base: As in `check_model`.
+
+    Raises:
+        ColBenchError: As `check_model`, or if the dialogue does not fit.
+    """
+    from sweetrl_agent.models.folder_check import context_size
+
+    check_model(setting, path, config.model, base)
+    if config.record.waits or not (window := context_size(path, config.model.revision, base)):
+        return  # its first message may take a model server
+    length = _shortest_dialogue(config, base or path)
+    if length + config.model.max_new_tokens > window:
+        raise ColBenchError(
+            f"`{setting}` {path!r} has a context of {window} tokens; a dialogue of short messages takes {length}, and the agent's last one up to "
+            f"{config.model.max_new_tokens} more (`max_new_tokens`): choose another model, or a smaller `max_new_tokens` or `max_turns`."
+        )
+
+
+def _shortest_dialogue(config: Config, place: str) -> int:
+    """Tokens before the last turn of a dialogue on the first task, if both sides say a few words a turn."""
+    from sweetrl_agent.core.messages import system_message
+    from sweetrl_agent.models.loading import load_chat, system_prompt
+
+    task = config.record.load_tasks(config.task.tasks, config.task)[0]
+    with closing(config.record.environments(config, [task], 1)) as env:
+        env.envs[0].reset(seed=0, options={"task_id": task.id})
+        opening = env.envs[0].messages
+    turns = (config.record.turn_limit(task, config.task) or 1) if config.model.history < 0 else 1
+    short = [{"role": "assistant", "content": "Is there more?"}, {"role": "user", "content": "Yes, there is."}]
+    messages = [*system_message(system_prompt(config.model)), *opening, *short * (turns - 1)]
+    return len(load_chat(place, config.model).prompt(messages))
 
 
 def check_server(url: str | None, key_variable: str, needs_tokens: bool = False) -> None:

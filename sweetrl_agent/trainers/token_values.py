@@ -21,7 +21,7 @@ from sweetrl_agent.data.files import Row
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, merged, policy_on, system_prompt
 from sweetrl_agent.policies.perturbed import PerturbedModel
-from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.slots import body
 from sweetrl_agent.trainers.muon import MuonWithAdamW
 from sweetrl_agent.trainers.offline import action_tokens, offline_episodes
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
@@ -46,7 +46,6 @@ def train_values(
 
     Raises:
         ColBenchError: As `offline_episodes`.
-        ValueError: If the initial policy's model cannot sample with values.
     """
     set_seed(run.seed)
     arguments = run.config.model
@@ -106,11 +105,6 @@ def _new_values(run: Run, bootstraps: bool) -> TokenValues:
     All in float32: in bfloat16, the small steps of the target would be rounded to none.
     """
     model = load_model(run.initial_model, run.initial_model, run.config.model)
-    if not can_use_slots(model):
-        raise ValueError(
-            f"`mc` and `ilql` sample from models with full causal attention in all layers, got a {type(model).__name__} with another "
-            "attention; choose another `model`."
-        )
     vocabulary, device = model.get_output_embeddings().weight.shape[0], model.device
     return TokenValues(body(adapted(model, run.config.model)), vocabulary, bootstraps).float().to(device)
 

@@ -11,6 +11,7 @@ from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.continuous import ContinuousTransformersPolicy
 from sweetrl_agent.policies.perturbed import PerturbedModel
 from sweetrl_agent.policies.slots import body, can_use_slots
+from sweetrl_agent.policies.transformers import TransformersPolicy
 
 BETA, TEMPERATURE = 3.0, 0.7
 DIALOGUES = [
@@ -46,14 +47,15 @@ def _by_hand(parts, ids):
         return torch.log_softmax((log_pi + BETA * (torch.minimum(first, second) - v)) / TEMPERATURE, dim=-1)
 
 
-def _policy(model, tokenizer, **settings):
-    return ContinuousTransformersPolicy(model, tokenizer, max_new_tokens=6, temperature=TEMPERATURE, batch_size=2, **settings)
+def _policy(model, tokenizer, kind=ContinuousTransformersPolicy, **settings):
+    return kind(model, tokenizer, max_new_tokens=6, temperature=TEMPERATURE, batch_size=2, **settings)
 
 
-def test_sampled_tokens_have_the_probabilities_of_the_formula(parts, tiny_tokenizer):
+@pytest.mark.parametrize("kind", [ContinuousTransformersPolicy, TransformersPolicy])
+def test_sampled_tokens_have_the_probabilities_of_the_formula(kind, parts, tiny_tokenizer):
     model = PerturbedModel(*parts, BETA)
     assert can_use_slots(model) and model.config.num_hidden_layers == 2 * parts[0].config.num_hidden_layers
-    said = _policy(model, tiny_tokenizer).generate(DIALOGUES, [1, 2, 3])
+    said = _policy(model, tiny_tokenizer, kind).generate(DIALOGUES, [1, 2, 3])
     assert sum(len(utterance.token_ids) for utterance in said) > 10
     for dialogue, utterance in zip(DIALOGUES, said, strict=True):
         prompt = Chat(tiny_tokenizer).prompt(dialogue)
