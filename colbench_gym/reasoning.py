@@ -145,25 +145,26 @@ class Reasoning:
         reply = self.split(text)
         return reply.speech if reply.thought else text
 
-    def split(self, text: str, opened: str = "") -> Reply:
+    def split(self, text: str, opened: str = "", writes_code: bool = True) -> Reply:
         """The parts of a model's text.
 
         Args:
             text: The text as generated, with its marks.
             opened: Closing mark of a thought that the prompt has opened, as `opened_by` returns it.
+            writes_code: Whether marks in code and within quotation marks may be text. Of a speaker who writes no code, every mark is one.
         """
         if self.setting == NONE:
             return Reply(text.strip())
         thought, is_unfinished = "", False
         for _ in range(_MOST_LAYERS):
-            reply = self._outermost(_without_frame(text), opened)
+            reply = self._outermost(_without_frame(text), opened, writes_code)
             thought, is_unfinished = thought + reply.thought, is_unfinished or reply.is_unfinished
             if not reply.thought:
                 return Reply(reply.speech, thought, is_unfinished)
             text, opened = reply.speech, ""
         return Reply("", thought + text, is_unfinished=True)
 
-    def _outermost(self, text: str, opened: str) -> Reply:
+    def _outermost(self, text: str, opened: str, writes_code: bool) -> Reply:
         """The parts of a text by its outermost marks; the speech may hold further ones, made by what stood around a thought."""
         if self.setting == AUTO and opened in ("", _HARMONY_CLOSING):
             if opened or _is_harmony(text):
@@ -171,7 +172,7 @@ class Reasoning:
             if match := _BARE_HARMONY.match(text):
                 return Reply(text[match.end() :].strip(), match[0], is_unfinished=not match[0].endswith("assistantfinal"))
         thoughts, speech, start, closing = list[slice](), list[slice](), 0, opened
-        for mark in self._marks_in(text, opened):
+        for mark in self._marks_in(text, opened, writes_code):
             name, end = self._name(mark), _BEHIND.match(text, mark.end()).end()  # type: ignore[union-attr]
             if not closing and name in self.pairs:  # a thought begins
                 speech.append(slice(start, mark.start()))
@@ -188,14 +189,14 @@ class Reasoning:
         (thoughts if closing else speech).append(slice(start, len(text)))
         return Reply("".join(map(text.__getitem__, speech)).strip(), "".join(map(text.__getitem__, thoughts)), bool(closing))
 
-    def _marks_in(self, text: str, closing: str) -> Iterator[re.Match[str]]:
+    def _marks_in(self, text: str, closing: str, writes_code: bool) -> Iterator[re.Match[str]]:
         """The marks that begin or end a thought, in order; the first one ends a thought if `closing` is its mark."""
         code, opened_in_code = _Code(text), -1
         for mark in self._mark.finditer(text):
             name = self._name(mark)
             if closing and name != closing:
                 continue
-            if not closing and code.reach(mark.start()):
+            if writes_code and not closing and code.reach(mark.start()):
                 opened_in_code = mark.start() if name in self.pairs else opened_in_code
                 if name in self.pairs or code.is_closed or opened_in_code >= code.start:
                     continue

@@ -207,7 +207,7 @@ class OpenAIHuman(Simulator):
         Raises:
             RequestError: If a thought does not end.
         """
-        reply = self._reasoning.split(completion.text)
+        reply = self._reasoning.split(completion.text, writes_code=False)
         if reply.thought and self._reasoning.closes_first(reply.thought):
             self._opens_silently = True
         is_cut_thought = self._opens_silently and not reply.thought and completion.finish_reason == LENGTH

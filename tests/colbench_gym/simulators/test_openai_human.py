@@ -277,6 +277,13 @@ def test_the_agent_does_not_hear_what_the_human_thinks(server: Server, text: str
     assert _human(server).reply(TASK, DIALOGUE, 0) == "Yes, a fee of 7."
 
 
+@pytest.mark.parametrize("around", ["```\n{}\n```\n", "`{}` ", "> {} ", "'{}' "])
+def test_a_human_writes_no_code_in_which_a_mark_would_be_text(server: Server, around: str) -> None:
+    server.script = [says(f"{around.format(f'Hm. <think>{LEAK}</think>')}Yes, a fee of 7.")]
+    reply = _human(server).reply(TASK, DIALOGUE, 0)
+    assert "def total" not in reply and reply.endswith("Yes, a fee of 7.")
+
+
 @pytest.mark.parametrize(
     "text",
     [f"<think>{LEAK}", f"<think>{LEAK}</think>", f"{LEAK}</think>", f"[THINK]{LEAK}", f"<|channel|>analysis<|message|>{LEAK}"],
