@@ -121,7 +121,7 @@ class Daemon:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=900)
 
 
 @pytest.fixture(scope="module")

@@ -254,5 +254,5 @@ def test_a_folder_for_the_scores_of_grade(out, tmp_path, monkeypatch):
 @pytest.mark.parametrize("redirection", ["<&-", ">/dev/full", "| true"])
 def test_play_without_a_terminal_on_one_side_ends_in_a_sentence(redirection):
     command = f"{sys.executable} -m colbench_gym.play --sandbox embedded </dev/null {redirection}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=900)
     assert "Traceback" not in done.stderr and done.returncode in (0, 1)

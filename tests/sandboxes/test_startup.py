@@ -54,7 +54,7 @@ def run(tmp_path):
         shell = f'"{sys.executable}" -m {command} {redirections}'
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, **variables}
         return subprocess.run(
-            ["bash", "-c", shell], cwd=tmp_path, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=200
+            ["bash", "-c", shell], cwd=tmp_path, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=900
         )
 
     return start

@@ -170,7 +170,7 @@ def together(serve: Any) -> Callable[[int], Any]:
 
     @contextmanager
     def waits(count: int) -> Iterator[Any]:
-        barrier = threading.Barrier(count, timeout=60)
+        barrier = threading.Barrier(count, timeout=900)
 
         def speak(messages: list[dict[str, str]]) -> str:
             barrier.wait()

@@ -160,14 +160,14 @@ def test_threads_end_with_the_last_reference(sandbox):
 
 def test_the_last_reference_may_be_one_of_a_thread_of_theirs(sandbox):
     conversations = Conversations(tasks="embedded:test[:1]", sandbox=sandbox)
-    conversations._threads.submit(conversations._end).result(timeout=60)
+    conversations._threads.submit(conversations._end).result(timeout=900)
     _wait_for(conversations._threads._threads)
     assert not conversations._end.alive
 
 
 def _wait_for(threads):
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=900)
     assert not any(thread.is_alive() for thread in threads)
 
 

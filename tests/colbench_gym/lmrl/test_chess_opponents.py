@@ -172,5 +172,5 @@ def test_a_program_that_dies_is_an_error_and_no_move():
 @needs_stockfish
 def test_python_ends_though_close_was_forgotten():
     code = "from colbench_gym.lmrl.chess import Chess\nenv = Chess(opponent='stockfish')\nenv.reset(seed=0)\nenv.step('e4')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -75,7 +75,7 @@ def _run(folder, model, *launcher):
         env={**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
         check=False,
     )
 
