@@ -39,6 +39,27 @@ def descendants():
     return _descendants
 
 
+class UntimedModel:
+    """In place of a model that is timed before a run: everything takes a hundredth of a second, at once."""
+
+    def __init__(self, *_):
+        pass
+
+    def seconds(self, wanted):
+        return dict.fromkeys(wanted, 0.01)
+
+
+@pytest.fixture(scope="session")
+def untimed():
+    """Dry runs and runs in this process time neither a model nor episodes, which takes seconds each."""
+    from sweetrl_agent.trainers import machine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "TimedModel", UntimedModel)
+        patch.setattr(machine, "environment_pace", lambda *_: machine.Pace(0.01, 0.01, False, ""))
+        yield
+
+
 @pytest.fixture(scope="session")
 def is_missing():
     """Function: reason -> skips the test, or fails it where everything must be there."""

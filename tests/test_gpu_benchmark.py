@@ -152,8 +152,9 @@ def test_vllm_is_asked_for_the_same_dialogues(modules, tmp_path, monkeypatch):
             asked.append([len(prompt["prompt_token_ids"]) for prompt in prompts])
             ids = list(range(10, 10 + sampling[0].max_tokens))
             said = SimpleNamespace(
-                text=tokenizer.decode(ids), token_ids=ids, logprobs=[{i: SimpleNamespace(logprob=-1.0)} for i in ids]
-            )
+                text=tokenizer.decode(ids), token_ids=ids, logprobs=[{i: SimpleNamespace(logprob=-1.0)} for i in ids],
+                finish_reason="length", stop_reason=None,
+            )  # fmt: skip
             return [SimpleNamespace(outputs=[said]) for _ in prompts]
 
     package, lora, request = ModuleType("vllm"), ModuleType("vllm.lora"), ModuleType("vllm.lora.request")

@@ -14,6 +14,8 @@ import sweetrl_agent.config.__main__
 import sweetrl_agent.report
 from sweetrl_agent import compare, evaluate, train
 
+pytestmark = pytest.mark.usefixtures("untimed")
+
 COMMANDS = {
     "list": colbench_gym.__main__.main, "evaluate": colbench_gym.evaluate.main, "grade": colbench_gym.grade.main, "play": colbench_gym.play.main,
     "data": colbench_gym.lmrl.data.main, "sandboxes": sandboxes.__main__.main, "config": sweetrl_agent.config.__main__.main,

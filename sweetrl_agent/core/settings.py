@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from colbench_gym.errors import TaskError
+from colbench_gym.outside_text import encodable
 from colbench_gym.user_file import refuse_folder
 from sandboxes.lists import refuse_list
 from sandboxes.named import unknown
@@ -86,6 +87,8 @@ def check_settings(part: Any) -> None:
                 raise ValueError(f"`{one.name}` must be a finite number, got {item}.")
             if isinstance(item, int) and abs(item) > LARGEST:
                 raise ValueError(f"`{one.name}` must be at most {LARGEST}, got {item}.")
+            if isinstance(item, str) and encodable(item) != item:
+                raise ValueError(f"`{one.name}` must be text in UTF-8, got {ascii(item)[:200]}.")
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_bounds(one.name, value, one.metadata["help"])
 

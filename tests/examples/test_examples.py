@@ -13,6 +13,8 @@ from examples import frozen_lake, own_callback, own_critic, own_environment, own
 from sweetrl_agent import train
 from sweetrl_agent.data.files import read_rows
 
+pytestmark = pytest.mark.usefixtures("untimed")
+
 SHORT = [
     "--sft_dialogues",
     "100",

@@ -22,6 +22,8 @@ from sweetrl_agent import compare, report, train
 from sweetrl_agent.config.evaluation import CompareArguments
 from sweetrl_agent.config.job import Config
 
+pytestmark = pytest.mark.usefixtures("untimed")
+
 WORDS = (
     "", "abc", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 30, "true", "null", "{", "[]", "{}", "[" * 2_000, '{"name": []}', '{"name": {}}', '{"a": 1}',
     '{"name": "scripted", "level": 7}', '{"name": "openai", "model": 5, "max_tokens": "x"}', "\udcff", "a\0b", "a" * 5000, "/", ".", "~nobody/x",
@@ -179,7 +181,7 @@ def test_a_report_of_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
         main([""])
-    assert "expected the folder of a run, got nothing; '.' is the current folder" in capsys.readouterr().err
+    assert "`folder` must be the folder of a run, got nothing; '.' is the current folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -12,6 +12,8 @@ from sweetrl_agent import compare, report, train
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.files import append_rows, locked, refuse_links_out, write_text
 
+pytestmark = pytest.mark.usefixtures("untimed")
+
 TASKS = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded"]
 SECRETS = (
     "http://user:hunter2@127.0.0.1:9/v1",

@@ -14,7 +14,6 @@ from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.models.tiny import build_model, build_tokenizer
 from sweetrl_agent.policies.transformers import SeededSampling
-from sweetrl_agent.trainers import machine
 
 TEXTS = [
     "I need the total of my prices. Round the total to two decimals?",
@@ -24,22 +23,9 @@ TEXTS = [
 ]
 
 
-class UntimedModel:
-    """In place of a model that is timed before a run: everything takes a hundredth of a second, at once."""
-
-    def __init__(self, *_):
-        pass
-
-    def seconds(self, wanted):
-        return dict.fromkeys(wanted, 0.01)
-
-
 @pytest.fixture(scope="session", autouse=True)
-def untimed():
-    """Runs of tests time no model; `tests/sweetrl_agent/trainers/test_forecast.py` does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "TimedModel", UntimedModel)
-        yield
+def _untimed_runs(untimed):
+    """Runs of these tests time no model; `tests/sweetrl_agent/trainers/test_forecast.py` does."""
 
 
 @pytest.fixture(scope="session")

@@ -142,7 +142,19 @@ def test_results_hold_start_and_result_on_both_splits(finished):
     for agent in ("initial", "trained"):
         assert list(results[agent]) == ["test", "unseen"]
         for score in results[agent].values():
-            assert list(score) == ["success", "tests_passed", "n", "void", "turns", "answered", "leak", "ci95", "links"]
+            assert list(score) == [
+                "success",
+                "tests_passed",
+                "n",
+                "void",
+                "turns",
+                "answered",
+                "leak",
+                "ci95",
+                "cut_turns",
+                "answer_cut",
+                "links",
+            ]
             assert score["n"] == 4
             assert list(score["ci95"]) == ["success", "tests_passed"]
     assert results["differences"] == differences(read_rows(finished / "evaluation.jsonl"), "tests_passed")

@@ -17,7 +17,7 @@ from colbench_gym.tasks.task import HiddenTask, Task
 
 from .imitations import KINDS, imitating, table, talks
 
-pytest.importorskip("httpx", reason="needs the httpx package; run `pip install colbench-gym[train]`")
+pytest.importorskip("httpx", reason="needs the httpx package, of the extra `train`")
 TASK = Task("t", "I need a total.", "def total(lines)", HiddenTask("def total(lines): return sum(lines)", ()))
 #: A dialogue whose second message of the agent is empty.
 MESSAGES = [

@@ -104,7 +104,7 @@ def test_episodes_do_not_depend_on_the_dialogues_beside_them(kind, tmp_path):
 
 @pytest.mark.slow
 def test_episodes_do_not_depend_on_the_number_of_workers(tmp_path, monkeypatch):
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'colbench-gym[ray]'")
+    pytest.importorskip("ray", reason="needs Ray, of the extra `ray`")
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     here, there = (_rows(tmp_path / str(n), "python", generation_batch=3, ray_workers=n) for n in (0, 2))
     assert here == there

@@ -16,7 +16,7 @@ from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.evaluation.steps import algorithm_steps
 from sweetrl_agent.trainers import machine
 from sweetrl_agent.trainers.forecast import AS_SURE_S, Forecast, as_lines, in_words, make_forecast, time_left
-from sweetrl_agent.trainers.machine import BUSY, READ_TOGETHER, Machine, Pace, machine_of, timed_of
+from sweetrl_agent.trainers.machine import BUSY, READ_TOGETHER, Machine, Pace, environment_pace, machine_of, timed_of
 from sweetrl_agent.trainers.stage_work import works_of
 from sweetrl_agent.trainers.timing import Timed, TimedModel
 
@@ -41,6 +41,12 @@ class Steady:
 
 
 MACHINE = Machine(Steady(), Pace(0.1, 0.05, False, ""), None, "estimated")
+
+
+@pytest.fixture(autouse=True)
+def _timed_episodes(monkeypatch):
+    """Episodes are timed here, unlike in the other tests."""
+    monkeypatch.setattr(machine, "environment_pace", environment_pace)
 
 
 def _works(run, stages=None):

@@ -169,7 +169,7 @@ def test_servers_that_nobody_can_reach(main, tmp_path, capsys, nobody):
     for given in (_human(nobody), servers):
         assert main(_arguments(tmp_path, *given)) == 2
         (error,) = _errors(capsys)
-        assert error.startswith(f"No server answers at {nobody}/ (")
+        assert error.startswith(f"No server answers at {nobody} (")
     assert main(_arguments(tmp_path, *_human(nobody), *servers)) == 2
     assert len(_errors(capsys)) == 2, "all that is missing is named"
 
@@ -180,7 +180,7 @@ def test_what_only_a_comparison_needs(tmp_path, capsys, nobody):
     assert compare.main(_arguments(tmp_path, *given)) == 2
     model, server = _errors(capsys)
     assert model.startswith("`judge_model` must be a folder or hub name of a chat model, got ")
-    assert server.startswith(f"No server answers at {nobody}/ (")
+    assert server.startswith(f"No server answers at {nobody} (")
     assert train.main(_arguments(tmp_path, "--judge_model", tmp_path)) == 0, "the main job has no judge"
 
 
@@ -189,7 +189,7 @@ def test_a_server_that_refuses_the_key(status, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2")
     with _server(status, b'{"error": "hunter2 is wrong"}') as url:
         assert train.main(_arguments(tmp_path, *_human(url, api_key_env="MY_KEY"))) == 2
-        assert _errors(capsys) == [f"The server at {url}/ refuses the key in MY_KEY (status {status})."]
+        assert _errors(capsys) == [f"The server at {url} refuses the key in MY_KEY (status {status})."]
 
 
 @pytest.mark.parametrize(("status", "body"), [(200, b'{"data": []}'), (200, b"<html>"), (404, b""), (500, b"[]")])
