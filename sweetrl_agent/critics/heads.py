@@ -21,6 +21,8 @@ from sweetrl_agent.core.episode import Messages
 from sweetrl_agent.core.messages import hint_message
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.padding import is_token, right_padded
+from sweetrl_agent.policies.prefix_tree import padded_tree
+from sweetrl_agent.policies.slots import body, can_use_slots
 
 HEAD = "head.safetensors"
 
@@ -51,21 +53,25 @@ class ModelWithHead(nn.Module):
 class TurnHead(ModelWithHead):
     """A language model's body and a linear head on the mean hidden state of each agent turn."""
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, turn_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, turn_ids: Tensor, groups: Tensor | None = None) -> Tensor:
         """Score of every agent turn.
 
         Args:
             input_ids: Shape (B, L).
             attention_mask: 1 for tokens, 0 for padding. Shape (B, L).
             turn_ids: Agent turn of each token, 1..T; 0 for other tokens. Shape (B, L).
+            groups: What each row is a part of, shape (B,): what the rows of a group have in common is read once. None for nothing.
 
         Returns:
             Shape (B, T); 0 where a dialogue has fewer turns.
         """
-        output = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True, use_cache=False, logits_to_keep=1
-        )
-        hidden = output.hidden_states[-1].float()
+        can_share = groups is not None and can_use_slots(self.model)
+        if can_share and (tree := padded_tree(input_ids, attention_mask, groups)):
+            hidden = tree.hidden_states(body(self.model))[tree.places].float()
+        else:
+            arguments = {"output_hidden_states": True, "use_cache": False, "logits_to_keep": 1}
+            output = self.model(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+            hidden = output.hidden_states[-1].float()
         in_turn = nn.functional.one_hot(turn_ids)[:, :, 1:].to(hidden.dtype)  # (B, L, T)
         counts = in_turn.sum(dim=1)
         pooled = torch.einsum("blt,blh->bth", in_turn, hidden) / counts.clamp(min=1)[..., None]

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sweetrl_agent.policies.prefix_tree import padded_tree
+from sweetrl_agent.policies.slots import can_use_slots
+
 
 class TokenEstimates(NamedTuple):
     """Estimates at the action tokens of some dialogues, concatenated: N tokens in U different states, K heads, a vocabulary of M.
@@ -71,9 +74,14 @@ class QNetwork(nn.Module):
         self.body = body
         self.heads = nn.ModuleList(_head(body.config.get_text_config().hidden_size, vocabulary) for _ in range(heads))
 
-    def hidden(self, input_ids: Tensor) -> Tensor:
-        """Hidden states of rows that are padded on the right, which causal attention does not see. Shape (B, L, H), in the heads' dtype."""
-        states: Tensor = self.body(input_ids).last_hidden_state
+    def hidden(self, input_ids: Tensor, **places: Tensor) -> Tensor:
+        """Hidden states of rows that are padded on the right, which causal attention does not see. Shape (B, L, H), in the heads' dtype.
+
+        Args:
+            input_ids: Shape (B, L).
+            **places: Further arguments of the body, of `prefix_tree.PrefixTree.inputs`.
+        """
+        states: Tensor = self.body(input_ids, **places).last_hidden_state
         return states.to(next(self.heads.parameters()).dtype)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -105,6 +113,7 @@ class TokenValues(nn.Module):
         rewards: Tensor,
         dialogue: Tensor | None = None,
         is_cut: Tensor | None = None,
+        attention_mask: Tensor | None = None,
     ) -> TokenEstimates:
         """Estimates at all action tokens, dialogue after dialogue.
 
@@ -114,19 +123,27 @@ class TokenValues(nn.Module):
             rewards: Reward of every token; 0 for tokens that are not actions. Shape (B, L).
             dialogue: Dialogue of each row, in order, for an agent that reads only a part of it in every turn; None for a row each. Shape (B,).
             is_cut: Whether each dialogue was cut off by a limit of turns; None for no dialogue. Shape (number of dialogues,).
+            attention_mask: 1 for tokens: what the rows of a dialogue have in common is then read once. None reads whole rows. Shape (B, L).
         """
         acts = is_action[:, 1:].bool()
         row, column = acts.nonzero(as_tuple=True)
         tokens = input_ids[:, 1:][acts]
+        tree = None
+        if dialogue is not None and attention_mask is not None and can_use_slots(self.online.body):
+            tree = padded_tree(input_ids, attention_mask, dialogue)
         dialogue = row if dialogue is None else dialogue[row]
         # A turn is read once, however often it occurs in the batch, and its states are judged once.
-        input_ids, same = input_ids.unique(dim=0, return_inverse=True)
-        states, state = (same[row] * input_ids.shape[1] + column).unique(return_inverse=True)
-        hidden = self.online.hidden(input_ids).flatten(0, 1)[states]
+        if tree is None:
+            input_ids, same = input_ids.unique(dim=0, return_inverse=True)
+            read, place = {"input_ids": input_ids}, same[row] * input_ids.shape[1] + column
+        else:
+            read, place = tree.inputs, tree.places[row, column]
+        states, state = place.unique(return_inverse=True)
+        hidden = self.online.hidden(**read).flatten(0, 1)[states]
         target_q = None
         if self.target is not None:
             with torch.no_grad():
-                rows = self.target(self.target.hidden(input_ids).flatten(0, 1)[states]).amin(dim=0)
+                rows = self.target(self.target.hidden(**read).flatten(0, 1)[states]).amin(dim=0)
                 target_q = rows[state, tokens]
         is_last = torch.ones_like(dialogue, dtype=torch.bool)
         is_last[:-1] = dialogue[1:] != dialogue[:-1]

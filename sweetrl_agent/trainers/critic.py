@@ -221,9 +221,18 @@ class SweetCriticTrainer(PrecomputingDPOTrainer):
             use_cache=False,
             labels=labels,
             fused_lm_head=True,
+            **self._groups(model, inputs),
         )
         log_probs: Tensor = output.log_probs
         return log_probs.float()
+
+    def _groups(self, model: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """For a head that reads once what sequences have in common: the pair that each is of, where dialogues have several."""
+        base = self.accelerator.unwrap_model(model)
+        base = base.get_base_model() if is_peft_model(base) else base
+        if "parts" not in inputs or not hasattr(base.forward, "scores_labelled_only"):
+            return {}
+        return {"groups": inputs["parts"] % ((int(inputs["parts"].max()) + 1) // 2)}
 
     def _reference_log_probs(self, model: Any, inputs: dict[str, Tensor]) -> Tensor:
         """As `_log_probs`, under the reference: `model`; with LoRA, without its adapter or with the frozen initial adapter."""

@@ -49,9 +49,11 @@ class HeadTrainer(Trainer):  # type: ignore[misc]
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """`head_loss` of a batch."""
-        scores = model(inputs["input_ids"], inputs["attention_mask"], inputs["turn_ids"])
         count = int(inputs["parts"].max()) + 1
-        if count < len(scores):  # dialogues in several parts: their turns' scores in one row
+        is_split = count < len(inputs["parts"])
+        groups = inputs["parts"] % (count // 2 if self.loss == "regression" else count) if is_split else None
+        scores = model(inputs["input_ids"], inputs["attention_mask"], inputs["turn_ids"], groups)
+        if is_split:  # dialogues in several parts: their turns' scores in one row
             scores = scores.new_zeros(count, scores.shape[1]).index_add(0, inputs["parts"], scores)
         return head_loss(scores, inputs["turn_ids"].amax(dim=1), self.loss, self.beta, inputs["success"])
 

@@ -23,7 +23,10 @@ from sweetrl_agent.critics.heads import ModelWithHead
 from sweetrl_agent.data.chat import Chat, EncodedDialogue
 from sweetrl_agent.data.padding import is_token, right_padded
 from sweetrl_agent.models.loading import adapted, load_model, load_tokenizer, policy_on, system_prompt
+from sweetrl_agent.policies.prefix_tree import prefix_tree
+from sweetrl_agent.policies.slots import body, can_use_slots
 from sweetrl_agent.trainers.running import save_model
+from sweetrl_agent.trainers.trl.cpu_head import has_plain_head
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Learner:
         per_token = self.algorithm.values_per_token
         found: list[list[float]] = []
         for part in self._micro_batches(dialogues):
-            _, values = log_probs_and_values(self.model, _flat(part), self.temperature, self.head, per_token)
+            _, values = log_probs_and_values(self.model, _flat(part), self.temperature, self.head, per_token, _groups(part))
             counts = [(_num_actions if per_token else _num_turns)(dialogue) for dialogue in part]
             found += [of_dialogue.tolist() for of_dialogue in values.split(counts)]
         return found
@@ -184,7 +187,7 @@ class Learner:
     @torch.no_grad()
     def _reference_log_probs(self, dialogues: Sequence[list[EncodedDialogue]]) -> Tensor:
         with self.model.disable_adapter() if self.reference is self.model else nullcontext():
-            return action_log_probs(self.reference, _flat(dialogues), self.temperature)
+            return action_log_probs(self.reference, _flat(dialogues), self.temperature, _groups(dialogues))
 
     def _micro_batches(self, dialogues: Sequence[list[EncodedDialogue]]) -> Iterator[Sequence[list[EncodedDialogue]]]:
         size = self.algorithm.config.micro_batch
@@ -214,7 +217,7 @@ class Learner:
         dialogues = [row.encoded for row in rows]
         parts = _flat(dialogues)
         turns = right_padded([part.turn_ids for part in parts], device)
-        dialogue = torch.tensor([i for i, own in enumerate(dialogues) for _ in own], device=device)
+        dialogue = torch.tensor(_groups(dialogues), device=device)
         is_action = turns[:, 1:] > 0
         sampled = _joined([row.sampled for row in rows], device)
         reference = sampled
@@ -222,7 +225,7 @@ class Learner:
             known = [row.reference for row in rows]
             reference = _joined(known, device) if all(known) else self._reference_log_probs(dialogues)
         log_probs, values = log_probs_and_values(
-            self.model, parts, self.temperature, self.head, self.algorithm.values_per_token
+            self.model, parts, self.temperature, self.head, self.algorithm.values_per_token, _groups(dialogues)
         )
         return ActionTokens(
             log_probs,
@@ -250,6 +253,11 @@ def _flat(dialogues: Sequence[list[EncodedDialogue]]) -> list[EncodedDialogue]:
     return [part for dialogue in dialogues for part in dialogue]
 
 
+def _groups(dialogues: Sequence[list[EncodedDialogue]]) -> list[int]:
+    """The dialogue of each of `_flat`."""
+    return [i for i, dialogue in enumerate(dialogues) for _ in dialogue]
+
+
 def _num_actions(dialogue: Sequence[EncodedDialogue]) -> int:
     return sum(turn > 0 for part in dialogue for turn in part.turn_ids)
 
@@ -258,15 +266,18 @@ def _num_turns(dialogue: Sequence[EncodedDialogue]) -> int:
     return sum(part.num_turns for part in dialogue)
 
 
-def action_log_probs(model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0) -> Tensor:
+def action_log_probs(
+    model: Any, dialogues: Sequence[EncodedDialogue], temperature: float = 1.0, groups: Sequence[int] = ()
+) -> Tensor:
     """Log-probabilities of the agent's tokens, dialogue after dialogue, in nats. Shape (N,).
 
     Args:
         model: A causal language model.
         dialogues: B dialogues, including the agent's system message if it has one.
         temperature: Sampling temperature of the turns, so that the probabilities are those of the sampling distribution.
+        groups: Whole dialogue that each one is a sequence of, B numbers: what its sequences have in common is read once. () for none.
     """
-    return log_probs_and_values(model, dialogues, temperature)[0]
+    return log_probs_and_values(model, dialogues, temperature, groups=groups)[0]
 
 
 def log_probs_and_values(
@@ -275,6 +286,7 @@ def log_probs_and_values(
     temperature: float = 1.0,
     head: torch.nn.Module | None = None,
     per_token: bool = False,
+    groups: Sequence[int] = (),
 ) -> tuple[Tensor, Tensor]:
     """`action_log_probs`, and V(o_t) of every turn from the same forward pass, at the last token of the turn's prompt.
 
@@ -286,30 +298,46 @@ def log_probs_and_values(
         temperature: As in `action_log_probs`.
         head: Maps hidden states of the last layer to values; None for no values.
         per_token: Whether every action token has a value, not every turn.
+        groups: As in `action_log_probs`.
 
     Returns:
         Log-probabilities, shape (N,), and values, shape (K,), or (N,) with `per_token`; (0,) without a head.
     """
-    # Equal rows are read once: turns of an agent that reads no history are often the same.
-    sequences = [tuple(one.token_ids) for one in dialogues]
-    places = {row: place for place, row in enumerate(dict.fromkeys(sequences))}
-    device, rows = model.device, list(places)
-    row_of = torch.tensor([places[row] for row in sequences], device=device)
-    ids, turns = right_padded(rows, device), right_padded([one.turn_ids for one in dialogues], device)
-    output = model(ids, attention_mask=is_token(rows, device), use_cache=False, output_hidden_states=head is not None)
+    device, sequences = model.device, [one.token_ids for one in dialogues]
+    ids, turns = right_padded(sequences, device), right_padded([one.turn_ids for one in dialogues], device)
+    is_action = turns[:, 1:] > 0
+    has_value = is_action if per_token else _begins_turn(turns)
+    can_share = bool(groups) and can_use_slots(model) and has_plain_head(model)
+    if can_share and (tree := prefix_tree(sequences, groups, device)):
+        states, places = tree.hidden_states(body(model)), tree.places[:, :-1]
+        logits, hidden = model.get_output_embeddings()(states[places[is_action]]), states[places[has_value]]
+    else:
+        logits, hidden = _read(model, sequences, is_action, has_value, head is not None)
+    log_probs = torch.log_softmax(logits.float() / temperature, dim=-1).gather(1, ids[:, 1:][is_action][:, None])[:, 0]
+    if head is None:
+        return log_probs, log_probs.new_empty(0)
+    return log_probs, head(hidden.float())[:, 0]
+
+
+def _read(
+    model: Any, sequences: Sequence[Sequence[int]], is_action: Tensor, has_value: Tensor, has_head: bool
+) -> tuple[Tensor, Tensor]:
+    """Logits and last hidden states at marked places, each of shape (B, L - 1). Equal rows are read once: turns of an agent that reads no history often are."""
+    rows = list(dict.fromkeys(map(tuple, sequences)))
+    places = {row: place for place, row in enumerate(rows)}
+    row_of = torch.tensor([places[tuple(row)] for row in sequences], device=model.device)
+    output = model(
+        right_padded(rows, model.device),
+        attention_mask=is_token(rows, model.device),
+        use_cache=False,
+        output_hidden_states=has_head,
+    )
 
     def at(states: Tensor, marked: Tensor) -> Tensor:
-        """States at the marked places of the dialogues."""
         dialogue, place = marked.nonzero(as_tuple=True)
         return states[row_of[dialogue], place]
 
-    is_action = turns[:, 1:] > 0
-    chosen = ids[row_of, 1:][is_action][:, None]
-    log_probs = torch.log_softmax(at(output.logits, is_action).float() / temperature, dim=-1).gather(1, chosen)[:, 0]
-    if head is None:
-        return log_probs, log_probs.new_empty(0)
-    has_value = is_action if per_token else _begins_turn(turns)
-    return log_probs, head(at(output.hidden_states[-1], has_value).float())[:, 0]
+    return at(output.logits, is_action), at(output.hidden_states[-1], has_value) if has_head else output.logits
 
 
 def _begins_turn(turns: Tensor) -> Tensor:

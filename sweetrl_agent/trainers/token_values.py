@@ -119,7 +119,9 @@ class ValueTrainer(Trainer):  # type: ignore[misc]
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **kwargs: Any) -> Tensor:
         """The algorithm's loss of a batch."""
-        return self.loss(model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut"))))
+        return self.loss(
+            model(*(inputs[name] for name in ("input_ids", "is_action", "rewards", "dialogue", "is_cut", "attention_mask")))
+        )
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Muon and AdamW, or the library's AdamW."""
@@ -160,7 +162,7 @@ def _collate(rows: list[Row]) -> dict[str, Tensor]:
     )
     return {
         "input_ids": right_padded(ids),
-        "attention_mask": is_token(ids),  # for the count of tokens
+        "attention_mask": is_token(ids),
         "is_action": right_padded(acts),
         "rewards": right_padded(rewards).float(),
         "dialogue": torch.tensor([i for i, row in enumerate(rows) for _ in row["input_ids"]]),

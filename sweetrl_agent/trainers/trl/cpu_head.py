@@ -3,7 +3,7 @@
 With Triton, TRL's fused head skips tokens without a label. On a CPU, TRL 1.16's scores all tokens, twice with the backward pass, and
 TRL 1.15 has none. In a dialogue most tokens belong to the user or the prompt: on two cores a step of the critic took 2.6 times as
 long. This module replaces the head on a CPU by the plain computation on labelled tokens, and processes the common prefix of the two
-sides of a pair once; the results are the same.
+sides of a pair, or of the sequences of a group (`groups`), once; the results are the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from trl import DPOTrainer, SFTTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
+from sweetrl_agent.policies.prefix_tree import padded_tree
 from sweetrl_agent.policies.slots import can_use_slots
 from sweetrl_agent.trainers.trl.shared_prefix import hidden_states
 
@@ -34,7 +35,7 @@ ALL_AT_ONCE, AT_A_TIME = 2**25, 2**23
 
 
 def score_labelled_tokens_only(trainer: Any) -> None:
-    """Replace the fused head of a TRL trainer's models; does nothing on a GPU or for other trainers.
+    """Replace the fused head of a TRL trainer's models, on a GPU for sequences with common prefixes only; does nothing for other trainers.
 
     Raises:
         ValueError: If the model needs TRL's head, and TRL has none for a CPU.
@@ -42,32 +43,43 @@ def score_labelled_tokens_only(trainer: Any) -> None:
     if not isinstance(trainer, DPOTrainer | SFTTrainer):
         return
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
-        if model is None or next(model.parameters()).is_cuda:
+        if model is None:
             continue
+        has_fast_head = next(model.parameters()).is_cuda
         model = extract_model_from_parallel(model)  # DeepSpeed wraps the reference on creation
         base = model.get_base_model() if is_peft_model(model) else model
-        config = base.config.get_text_config()
-        if all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts"):
-            _replace(base)
-        elif not TRL_HAS_CPU_HEAD:
+        if has_plain_head(base):
+            _replace(base, has_fast_head)
+        elif not (has_fast_head or TRL_HAS_CPU_HEAD):
             raise ValueError(
                 f"On a CPU, {type(base).__name__} needs TRL 1.16: `pip install 'trl>=1.16'`; this is TRL {version('trl')}."
             )
 
 
-def _replace(model: Any) -> None:
+def has_plain_head(model: Any) -> bool:
+    """Whether the logits are nothing but the language-model head of the last hidden states."""
+    config = model.config.get_text_config()
+    return all(getattr(config, name, None) is None for name in _BEYOND_THE_HEAD) and not hasattr(config, "num_experts")
+
+
+def _replace(model: Any, has_fast_head: bool = False) -> None:
     if hasattr(model.forward, "scores_labelled_only"):  # already replaced, when reference log-probabilities were precomputed
         return
     trl_forward, can_share = model.forward, can_use_slots(model)
 
     @functools.wraps(type(model).forward)  # trainers and `generate` inspect its signature
-    def forward(self: Any, *args: Any, fused_lm_head: bool = False, **kwargs: Any) -> Any:
-        if not fused_lm_head or kwargs.get("shift_labels") is not None:
+    def forward(self: Any, *args: Any, fused_lm_head: bool = False, groups: Tensor | None = None, **kwargs: Any) -> Any:
+        tree = None
+        if groups is not None and can_share:
+            tree = padded_tree(kwargs["input_ids"], kwargs["attention_mask"], groups)
+        if not fused_lm_head or kwargs.get("shift_labels") is not None or (has_fast_head and tree is None):
             return trl_forward(*args, fused_lm_head=fused_lm_head, **kwargs)
         labels, count = kwargs.pop("labels"), kwargs.pop("num_items_in_batch", None)
         kwargs.pop("shift_labels", None)
         kwargs["use_cache"] = False
-        if not args and set(kwargs) == _PLAIN and can_share and not self.is_gradient_checkpointing:
+        if tree is not None:
+            hidden = tree.hidden_states(self.base_model)[tree.places]
+        elif not args and set(kwargs) == _PLAIN and can_share and not self.is_gradient_checkpointing:
             hidden = hidden_states(self.base_model, kwargs["input_ids"], kwargs["attention_mask"])
         else:
             hidden = self.base_model(*args, **kwargs).last_hidden_state
