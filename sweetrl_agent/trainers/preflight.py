@@ -39,7 +39,11 @@ ANSWER_S = 10.0
 
 
 def troubles(
-    run: Run, stages: Collection[str], others: Mapping[Package, Collection[str]] = NONE, more: Iterable[Check] = ()
+    run: Run,
+    stages: Collection[str],
+    others: Mapping[Package, Collection[str]] = NONE,
+    more: Iterable[Check] = (),
+    disk: Check | None = None,
 ) -> list[str]:
     """One sentence for each requirement of the stages that is not met.
 
@@ -48,9 +52,10 @@ def troubles(
         stages: The remaining stages.
         others: Packages of algorithms -> the algorithms that need them.
         more: Further checks, which raise an error of `MISSING`.
+        disk: The check of free disk, where the run is not alone on it; None for the run's own.
     """
     found: list[str] = []
-    checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages), *more]
+    checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages, disk), *more]
     for check in checks:
         try:
             check()
@@ -117,7 +122,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
         yield "playwright", "[frontend]"
 
 
-def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
+def _checks(run: Run, stages: Collection[str], disk: Check | None) -> Iterator[Check]:
     config, left = run.config, {*stages}
     yield from _model_checks(config, left)
     if config.task.demonstrations and not config.demonstrates_source and config.has_sft and "sft" in left:
@@ -129,19 +134,20 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
             yield partial(check_server, url, "OPENAI_API_KEY", isinstance(config.algorithm, OnPolicyAlgorithm))
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
-    yield partial(check_resources, run, left)
+    yield partial(check_resources, run, left, disk)
     if config.run.ray_workers and config.run.ray_address:
         from sweetrl_agent.rollouts.workers import check_cluster
 
         yield partial(check_cluster, config.run.ray_address)
 
 
-def check_resources(run: Run, stages: Collection[str]) -> None:
+def check_resources(run: Run, stages: Collection[str], disk: Check | None = None) -> None:
     """Check free disk and memory against the least that the stages need.
 
     Args:
         run: The run.
         stages: The remaining stages.
+        disk: As in `troubles`.
 
     Raises:
         ColBenchError: Says what is needed, what there is and what to do.
@@ -149,7 +155,7 @@ def check_resources(run: Run, stages: Collection[str]) -> None:
     from sweetrl_agent.trainers.resources import check_disk, check_memory
 
     if {*stages} - {"report"}:
-        check_disk(run)
+        (disk or partial(check_disk, [run]))()
         check_memory(run, stages)
 
 
