@@ -30,6 +30,7 @@ from sweetrl_agent.data.inputs import folder_input
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
+from sweetrl_agent.models.quantization_check import Use
 from sweetrl_agent.trainers.preflight import check_agent_model
 
 
@@ -96,14 +97,15 @@ def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
     Raises:
         ValueError: If it does not.
     """
+    use: Use = "read" if config.model.engine == "transformers" else "elsewhere"
     if spec.kind == "run":
         run, _, folder = _algorithm_of_run(spec)
         if any((run.path(folder) / name).exists() for name in (CONFIG, ADAPTER)):
-            check_agent_model(config, "policies", str(run.path(folder)), base=run.initial_model)
+            check_agent_model(config, "policies", str(run.path(folder)), base=run.initial_model, use=use)
     elif spec.kind == "own":
         _check_own(load_named("policies", spec.text))
     elif spec.kind == "model":
-        check_agent_model(config, "policies", spec.place, base=_base_of(spec))
+        check_agent_model(config, "policies", spec.place, base=_base_of(spec), use=use)
     elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
         load(spec, config, api)
 

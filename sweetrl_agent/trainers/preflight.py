@@ -27,6 +27,7 @@ from sweetrl_agent.policies.server import VLLM, no_tokens
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.models.quantization_check import Use
 
 Check = Callable[[], object]
 #: A module, and what `pip_install` takes for it.
@@ -181,7 +182,7 @@ def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
             yield partial(check_model, setting, path, config.model)
 
 
-def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
+def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Use = "read") -> str:
     """Check a model's folder or hub name; its weights are not loaded.
 
     Args:
@@ -189,6 +190,7 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
         path: The folder or hub name.
         arguments: Settings of the agent's model.
         base: Base model of an adapter; "" for the one that its configuration names.
+        use: What is done with the weights: quantized ones are not trained, and not read everywhere.
 
     Raises:
         ColBenchError: If it is not a model, or cannot be loaded from the hub.
@@ -198,12 +200,12 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
 
     try:
         has_pictures, prompt = setting == "vision_model", system_prompt(arguments)
-        return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning)
+        return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning, use)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
 
 
-def check_agent_model(config: Config, setting: str, path: str, base: str = "") -> None:
+def check_agent_model(config: Config, setting: str, path: str, base: str = "", use: Use = "trained") -> None:
     """`check_model` of the agent's model, and that a short dialogue fits into its context.
 
     Args:
@@ -211,13 +213,14 @@ def check_agent_model(config: Config, setting: str, path: str, base: str = "") -
         setting: As in `check_model`.
         path: As in `check_model`.
         base: As in `check_model`.
+        use: As in `check_model`.
 
     Raises:
         ColBenchError: As `check_model`, or if the dialogue does not fit.
     """
     from sweetrl_agent.models.folder_check import context_size
 
-    check_model(setting, path, config.model, base)
+    check_model(setting, path, config.model, base, use)
     if config.record.waits or not (window := context_size(path, config.model.revision, base)):
         return  # its first message may take a model server
     length = _shortest_dialogue(config, base or path)
