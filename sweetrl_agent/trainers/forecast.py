@@ -68,7 +68,7 @@ class Forecast:
         return found
 
     def _seconds(self, name: str, work: Work) -> float | None:
-        if not work.is_known:
+        if work.not_timed:
             return None
         fixed = FIXED_S if any(work.parts) else LEAST_S
         parts = [self.machine.seconds(part) for part in work.parts]
@@ -119,7 +119,7 @@ def _needs(stages: Mapping[str, Stage], name: str) -> frozenset[str]:
 def as_lines(
     expected: Mapping[str, Expected], left: Collection[str], done: Collection[str], uncertainty: float = UNCERTAIN
 ) -> list[str]:
-    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left.
+    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left; then why stages have no time.
 
     Args:
         expected: Work and seconds of each stage.
@@ -128,14 +128,21 @@ def as_lines(
         uncertainty: As in `Forecast`.
     """
     rows = [
-        (name, work.text, in_words(seconds) if name in left else "done" if name in done else "not requested")
+        (name, work.text, _in_table(work, seconds) if name in left else "done" if name in done else "not requested")
         for name, (work, seconds) in expected.items()
     ]
+    untimed = {name: work.not_timed for name, (work, _) in expected.items() if name in left and work.not_timed}
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{name:{widths[0]}}  {text:{widths[1]}}  {seconds}" for name, text, seconds in rows]
-    total = time_left(expected, left)
+    total = time_left(expected, [name for name in left if name not in untimed])
+    besides = f", besides {', '.join(untimed)}" if untimed else ""
     between = f", likely {_rounded(total / uncertainty)} to {_rounded(total * uncertainty)}" if total else ""
-    return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(total)}{between}"]
+    why = [f"not timed  {name}: {reason}" for name, reason in untimed.items()]
+    return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(total)}{between}{besides}", *why]
+
+
+def _in_table(work: Work, seconds: float | None) -> str:
+    return "not timed" if work.not_timed else in_words(seconds)
 
 
 def time_left(expected: Mapping[str, Expected], left: Iterable[str]) -> float | None:
