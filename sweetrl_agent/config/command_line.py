@@ -183,6 +183,17 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
+def with_defaults(defaults: Mapping[str, Any], words: Sequence[str]) -> list[str]:
+    """Words of a command line, behind those of settings that neither they nor their `--config` file give.
+
+    Args:
+        defaults: Settings by name, see `as_words`.
+        words: The words, such as `sys.argv[1:]` of a script of one's own.
+    """
+    given = given_names(words)
+    return [*as_words({name: value for name, value in defaults.items() if name not in given}), *words]
+
+
 def _word(value: Any) -> str:
     if isinstance(value, type):
         return f"{value.__module__}:{value.__qualname__}"
