@@ -91,6 +91,24 @@ def _base_of(spec: PolicySpec) -> str:
     return next((str(one / INITIAL) for one in path.resolve().parents[1:3] if (one / INITIAL).is_dir()), base)
 
 
+def model_of(spec: PolicySpec) -> tuple[str, str]:
+    """Folder or hub name of the model that a policy samples from, and its base model's where it is an adapter; ("", "") of other policies.
+
+    The base model, which is the same for a full model, has the configuration and the tokenizer.
+    """
+    if spec.kind == "model":
+        return spec.place, _base_of(spec)
+    if spec.kind != "run":
+        return "", ""
+    run, algorithm, folder = _algorithm_of_run(spec)
+    if algorithm.is_discrete:
+        return "", ""
+    own = run.path(folder)
+    if not folder or not any((own / name).exists() for name in (CONFIG, ADAPTER)):
+        return run.initial_model, run.initial_model
+    return str(own), str(own) if (own / CONFIG).exists() else run.initial_model
+
+
 def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
     """Check that a policy exists and fits the tasks of `config`, without loading weights or making an object of the user's own.
 
