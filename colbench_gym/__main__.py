@@ -7,19 +7,18 @@ python -m colbench_gym --markdown > docs/environment_ids.md
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from colbench_gym.catalog import as_markdown, as_text, entry, ids
 from sandboxes.lists import listed
 from sandboxes.named import nearest
-from sandboxes.programs import refuse
+from sandboxes.programs import CommandParser, refuse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m colbench_gym",
         description="The environment ids, with signatures, tasks, simulated humans and sandboxes.",
         epilog="Other commands: python -m colbench_gym.play, python -m colbench_gym.grade, python -m colbench_gym.evaluate.",

@@ -64,7 +64,7 @@ from sandboxes import system_lacks
 from sandboxes.lists import listed, split_lists
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
-from sandboxes.programs import program_name
+from sandboxes.programs import CommandParser, program_name
 
 ENVIRONMENTS: Mapping[str, type[ColBenchEnv]] = {"ColBench-Backend-v0": BackendEnv, "ColBench-Frontend-v0": FrontendEnv}
 _SANDBOX_WORKERS = 2
@@ -314,7 +314,7 @@ def _with_dashes(word: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=program_name("colbench_gym.evaluate"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )  # fmt: skip
     add: Callable[..., Any] = parser.add_argument

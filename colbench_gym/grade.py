@@ -41,7 +41,7 @@ from colbench_gym.tasks.task import Task
 from sandboxes.cpus import usable_cpus
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import Spec, spec_of
-from sandboxes.programs import program_name, refuse
+from sandboxes.programs import CommandParser, program_name, refuse
 
 _log = logging.getLogger("colbench_gym.grade")  # `__name__` is "__main__" for a command
 MALFORMED = "malformed"
@@ -288,7 +288,7 @@ def _meanings() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=program_name("colbench_gym.grade"),
         description=(__doc__ or "").partition("\n\n")[2],
         epilog=_meanings(),

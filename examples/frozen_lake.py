@@ -68,7 +68,7 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import as_words
+    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train
 
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         "sft_dialogues": 400, "sft_epochs": 4, "tiny_hidden_size": 64, "tiny_layers": 1, "tiny_vocab_size": 300, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 1, "grpo_group": 64, "grpo_learning_rate": 1e-3, "eval_tasks": 50,
     }  # fmt: skip
-    return train([*as_words(defaults), *arguments])
+    return train(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,13 @@ def standardized(returns: Sequence[float]) -> list[float]:
 def main(arguments: list[str]) -> int:
     """Train on `examples.own_environment`; returns the exit status."""
     from examples import own_environment
+    from sweetrl_agent.config.command_line import with_defaults
 
-    settings = ["--algorithm", "examples.own_algorithm:Mine", "--output", "runs/mine"]
-    sizes = ["--mine_iterations", "60", "--mine_tasks", "16", "--mine_group", "8", "--mine_learning_rate", "5e-4"]
-    return own_environment.main([*settings, *sizes, *arguments])
+    defaults = {
+        "algorithm": "examples.own_algorithm:Mine", "output": "runs/mine", "mine_iterations": 60, "mine_tasks": 16, "mine_group": 8,
+        "mine_learning_rate": 5e-4,
+    }  # fmt: skip
+    return own_environment.main(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

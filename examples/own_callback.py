@@ -51,18 +51,13 @@ class StopWhenGood(Callback):
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
     from examples import own_environment
+    from sweetrl_agent.config.command_line import with_defaults
 
-    early = [
-        "--output",
-        "runs/early",
-        "--test_tasks",
-        "seeds:2000000-2000099",
-        "--eval_every",
-        "10",
-        "--eval_every_tasks",
-        "100",
-    ]
-    return own_environment.main([*early, "--callbacks", "examples.own_callback:StopWhenGood", *arguments])
+    defaults = {
+        "output": "runs/early", "test_tasks": "seeds:2000000-2000099", "eval_every": 10, "eval_every_tasks": 100,
+        "callbacks": "examples.own_callback:StopWhenGood",
+    }  # fmt: skip
+    return own_environment.main(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class ReadsTheCode(Critic):
 
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import as_words
+    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.train import main as train
 
     defaults = {
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
         "critic": {"name": "examples.own_critic:ReadsTheCode", "answer": 0.5},
         "output": "runs/own_critic",
     }
-    return train([*as_words(defaults), *arguments])
+    return train(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

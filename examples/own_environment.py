@@ -79,7 +79,7 @@ def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> int:
     """Train; returns the exit status."""
-    from sweetrl_agent.config.command_line import as_words
+    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train
 
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
         "sft_dialogues": 1_500, "sft_epochs": 4, "tiny_hidden_size": 96, "tiny_layers": 2, "tiny_vocab_size": 400, "max_new_tokens": 12,
         "temperature": 1.0, "grpo_iterations": 60, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4, "eval_episodes": 2,
     }  # fmt: skip
-    return train([*as_words(defaults), *arguments])
+    return train(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

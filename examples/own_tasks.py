@@ -78,7 +78,7 @@ def demonstrations(tasks: str, count: int, seed: int = 0) -> list[dict[str, Any]
 
 def main(arguments: list[str]) -> int:
     """Write the tasks and the demonstrations, and train; returns the exit status."""
-    from sweetrl_agent.config.command_line import as_words
+    from sweetrl_agent.config.command_line import with_defaults
     from sweetrl_agent.data.files import write_rows
     from sweetrl_agent.train import main as train
 
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
         "algorithm": "grpo", "sft_dialogues": 1_500, "sft_epochs": 3, "tiny_hidden_size": 128, "tiny_layers": 2, "tiny_vocab_size": 500,
         "temperature": 1.0, "grpo_iterations": 30, "grpo_tasks": 16, "grpo_group": 8, "grpo_learning_rate": 5e-4,
     }  # fmt: skip
-    return train([*as_words(defaults), *arguments])
+    return train(with_defaults(defaults, arguments))
 
 
 if __name__ == "__main__":

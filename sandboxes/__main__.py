@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from sandboxes import NAMES, NEEDS_DOCKER, SandboxError, make, resolve
 from sandboxes.logs import add_log_level, shown_logs
 from sandboxes.named import spec_of
+from sandboxes.programs import CommandParser
 from sandboxes.systems import require_system
 
 _SOURCES = ("auto", "registry", "host")
@@ -16,7 +16,7 @@ _SOURCES = ("auto", "registry", "host")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m sandboxes", description=__doc__)
+    parser = CommandParser(prog="python -m sandboxes", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="build the image in which the Docker backend runs programs or renders pages")
     build.add_argument("what", nargs="?", choices=("python", "browser"), default="python", help="for programs, or for pages")

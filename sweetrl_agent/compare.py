@@ -36,6 +36,7 @@ from sweetrl_agent.evaluation.side_by_side import run_side_by_side
 if TYPE_CHECKING:
     from sweetrl_agent.config.evaluation import CompareArguments
     from sweetrl_agent.config.job import Config
+    from sweetrl_agent.core.algorithm import Algorithm
     from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.steps import Steps
 
@@ -64,9 +65,11 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
     from colbench_gym.stage_records import COMPARISON, FILE, StageRecords, refuse_other_kind
     from sweetrl_agent.config.pipeline import STAGES
     from sweetrl_agent.data.files import locked
+    from sweetrl_agent.data.run import Run
     from sweetrl_agent.evaluation.missing import packages
     from sweetrl_agent.trainers.bridge import find_callbacks
     from sweetrl_agent.trainers.preflight import check_packages
+    from sweetrl_agent.trainers.resources import check_disk
 
     with contextlib.ExitStack() as held:
         with ending_with(ColBenchError, ValueError, ImportError, OSError):
@@ -82,6 +85,7 @@ def run(arguments: Sequence[str] | None, callbacks: Sequence[Any] = (), is_comma
             held.enter_context(locked(out))
             check_packages(config, STAGES, packages(given.algorithms))
             if not (out / FILE).exists():
+                check_disk([Run(one, is_dry=True) for one in _seeds(given, config)], _trained(given))
                 StageRecords(out, kind=COMPARISON).save()
             write_settings(out, said)
         with ending_with(ColBenchError, ValueError):
@@ -154,6 +158,7 @@ def plan(given: CompareArguments, config: Config) -> int:
     from sweetrl_agent.evaluation.missing import describe_seed, left, packages
     from sweetrl_agent.rollouts.trial import print_trial
     from sweetrl_agent.trainers.preflight import troubles
+    from sweetrl_agent.trainers.resources import check_disk
 
     check_output(Path(config.run.output))
     steps = steps_of(given)
@@ -163,7 +168,7 @@ def plan(given: CompareArguments, config: Config) -> int:
     invalid = [run.find_invalid(steps.values()) for run in runs]
     for run, again in zip(runs, invalid, strict=True):
         print(describe_seed(run, steps, again))
-    has_work = any(left(run, steps, again) for run, again in zip(runs, invalid, strict=True))
+    unfinished = [run for run, again in zip(runs, invalid, strict=True) if left(run, steps, again)]
     for line in _times(given, runs[0], left(runs[0], steps, invalid[0])):
         print(line)
     if runs[0].note:
@@ -176,8 +181,16 @@ def plan(given: CompareArguments, config: Config) -> int:
                 f"`scaling` takes counts up to {most}, the trajectories of {len(runs[0].tasks)} tasks, got {count}."
             )
         print(f"with the first {count} trajectories of each seed: {', '.join(scaled(given.algorithms))}")
-    more = list(_checks(given, runs[0]) if has_work else ())
-    return conclude(troubles(runs[0], STAGES if has_work else (), packages(given.algorithms), more))
+    more, disk = list(_checks(given, runs[0]) if unfinished else ()), partial(check_disk, unfinished, _trained(given))
+    return conclude(troubles(runs[0], STAGES if unfinished else (), packages(given.algorithms), more, disk))
+
+
+def _trained(given: CompareArguments) -> list[Algorithm]:
+    """The algorithm of each policy that is trained in a seed's folder, those of `scaling` included."""
+    from sweetrl_agent.algorithms.registry import ALGORITHMS, scaled
+
+    names = [*given.algorithms, *scaled(given.algorithms) * len(given.scaling)]
+    return [ALGORITHMS[name] for name in names if ALGORITHMS[name].stages]
 
 
 def _times(given: CompareArguments, run: Run, todo: Sequence[str]) -> list[str]:

@@ -158,6 +158,7 @@ def dry_run(evaluation: Evaluation) -> int:
     from colbench_gym.stage_records import EVALUATION, StageRecords
     from sweetrl_agent.data.files import check_output
     from sweetrl_agent.evaluation.evaluation_plan import checks, episodes_left, plan
+    from sweetrl_agent.evaluation.evaluation_times import time_lines
     from sweetrl_agent.trainers.preflight import MISSING
 
     check_output(Path(evaluation.given.output))
@@ -167,7 +168,10 @@ def dry_run(evaluation: Evaluation) -> int:
     invalid = find_invalid(records, evaluation.cells(), evaluation.given.redo)
     for name, why in invalid.items():
         print(f"again      {name}: {why}")
-    print(f"left       {episodes_left(evaluation, invalid)} episodes in {evaluation.folder}")
+    left = episodes_left(evaluation, invalid)
+    print(f"left       {sum(left.values())} episodes in {evaluation.folder}")
+    for line in time_lines(evaluation, left):
+        print(line)
     troubles = []
     for check in checks(evaluation):
         try:

@@ -21,7 +21,7 @@ from typing import Any
 from colbench_gym.errors import ColBenchError
 from sandboxes.lists import split_lists
 from sandboxes.logs import add_log_level, shown_logs
-from sandboxes.programs import program_name, refuse
+from sandboxes.programs import CommandParser, program_name, refuse
 from sandboxes.sandbox import SandboxError
 from sweetrl_agent.data.files import read_object, refuse_links_out
 from sweetrl_agent.reporting.chart_file import chosen, comparison_chart_names, run_chart_names, write_chart
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=program_name("sweetrl_agent.report"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(

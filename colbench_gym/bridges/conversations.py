@@ -24,6 +24,7 @@ from colbench_gym.envs.colbench_env import ColBenchEnv, Metrics
 from colbench_gym.envs.frontend import FrontendEnv
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import encodable
+from colbench_gym.servers.completion import LENGTH, STOP
 from colbench_gym.tasks.task import PublicTask
 from sandboxes.named import spec_of
 
@@ -76,7 +77,7 @@ class Conversations:
             threads: Dialogues whose reply is awaited at the same time.
             sandbox_workers: Processes that grade answers, or browsers.
             error_details: Also give the text of the error of a void episode, which may quote the hidden reference.
-            arguments: Arguments of the environment: tasks, simulator, sandbox, max_turns, ..., see its class.
+            arguments: Arguments of the environment: tasks, simulator, sandbox, max_turns, reasoning, ..., see its class.
 
         Raises:
             ValueError: If the environment or an argument is unknown, or a value is not allowed.
@@ -196,19 +197,29 @@ class Conversation:
 
     def is_last(self, text: str) -> bool:
         """True if this message of the agent would end the dialogue: it holds an answer, or no turn is left."""
-        return self._env.parsed(text).answer is not None or self._num_turns + 1 >= self._env.turn_limit
+        return self.answer(text) is not None or self._num_turns + 1 >= self._env.turn_limit
 
     @property
     def _num_turns(self) -> int:
         return sum(message["role"] == "assistant" for message in self.messages)
 
-    async def say(self, text: str) -> str | None:
+    def answer(self, text: str) -> str | None:
+        """The answer in a message of the agent; None if it holds none."""
+        return self._env.parsed(text).answer
+
+    async def say(self, text: str, finish_reason: str = STOP) -> str | None:
         """Say a message of the agent: the simulated human's reply, or None at the end of the dialogue, whose answer is then graded.
+
+        Args:
+            text: The message, thoughts included.
+            finish_reason: Why it ended, in our words (`colbench_gym.servers.completion.finish_reason`): an answer in a message that the limit of tokens
+                cut (`LENGTH`) is not graded, and the outcome is "answer_cut".
 
         Raises:
             VoidEpisodeError: If the simulated human or the sandbox failed. The dialogue is as before, and the message may be said again.
         """
-        _, self.reward, terminated, _, _ = await self._conversations.in_thread(lambda: self._env.step(text))
+        step = self._env.step_cut if finish_reason == LENGTH else self._env.step
+        _, self.reward, terminated, _, _ = await self._conversations.in_thread(lambda: step(text))
         self._said.append(text)
         return None if terminated else self.messages[-1]["content"]
 

@@ -15,7 +15,8 @@ from weakref import WeakValueDictionary
 
 from colbench_gym.agents.prompts import instructions as instructions_of
 from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, episode_seed, numbers
-from colbench_gym.scoring.answer import parse_message
+from colbench_gym.reasoning import AUTO
+from colbench_gym.servers.completion import finish_reason
 
 try:
     from inspect_ai import Task, task
@@ -42,6 +43,7 @@ def colbench(
     sandbox: str = "auto",
     max_turns: int | None = None,
     env_kwargs: dict[str, Any] | None = None,
+    reasoning: str = AUTO,
     instructions: str = "auto",
     seed: int = 0,
     threads: int = THREADS,
@@ -57,6 +59,7 @@ def colbench(
         sandbox: Sandbox that runs programs, or renders pages: "auto", "embedded" or "docker". It is ours and not inspect_ai's.
         max_turns: Agent turns of a dialogue; None for the task's own limit.
         env_kwargs: Further arguments of the environment, such as {"reward": "tests_passed"}; see its class.
+        reasoning: How the model marks thoughts that stand in its messages: "auto", "none" or "OPEN CLOSE", see `colbench_gym.reasoning.Reasoning`.
         instructions: System prompt: "auto" for ours, "" for none, or the text.
         seed: Seed of the simulated humans. Every epoch meets humans of its own.
         threads: Dialogues whose reply is awaited at the same time.
@@ -65,7 +68,7 @@ def colbench(
     """
     settings = {
         "env": env, "tasks": tasks, "simulator": simulator, "sandbox": sandbox, "max_turns": max_turns, "env_kwargs": env_kwargs,
-        "threads": threads, "sandbox_workers": sandbox_workers, "error_details": error_details,
+        "reasoning": reasoning, "threads": threads, "sandbox_workers": sandbox_workers, "error_details": error_details,
     }  # fmt: skip
     system_prompt = instructions_of(env, instructions)
     leading: list[ChatMessage] = [ChatMessageSystem(content=system_prompt)] if system_prompt else []
@@ -124,10 +127,10 @@ def colbench_scorer(settings: dict[str, Any]) -> Scorer:
         last = said.pop()["content"] if has_last else ""
         conversation = await conversations.resume(state.metadata["task_id"], said)
         if has_last and conversation.is_last(last):
-            await conversation.say(last)
+            await conversation.say(last, finish_reason(state.output.stop_reason))
         return Score(
             value={**numbers(conversation.metrics), "reward": conversation.reward},
-            answer=parse_message(last).answer,
+            answer=conversation.answer(last),
             explanation=conversation.metrics["outcome"],
         )
 
@@ -146,5 +149,5 @@ def _open(settings: dict[str, Any]) -> Conversations:
     found = _opened.get(name)
     if found is None:
         given = {key: value for key, value in settings.items() if key != "env_kwargs"}
-        found = _opened[name] = Conversations(**given, **(settings.get("env_kwargs") or {}))
+        found = _opened[name] = Conversations(**given | (settings.get("env_kwargs") or {}))
     return found

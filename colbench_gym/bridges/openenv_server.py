@@ -9,7 +9,6 @@ otherwise: it has no password, and everyone who can reach it can run programs in
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import Sequence
@@ -17,7 +16,9 @@ from typing import Any
 
 from colbench_gym.bridges.conversations import ENVIRONMENTS, THREADS, Conversation, Conversations
 from colbench_gym.errors import ColBenchError
-from sandboxes.programs import refuse
+from colbench_gym.reasoning import AUTO
+from colbench_gym.servers.completion import STOP, finish_reason
+from sandboxes.programs import CommandParser, refuse
 
 try:
     from openenv.core.env_server.http_server import create_fastapi_app
@@ -30,9 +31,15 @@ except ImportError as missing:
 
 
 class ColBenchAction(Action):
-    """One message of the agent."""
+    """One message of the agent.
+
+    Attributes:
+        message: The message, thoughts included.
+        finish_reason: Why it ended, as the server of the model says: "length" if the limit of tokens cut it. An answer in it is then not graded.
+    """
 
     message: str
+    finish_reason: str | None = STOP
 
 
 class ColBenchObservation(Observation):
@@ -100,7 +107,7 @@ class ColBenchEnvironment(Environment):
         """
         if self._conversation is None or self._conversation.is_over:
             raise RuntimeError("Expected an episode under way; call `reset` before `step`.")
-        await self._conversation.say(action.message)
+        await self._conversation.say(action.message, finish_reason(action.finish_reason))
         self._state.step_count += 1
         return self._observation()
 
@@ -173,7 +180,7 @@ def make_app(
         env: "ColBench-Backend-v0" or "ColBench-Frontend-v0".
         tasks: Task source.
         max_sessions: Dialogues that may be under way at the same time.
-        arguments: Further arguments of `Conversations`: simulator, sandbox, max_turns, ...
+        arguments: Further arguments of `Conversations`: simulator, sandbox, max_turns, reasoning, ...
 
     Raises:
         ValueError: If an argument is unknown.
@@ -190,14 +197,17 @@ def make_app(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv."
-    )
+    parser = CommandParser(prog="python -m colbench_gym.bridges.openenv_server", description="Serve ColBench by OpenEnv.")
     parser.add_argument("--env", default="ColBench-Backend-v0", choices=sorted(ENVIRONMENTS), help="(default: %(default)s)")
     parser.add_argument("--tasks", default="embedded:train", help="task source (default: %(default)s)")
     parser.add_argument("--simulator", default="scripted", help='"scripted", or JSON with "name" and arguments')
     parser.add_argument("--sandbox", default="auto", help="(default: %(default)s)")
     parser.add_argument("--max-turns", type=int, help="agent turns of a dialogue (default: the task's own budget)")
+    parser.add_argument(
+        "--reasoning",
+        default=AUTO,
+        help='how models mark their thoughts: "auto", "none" or "OPEN CLOSE" (default: %(default)s)',
+    )
     parser.add_argument("--env-kwargs", type=json.loads, default={}, help="JSON of further arguments of the environment")
     parser.add_argument("--max-sessions", type=int, default=THREADS, help="dialogues at the same time (default: %(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s, this machine alone)")
@@ -205,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = vars(parser.parse_args(arguments))
     host, port, further = given.pop("host"), given.pop("port"), given.pop("env_kwargs")
     try:
-        app = make_app(**given, **further)
+        app = make_app(**given | further)
     except (ColBenchError, ValueError, TypeError, ImportError, OSError) as error:
         refuse(error)
     import uvicorn

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from colbench_gym.agents.prompts import instructions
 from colbench_gym.bridges.conversations import THREADS, Conversation, Conversations, episode_seed, numbers
+from colbench_gym.reasoning import AUTO
+from colbench_gym.servers.completion import STOP, finish_reason
 
 try:
     import verifiers.v1 as vf
@@ -44,6 +46,8 @@ class ColBenchTasksetConfig(vf.TasksetConfig):
     """Agent turns of a dialogue; None for the task's own limit."""
     env_kwargs: dict[str, Any] = {}
     """Further arguments of the environment, such as {"reward": "tests_passed"}; see its class."""
+    reasoning: str = AUTO
+    """How the model marks thoughts that stand in its messages: "auto", "none" or "OPEN CLOSE", see `colbench_gym.reasoning.Reasoning`."""
     instructions: str = "auto"
     """System prompt: "auto" for ours, "" for none, or the text. verifiers' `system_prompt` (a file) replaces it."""
     seed: int = 0
@@ -70,15 +74,8 @@ class ColBenchTaskset(vf.Taskset[ColBenchTask, ColBenchTasksetConfig]):
     def __init__(self, config: ColBenchTasksetConfig) -> None:
         """Load the tasks."""
         super().__init__(config)
-        arguments = {"tasks": config.tasks, "sandbox": config.sandbox, "max_turns": config.max_turns, **config.env_kwargs}
-        self.conversations = Conversations(
-            config.env,
-            threads=config.threads,
-            sandbox_workers=config.sandbox_workers,
-            error_details=config.error_details,
-            simulator=config.simulator,
-            **arguments,
-        )
+        names = ("tasks", "simulator", "sandbox", "max_turns", "reasoning", "threads", "sandbox_workers", "error_details")
+        self.conversations = Conversations(config.env, **{name: getattr(config, name) for name in names} | config.env_kwargs)
 
     def load(self) -> Iterator[ColBenchTask]:
         """The public part of every task."""
@@ -164,7 +161,7 @@ class ColBenchVerifiersEnv(vf.Env[ColBenchEnvConfig]):
         async with agents.agent.interaction(task) as interaction:
             segment = await interaction.turn()
             while not segment.terminated:
-                reply = await conversation.say(_text(segment))
+                reply = await conversation.say(_text(segment), _finish_reason(interaction.trace))
                 if reply is None:
                     break
                 segment = await interaction.turn(_next(agents.agent.harness, conversation, reply))
@@ -175,6 +172,12 @@ def _text(segment: Any) -> str:
     """What the agent said in a turn, as it was sampled. A reasoning model's reasoning is not part of it."""
     content = segment.messages[-1].content
     return content if isinstance(content, str) else segment.last_reply
+
+
+def _finish_reason(trace: Any) -> str:
+    """Why the agent's latest message ended. `trace.is_truncated` would also count limits of verifiers' own."""
+    reasons = [call.finish_reason for call in trace.calls if call.error is None]
+    return finish_reason(reasons[-1]) if reasons else STOP
 
 
 def _next(harness: Any, conversation: Conversation, reply: str) -> str | list[dict[str, str]]:

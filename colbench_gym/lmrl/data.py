@@ -26,7 +26,7 @@ from colbench_gym.files import Row, write_rows
 from colbench_gym.progress import Progress
 from colbench_gym.scoring.intervals import Interval, wilson
 from colbench_gym.seeds import derive_seed
-from sandboxes.programs import program_name, refuse
+from sandboxes.programs import CommandParser, program_name, refuse
 
 SCHEMA = 3
 #: Who plays: the paper's data, or the game's expert.
@@ -198,7 +198,7 @@ def _shown(value: float, interval: Interval) -> str:
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; an invalid one ends the process."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=program_name("colbench_gym.lmrl.data"),
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -71,7 +71,7 @@ def read_completion(body: bytes) -> Completion:
     choice = choices[0]
     if choice.get("error"):
         raise _error_object(choice["error"], body)
-    reason = _reason(choice.get("finish_reason"))
+    reason = finish_reason(choice.get("finish_reason"))
     if "message" in choice or "text" not in choice:
         text, thought, reason = _message(choice.get("message"), reason)
     elif isinstance(choice["text"], str):
@@ -81,6 +81,18 @@ def read_completion(body: bytes) -> Completion:
     if not text.strip() and reason in (STOP, UNKNOWN):
         reason = EMPTY
     return Completion(text, thought, reason, _usage(reply.get("usage"), bool(text)), *_tokens(choice))
+
+
+def finish_reason(given: Any) -> str:
+    """The reason that a server, or a framework that asks one, gives for the end of a message, in our own words; `STOP` for None.
+
+    Raises:
+        RequestError: If it says that the server failed.
+    """
+    word = given.lower().partition(":")[0].strip() if isinstance(given, str) else None
+    if word in _FAILED:
+        raise RequestError("a reply that the server broke off")
+    return _REASONS.get(word or None, UNKNOWN)
 
 
 def _reply(body: bytes) -> dict[str, Any]:
@@ -155,18 +167,6 @@ def _thought(thought: Any) -> str:
     if isinstance(thought, list):
         return "".join(_thought(part.get("text")) for part in thought if isinstance(part, dict))
     return thought if isinstance(thought, str) else ""
-
-
-def _reason(given: Any) -> str:
-    """The reason in our own words.
-
-    Raises:
-        RequestError: If it says that the server failed.
-    """
-    word = given.lower().partition(":")[0].strip() if isinstance(given, str) else None
-    if word in _FAILED:
-        raise RequestError("a reply that the server broke off")
-    return _REASONS.get(word or None, UNKNOWN)
 
 
 def _usage(usage: Any, has_text: bool) -> Usage | None:

@@ -42,7 +42,7 @@ def _critic(run: Run, critic: str, lengths: Lengths) -> Work:
         return Work(f"{count:,} episodes, {config.critic_epochs:g} epochs", (part,))
     if kind.scoring in ("ratios", "head"):
         return pair_work(run, lengths, *sizes, has_reference=kind.scoring == "ratios", hidden=hidden)
-    return Work(is_known=False)
+    return Work(not_timed=_not_timed(critic))
 
 
 def _rank(run: Run, critic: str, lengths: Lengths) -> Work:
@@ -55,7 +55,14 @@ def _rank(run: Run, critic: str, lengths: Lengths) -> Work:
         return Work(text, (reading(states * each, min(each, HEAD_BATCH), prompt + lengths.agent, 1),))
     if kind.scoring == "judge":  # every candidate with both neighbours, in both orders
         return Work(text, (reading(2 * states * each, JUDGE_BATCH, prompt + 2 * lengths.agent, 1),))
-    return Work(text, is_known=kind.scoring == "oracle")
+    return Work(text, not_timed="" if kind.scoring == "oracle" else _not_timed(critic))
+
+
+def _not_timed(critic: str) -> str:
+    """Why the work of a critic is not known."""
+    if critic == "vision_head":
+        return f"the critic {critic!r} renders pages and reads them by `vision_model`"
+    return f"the critic {critic!r} is a class of your own"
 
 
 def _actor(run: Run, critic: str, lengths: Lengths) -> Work:

@@ -24,6 +24,7 @@ from trl.models import unwrap_model_for_generation
 
 from colbench_gym.agents.prompts import PROMPTS
 from colbench_gym.reasoning import AUTO, Reasoning
+from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.dialogues import DialogueEnvs
 from sweetrl_agent.core.episode import Episode, EpisodeKey, Messages
@@ -46,6 +47,7 @@ class _Settings:
     """The settings that a record reads."""
 
     task: TaskArguments
+    model: ModelArguments
 
 
 class GRPORollouts:
@@ -166,7 +168,9 @@ class GRPORollouts:
 
     def _environments(self) -> DialogueEnvs:
         if self._envs is None:
-            self._envs = self.record.environments(_Settings(self._task), self.tasks, self.num_envs)
+            self._envs = self.record.environments(
+                _Settings(self._task, ModelArguments(reasoning=self.reasoning)), self.tasks, self.num_envs
+            )
         return self._envs
 
     def _output(self, chat: Chat) -> dict[str, Any]:

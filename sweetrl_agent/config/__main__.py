@@ -8,12 +8,11 @@ python -m sweetrl_agent.config --markdown > docs/settings.md
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from sandboxes.programs import refuse
+from sandboxes.programs import CommandParser, refuse
 from sweetrl_agent.config import files
 
 _HEAD = """# Settings
@@ -37,7 +36,7 @@ Values of a list are separated by blanks or commas (`--algorithms rft sweet`, `-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m sweetrl_agent.config", description="Files of settings, and all settings.")
+    parser = CommandParser(prog="python -m sweetrl_agent.config", description="Files of settings, and all settings.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--markdown", action="store_true", help="print all settings as Markdown")
     choice.add_argument("--path", metavar="NAME", help="print the path of a file of the package")

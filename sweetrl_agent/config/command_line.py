@@ -19,7 +19,15 @@ from typing import Any
 from sandboxes.extras import pip_install
 from sweetrl_agent.config import files
 from sweetrl_agent.config.evaluation import CompareArguments
-from sweetrl_agent.config.lists import compare_command, from_file, refuse_several, split_words, stray_values
+from sweetrl_agent.config.lists import (
+    compare_command,
+    evaluated_as,
+    from_file,
+    refuse_repeated,
+    refuse_several,
+    split_words,
+    stray_values,
+)
 from sweetrl_agent.config.model import TINY, pretrained_defaults
 from sweetrl_agent.config.task import TaskArguments
 from sweetrl_agent.core.processes import yield_idle_threads
@@ -84,6 +92,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
     parser = TrlParser(parts, prog=program, usage=f"{usage}; --help lists all settings", allow_abbrev=False)
     parser.add_argument("--config", metavar="NAME")
     words = split_words(sys.argv[1:] if arguments is None else arguments, parts)
+    refuse_repeated(words)
     refuse_several(words, program)
     # The file is not read by TrlParser: it takes the key `env`, which is a setting here, for environment variables.
     asked = [word for word in words if word not in ("-h", "--help")]  # help comes last: it shows the environment's own defaults
@@ -106,9 +115,7 @@ def parse_parts(parts: Sequence[Any], arguments: Sequence[str] | None, program: 
         raise SystemExit(0)
     *found, _, left = parser.parse_args_into_dataclasses(words, return_remaining_strings=True)
     if unknown := [*unknown, *left]:
-        raise ValueError(
-            stray_values(words, unknown, program) or _unknown_settings(unknown, parts, compare_command(words, program))
-        )
+        raise ValueError(stray_values(words, unknown, program) or _unknown_settings(unknown, parts, words, program))
     return [_plainly_named(part) for part in found]
 
 
@@ -149,12 +156,14 @@ def _config_of(words: Sequence[str]) -> str | None:
     return parser.parse_known_args(list(words))[0].config
 
 
-def _unknown_settings(words: Sequence[str], parts: Sequence[Any], compared: str) -> str:
-    """Error text for words on the command line or keys of the file that are not settings; `compared` is the same command of `compare`."""
-    names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("--")] or list(words)
+def _unknown_settings(unknown: Sequence[str], parts: Sequence[Any], words: Sequence[str], program: str) -> str:
+    """Error text for words of the command line, or keys of the file, that are not settings of a command."""
+    names = [word.lstrip("-").partition("=")[0] for word in unknown if word.startswith("--")] or list(unknown)
     known = [setting.name for part in parts for setting in fields(part)]
+    if program.endswith("evaluate") and (named := evaluated_as(words, names[0])):
+        return f"Unknown settings: {', '.join(names)}. {named}"
     if names[0] in {setting.name for setting in fields(CompareArguments)}:
-        return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `compare`: `{compared}`."
+        return f"Unknown settings: {', '.join(names)}. `{names[0]}` is a setting of `compare`: `{compare_command(words, program)}`."
     ending = [name for name in known if name.endswith(f"_{names[0]}")]
     if len(ending) > 1:  # such as learning_rate, which every stage has
         return f"Unknown settings: {', '.join(names)}. Did you mean one of {', '.join(f'`{name}`' for name in ending)}?"
@@ -172,6 +181,17 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
         elif values:
             words += [f"--{name}", *values]
     return words
+
+
+def with_defaults(defaults: Mapping[str, Any], words: Sequence[str]) -> list[str]:
+    """Words of a command line, behind those of settings that neither they nor their `--config` file give.
+
+    Args:
+        defaults: Settings by name, see `as_words`.
+        words: The words, such as `sys.argv[1:]` of a script of one's own.
+    """
+    given = given_names(words)
+    return [*as_words({name: value for name, value in defaults.items() if name not in given}), *words]
 
 
 def _word(value: Any) -> str:

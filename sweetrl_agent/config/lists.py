@@ -15,6 +15,12 @@ _WORDS = ("algorithms", "critics", "simulators", "report_to", "callbacks", "serv
 #: Settings of one value -> the setting of `compare` that takes several.
 _PLURALS = {"algorithm": "algorithms", "critic": "algorithms", "seed": "seeds"}
 
+#: Settings of `train` -> the setting of `evaluate` that takes their value.
+_OF_EVALUATE = {
+    "seed": "seeds", "eval_tasks": "num_tasks", "eval_episodes": "episodes", "test_tasks": "tasks", "unseen_tasks": "tasks", "novel_tasks": "tasks",
+    "model": "policies",
+}  # fmt: skip
+
 
 def lists_of(parts: Sequence[Any]) -> dict[str, type]:
     """Settings that take lists, by name, with the type of their values."""
@@ -41,6 +47,30 @@ def from_file(settings: Mapping[str, Any], parts: Sequence[Any]) -> dict[str, An
         return [int(one) if kind is int and isinstance(one, str) and one.isdigit() else one for one in values]
 
     return {name: value(name, given) for name, given in settings.items()}
+
+
+def refuse_repeated(words: Sequence[str]) -> None:
+    """Refuse a setting that the command line gives twice, of which the parser would take the last value.
+
+    Raises:
+        ValueError: Names the setting.
+    """
+    names = [words[start].removeprefix("--").partition("=")[0].replace("-", "_") for start, _ in _options(words)]
+    if repeated := next((name for name in names if names.count(name) > 1), ""):
+        raise ValueError(f"`{repeated}` is given more than once, and one of its values would be ignored; give it once.")
+
+
+def evaluated_as(words: Sequence[str], name: str) -> str:
+    """What `evaluate` takes in place of a setting of `train`, with the value that is given; "" for other names."""
+    if name not in _OF_EVALUATE:
+        return ""
+    values: list[str] = []
+    for start, stop in _options(words):
+        option, equals, value = words[start].removeprefix("--").partition("=")
+        if option == name:
+            values = [*([value] if equals else []), *words[start + 1 : stop]]
+    option = f"--{_OF_EVALUATE[name]} {shlex.join(values)}".strip()
+    return f"`{name}` is a setting of `train`; `evaluate` takes `{option}`."
 
 
 def refuse_several(words: Sequence[str], program: str) -> None:

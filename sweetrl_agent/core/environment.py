@@ -242,7 +242,7 @@ class EnvironmentRecord(Explains):
         return {}
 
     def answer(self, text: str) -> str | None:
-        """The answer in a message of the agent; None if it contains none."""
+        """The answer in what the agent said, which holds no thoughts (`Turn.text`); None if it contains none."""
         return None
 
     def current_page(self, texts: Iterable[str]) -> str:

@@ -122,12 +122,12 @@ class Work:
     Attributes:
         text: Its amount in words, such as "450 episodes"; "" for none.
         parts: What it consists of; () for a stage that takes no time to speak of.
-        is_known: Whether `parts` is all of it; if not, no time can be given.
+        not_timed: Why no time can be given; "" if `parts` is all of the work.
     """
 
     text: str = ""
     parts: tuple[Part, ...] = ()
-    is_known: bool = True
+    not_timed: str = ""
 
 
 def episodes(count: float, lengths: Lengths, at_once: int) -> tuple[Part, ...]:

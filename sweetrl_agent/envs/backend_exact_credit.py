@@ -23,6 +23,7 @@ from itertools import islice
 
 from colbench_gym.dialogue import Dialogue
 from colbench_gym.envs.colbench_env import turn_limit
+from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.answer import AgentMessage, extract_program, parse_message
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.simulators.scripted import ScriptedHuman
@@ -135,7 +136,8 @@ def marginal_advantages(
     def verdicts(answers: Sequence[str]) -> list[float]:
         expected = [tuple(map(fingerprint_of, family.values(other) or ())) for other in agreeing]
         programs = [
-            Program(extract_program(answer, task.function_name), task.hidden.calls, unit_tests.limits) for answer in answers
+            Program(extract_program(answer, task.function_name, NONE), task.hidden.calls, unit_tests.limits)
+            for answer in answers
         ]
         results = [tuple(call.fingerprint for call in result.calls) for result in unit_tests.sandbox.run(programs)]
         return [expected.count(result) / len(expected) for result in results]
@@ -156,7 +158,7 @@ def _advantages(
         return sum(value(m, num_topics - len(heard) - m, turns_left, stop) for m in unheard) / len(unheard)
 
     before = expected(_heard(task, messages), max_turns - spoken)
-    parsed = [parse_message(text) for text in texts]
+    parsed = [parse_message(text, NONE) for text in texts]
     values = _answers(parsed, verdicts, is_last=spoken + 1 >= max_turns)
     human, dialogue = ScriptedHuman(), Dialogue.from_dicts(messages)
     for utterance in (message.utterance for message in parsed):

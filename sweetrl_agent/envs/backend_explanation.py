@@ -15,6 +15,7 @@ from itertools import islice, product
 from typing import Any
 
 import sandboxes
+from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.answer import defines_function, parse_message
 from colbench_gym.scoring.details import AnswerDetails, TestDetails, explain_answers, meaning
 from colbench_gym.scoring.unit_tests import UnitTests
@@ -190,7 +191,7 @@ def _details(
     order = sorted(chosen, key=lambda i: episodes[i][1].id)  # a reference then runs once
     answers = [(episodes[i][1], _answer(episodes[i][0]["dialogue_history"]) or None) for i in order]
     with sandboxes.make(sandbox) as opened:
-        return dict(zip(order, explain_answers(UnitTests(opened, semantics, LIMITS), answers), strict=True))
+        return dict(zip(order, explain_answers(UnitTests(opened, semantics, LIMITS, NONE), answers), strict=True))
 
 
 def _wish_counts(row: Mapping[str, Any], task: Task, details: AnswerDetails) -> WishCounts:
@@ -334,14 +335,14 @@ def _notes(task: Task, details: AnswerDetails) -> Iterator[str]:
 def _is_program(outcome: str, answer: str, name: str) -> bool:
     """Whether an answer is a program that defines the function, judged by its outcome and, for an unknown name, by its program."""
     if outcome == "exception:NameError" and name:
-        return defines_function(answer, name)
+        return defines_function(answer, name, NONE)
     return outcome not in _NO_PROGRAM
 
 
 def _answer(messages: Messages) -> str:
     """The text that was graded: what follows the answer marker of the last message, or all of it."""
     last = messages[-1]["content"] if messages and messages[-1]["role"] == "assistant" else ""
-    answer = parse_message(last).answer
+    answer = parse_message(last, NONE).answer
     return last if answer is None else answer
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import sandboxes
+from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import Task
 from sweetrl_agent.core.critic import Critic
@@ -21,7 +22,7 @@ ADVANTAGES: Mapping[str, Advantages] = {"exact": task_advantages, "marginal": ma
 def open_oracle(name: str, tasks: Sequence[Task], sandbox: Any, max_turns: int) -> Iterator[Oracle]:
     """Open an oracle of `ADVANTAGES`, with a sandbox for candidates that are answers."""
     with sandboxes.make(sandbox) as opened:
-        yield Oracle(tasks, UnitTests(opened), ADVANTAGES[name], max_turns)
+        yield Oracle(tasks, UnitTests(opened, reasoning=NONE), ADVANTAGES[name], max_turns)
 
 
 class Oracle(Critic):

@@ -15,6 +15,7 @@ from colbench_gym.envs.vector import ColBenchVectorEnv
 from colbench_gym.errors import SandboxError
 from colbench_gym.evaluation.human_trial import few_questions, known_trial
 from colbench_gym.evaluation.trial import Act, Trial
+from colbench_gym.reasoning import NONE
 from colbench_gym.scoring.answer import ANSWER_MARKER, parse_message
 from colbench_gym.scoring.measures import reply_measures
 from colbench_gym.scoring.pages import current_page
@@ -114,7 +115,7 @@ class ColBenchRecord(EnvironmentRecord):
 
     def answer(self, text: str) -> str | None:
         """See `EnvironmentRecord`."""
-        return parse_message(text).answer
+        return parse_message(text, NONE).answer
 
     def current_page(self, texts: Iterable[str]) -> str:
         """See `EnvironmentRecord`."""

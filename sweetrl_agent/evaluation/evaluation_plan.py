@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 from colbench_gym.agents.chat import split_name
 from colbench_gym.digests import complete_lines
+from colbench_gym.errors import ColBenchError
 from colbench_gym.evaluation.cells import name_of
 from colbench_gym.evaluation.folder import ROWS
+from sweetrl_agent.config.model import TINY
 from sweetrl_agent.evaluation.evaluate import read_evaluation
 from sweetrl_agent.evaluation.evaluations import Evaluation
-from sweetrl_agent.evaluation.policy_loading import check
+from sweetrl_agent.evaluation.policy_loading import check, model_of
 from sweetrl_agent.rollouts.trial import check_trial, print_trial
-from sweetrl_agent.trainers.preflight import check_human, check_packages, check_server
+from sweetrl_agent.trainers.preflight import check_human, check_model, check_packages, check_server
 
 
 def refuse(evaluation: Evaluation) -> None:
@@ -40,6 +43,10 @@ def plan(evaluation: Evaluation) -> None:
         model = evaluation.config(spec).model
         sampling = f", temperature {model.temperature:g}, at most {model.max_new_tokens} tokens a message"
         print(f"policy     {spec.name}: {spec.text} ({spec.kind}{sampling if spec.is_model or spec.kind == 'chat' else ''})")
+        place, base = model_of(spec)
+        if place and spec.settings.get("model") != TINY:
+            with suppress(ColBenchError):  # a fault is printed with the others
+                print(f"template   {spec.name}: {check_model('policies', place, model, base, 'elsewhere')}")
     tasks = evaluation.tasks()
     for split, own in tasks.items():
         print(f"tasks      {split}: {len(own)} of {evaluation.sources[split]}; human: {evaluation.shared.simulator}")
@@ -68,14 +75,14 @@ def checks(evaluation: Evaluation) -> Iterator[Callable[[], object]]:
     yield environment
 
 
-def episodes_left(evaluation: Evaluation, invalid: Collection[str]) -> int:
-    """Number of rows that are missing in the folder, with those of the cells that are to be played again."""
+def episodes_left(evaluation: Evaluation, invalid: Collection[str]) -> dict[str, int]:
+    """Number of rows of each policy that are missing in the folder, with those of the cells that are to be played again."""
     path, given = evaluation.folder / ROWS, evaluation.given
     if invalid:  # what cannot be read is removed with their rows
         rows = [row for _, row in complete_lines(path) if row is not None] if path.is_file() else []
     else:
         rows = read_evaluation(path, evaluation.config(None).record.metric)
-    mine = {cell.name for cell in evaluation.cells()} - {*invalid}
-    done = sum(name_of(row) in mine for row in rows)
-    per_seed = sum(map(len, evaluation.tasks().values())) * given.episodes
-    return max(0, len(evaluation.policies) * len(given.seeds) * per_seed - done)
+    mine = {cell.name: cell.agent for cell in evaluation.cells() if cell.name not in invalid}
+    done = Counter(mine[name] for name in map(name_of, rows) if name in mine)
+    each = sum(map(len, evaluation.tasks().values())) * given.episodes * len(given.seeds)
+    return {spec.name: max(0, each - done[spec.name]) for spec in evaluation.policies}

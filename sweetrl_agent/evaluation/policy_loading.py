@@ -30,6 +30,7 @@ from sweetrl_agent.data.inputs import folder_input
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation.policies import INITIAL, TRAINED, PolicySpec
 from sweetrl_agent.models.folder_check import ADAPTER, CONFIG, adapter_base
+from sweetrl_agent.models.quantization_check import Use
 from sweetrl_agent.trainers.preflight import check_agent_model
 
 
@@ -90,20 +91,39 @@ def _base_of(spec: PolicySpec) -> str:
     return next((str(one / INITIAL) for one in path.resolve().parents[1:3] if (one / INITIAL).is_dir()), base)
 
 
+def model_of(spec: PolicySpec) -> tuple[str, str]:
+    """Folder or hub name of the model that a policy samples from, and its base model's where it is an adapter; ("", "") of other policies.
+
+    The base model, which is the same for a full model, has the configuration and the tokenizer.
+    """
+    if spec.kind == "model":
+        return spec.place, _base_of(spec)
+    if spec.kind != "run":
+        return "", ""
+    run, algorithm, folder = _algorithm_of_run(spec)
+    if algorithm.is_discrete:
+        return "", ""
+    own = run.path(folder)
+    if not folder or not any((own / name).exists() for name in (CONFIG, ADAPTER)):
+        return run.initial_model, run.initial_model
+    return str(own), str(own) if (own / CONFIG).exists() else run.initial_model
+
+
 def check(spec: PolicySpec, config: Config, api: Mapping[str, Any]) -> None:
     """Check that a policy exists and fits the tasks of `config`, without loading weights or making an object of the user's own.
 
     Raises:
         ValueError: If it does not.
     """
+    use: Use = "read" if config.model.engine == "transformers" else "elsewhere"
     if spec.kind == "run":
         run, _, folder = _algorithm_of_run(spec)
         if any((run.path(folder) / name).exists() for name in (CONFIG, ADAPTER)):
-            check_agent_model(config, "policies", str(run.path(folder)), base=run.initial_model)
+            check_agent_model(config, "policies", str(run.path(folder)), base=run.initial_model, use=use)
     elif spec.kind == "own":
         _check_own(load_named("policies", spec.text))
     elif spec.kind == "model":
-        check_agent_model(config, "policies", spec.place, base=_base_of(spec))
+        check_agent_model(config, "policies", spec.place, base=_base_of(spec), use=use)
     elif spec.kind in ("scripted", "chat") and not spec.is_sequential:
         load(spec, config, api)
 

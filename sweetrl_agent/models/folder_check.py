@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.models.quantization_check import Use, check_quantization, quantization_of
 from sweetrl_agent.models.structure_check import check_adapter_structure, check_structure
 from sweetrl_agent.models.template_check import SAMPLE, check_template
 from sweetrl_agent.models.weights_check import check_adapter_weights, check_weights, read_json
@@ -25,6 +26,7 @@ def check_model_files(
     has_pictures: bool = False,
     base: str = "",
     reasoning: str = "auto",
+    use: Use = "read",
 ) -> str:
     """Check a model's configuration, tokenizer, chat template and, in a folder, the headers of its weights.
 
@@ -35,6 +37,7 @@ def check_model_files(
         has_pictures: Whether it is a vision-language model, which has a processor instead of a tokenizer.
         base: Base model of an adapter; "" for the one that its configuration names.
         reasoning: The setting `reasoning`.
+        use: What is done with the weights, which decides whether they may be quantized.
 
     Returns:
         What was decided about its chat template, in one line; "" for a model with pictures.
@@ -42,7 +45,7 @@ def check_model_files(
     Raises:
         ColBenchError: If it cannot be used; says why.
     """
-    config = _checked_config(path, revision, base)
+    config = _checked_config(path, revision, base, use)
     if has_pictures:
         return ""
     tokenizer, vocab_size = _tokenizer(tokenizer_place(base or path), revision), _whole(config.get_text_config(), "vocab_size")
@@ -50,21 +53,23 @@ def check_model_files(
     return check_template(tokenizer, instructions, reasoning, vocab_size)
 
 
-def _checked_config(path: str, revision: str, base: str = "") -> Any:
+def _checked_config(path: str, revision: str, base: str = "", use: Use = "read") -> Any:
     """The configuration of a model, or of the base model of an adapter, after the checks of all files but the tokenizer's."""
     folder = Path(path).expanduser()
     if _is_place(path, folder):
         _check_folder(folder)
         if is_adapter(path):
             check_adapter_weights(folder)
-            config = _checked_config(adapter_base(folder) if base in ("", path) else base, revision)
+            config = _checked_config(adapter_base(folder) if base in ("", path) else base, revision, use=use)
             check_adapter_structure(config, folder)
             return config
         _check_config_file(folder)
+        check_quantization(read_json(folder / CONFIG), use)
     config = _config(path, revision)
+    check_quantization(config, use)
     text = config.get_text_config()
     vocab_size = _whole(text, "vocab_size")
-    if folder.is_dir():
+    if folder.is_dir() and quantization_of(config) is None:  # quantized tensors have shapes of their own
         check_structure(config, check_weights(folder, vocab_size, getattr(text, "num_hidden_layers", None) or 0))
     return config
 

@@ -15,6 +15,9 @@ from typing import Any
 from colbench_gym.errors import ColBenchError
 from sweetrl_agent.models.weights_check import ADAPTER_WEIGHTS, Tensors, header
 
+#: Dtypes of weights that transformers computes with, or in another precision, without a quantization.
+_COMPUTED = ("F16", "BF16", "F32", "F64")
+
 
 def _refuse_missing(names: Collection[str], where: str) -> None:
     """Refuse weights that lack tensors of their architecture.
@@ -42,11 +45,7 @@ def check_structure(config: Any, tensors: Tensors) -> None:
     for name, (dtype, _) in tensors.items():
         if dtype not in _TYPES:
             raise ColBenchError(f"the tensor {name[:100]!r} has the dtype {dtype[:50]!r}, which torch does not have")
-        if (
-            name.endswith(".weight")
-            and not _TYPES[dtype].is_floating_point
-            and not getattr(config, "quantization_config", None)
-        ):
+        if name.endswith(".weight") and dtype not in _COMPUTED:
             raise ColBenchError(f"the tensor {name[:100]!r} has the dtype {dtype!r}, and config.json states no quantization")
     empty = {name: torch.empty(shape, dtype=_TYPES[dtype], device="meta") for name, (dtype, shape) in tensors.items()}
     with _one_sentence("the weights do not fit config.json"):

@@ -9,7 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    TopPLogitsWarper,
+)
 
 from colbench_gym.reasoning import AUTO
 from sweetrl_agent.core.episode import Messages
@@ -89,6 +95,26 @@ class SeededSampling(LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
 
+class StopTexts(StoppingCriteria):
+    """Ends a row with the token that completes a stop text; `Utterances.from_tokens` cuts there, so that what follows would be thrown away.
+
+    Args:
+        utterances: Knows the stop texts.
+        width: Tokens of the padded prompts.
+    """
+
+    def __init__(self, utterances: Utterances, width: int) -> None:
+        self.utterances, self.width = utterances, width
+        self.has_ended: list[bool] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **settings: Any) -> Tensor:
+        """Whether each row has ended, shape (B,)."""
+        rows = input_ids[:, self.width :].tolist()
+        before = self.has_ended or [False] * len(rows)
+        self.has_ended = [ended or self.utterances.stop_length(row) > 0 for ended, row in zip(before, rows, strict=True)]
+        return torch.tensor(self.has_ended, device=input_ids.device)
+
+
 class TransformersPolicy:
     """Generates with `model.generate`, in batches of similar length, each row with its own seed."""
 
@@ -158,6 +184,7 @@ class TransformersPolicy:
             max_new_tokens=self.max_new_tokens,
             do_sample=False,
             logits_processor=LogitsProcessorList([sampling]),
+            stopping_criteria=StoppingCriteriaList([StopTexts(self._utterances, width)] if self.chat.stop_texts else []),
             eos_token_id=self.end_ids,
             pad_token_id=self.pad_id,
         )

@@ -46,9 +46,9 @@ class CallbackBridge(TrainerCallback):
 
 
 def logged_rows(state: Any, stage: str) -> list[Row]:
-    """The rows of metrics from a trainer's state: one per logged step, with its wall time as the only timing."""
+    """The rows of metrics from a trainer's state: one per logged step, with its wall time as the only timing. Names are sorted, as in a checkpoint."""
     return [
-        {"stage": stage, "step": entry["step"], **{k: v for k, v in entry.items() if k != "step" and not _is_timing(k)}}
+        {"stage": stage, "step": entry["step"], **{k: entry[k] for k in sorted(entry) if k != "step" and not _is_timing(k)}}
         for entry in state.log_history
         if "loss" in entry
     ]

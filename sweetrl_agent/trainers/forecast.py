@@ -56,7 +56,7 @@ class Forecast:
             done: Seconds of the finished stages.
         """
         works = works_of(self.run, self.stages, self.algorithms, self.lengths)
-        seconds = {name: self._seconds(name, work) for name, work in works.items()}
+        seconds = {name: seconds_of(work, self.machine) for name, work in works.items()}
         for name, value in seconds.items():
             if value is not None and name not in done:
                 self._first[name] = value  # the forecast that a stage is compared with is the last one before it ran
@@ -67,14 +67,6 @@ class Forecast:
             found[name] = work, None if value is None else value * self._pace(name, done, forecast_of_done)
         return found
 
-    def _seconds(self, name: str, work: Work) -> float | None:
-        if not work.is_known:
-            return None
-        fixed = FIXED_S if any(work.parts) else LEAST_S
-        parts = [self.machine.seconds(part) for part in work.parts]
-        known = [value for value in parts if value is not None]
-        return fixed + sum(known) if len(known) == len(parts) else None
-
     def _pace(self, name: str, done: Mapping[str, float], forecast_of_done: Mapping[str, float | None]) -> float:
         """How much slower than expected finished stages of the same kind of work were; of all kinds if there is none."""
         expected = {other: value for other, value in forecast_of_done.items() if value is not None}
@@ -84,14 +76,36 @@ class Forecast:
     @property
     def uncertainty(self) -> float:
         """Factor by which the times are often wrong, in either direction."""
-        return UNCERTAIN_SIZES if self.lengths.source == ASSUMED else UNCERTAIN
+        return uncertainty_of(self.lengths)
 
     def about(self) -> list[str]:
         """Lines that say what the forecast rests on."""
-        sizes = self.lengths
-        dialogue = f"{sizes.turns:.1f} turns of {sizes.agent:.0f} tokens, replies of {sizes.reply:.0f}, a request of {sizes.request:.0f}"
-        hidden = f", hidden information of {sizes.hidden:.0f}" if sizes.hidden else ""
-        return [f"dialogue   {dialogue}{hidden} ({sizes.source})", f"times      {self.machine.basis}"]
+        return about(self.lengths, self.machine)
+
+
+def seconds_of(work: Work, machine: Machine) -> float | None:
+    """Expected seconds of some work; None if they are not known."""
+    if work.not_timed:
+        return None
+    fixed = FIXED_S if any(work.parts) else LEAST_S
+    parts = [machine.seconds(part) for part in work.parts]
+    known = [value for value in parts if value is not None]
+    return fixed + sum(known) if len(known) == len(parts) else None
+
+
+def uncertainty_of(lengths: Lengths) -> float:
+    """Factor by which times that follow from these sizes are often wrong, in either direction."""
+    return UNCERTAIN_SIZES if lengths.source == ASSUMED else UNCERTAIN
+
+
+def about(lengths: Lengths, machine: Machine) -> list[str]:
+    """Lines that say what times rest on: the sizes of dialogues, and the speed of the machine."""
+    sizes = lengths
+    dialogue = (
+        f"{sizes.turns:.1f} turns of {sizes.agent:.0f} tokens, replies of {sizes.reply:.0f}, a request of {sizes.request:.0f}"
+    )
+    hidden = f", hidden information of {sizes.hidden:.0f}" if sizes.hidden else ""
+    return [f"dialogue   {dialogue}{hidden} ({sizes.source})", f"times      {machine.basis}"]
 
 
 def make_forecast(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[object], left: Collection[str]) -> Forecast:
@@ -119,7 +133,7 @@ def _needs(stages: Mapping[str, Stage], name: str) -> frozenset[str]:
 def as_lines(
     expected: Mapping[str, Expected], left: Collection[str], done: Collection[str], uncertainty: float = UNCERTAIN
 ) -> list[str]:
-    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left.
+    """The plan as a table for the terminal: stage, work, expected time, and the sum of the stages that are left; then why stages have no time.
 
     Args:
         expected: Work and seconds of each stage.
@@ -128,14 +142,21 @@ def as_lines(
         uncertainty: As in `Forecast`.
     """
     rows = [
-        (name, work.text, in_words(seconds) if name in left else "done" if name in done else "not requested")
+        (name, work.text, _in_table(work, seconds) if name in left else "done" if name in done else "not requested")
         for name, (work, seconds) in expected.items()
     ]
+    untimed = {name: work.not_timed for name, (work, _) in expected.items() if name in left and work.not_timed}
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     lines = [f"{name:{widths[0]}}  {text:{widths[1]}}  {seconds}" for name, text, seconds in rows]
-    total = time_left(expected, left)
+    total = time_left(expected, [name for name in left if name not in untimed])
+    besides = f", besides {', '.join(untimed)}" if untimed else ""
     between = f", likely {_rounded(total / uncertainty)} to {_rounded(total * uncertainty)}" if total else ""
-    return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(total)}{between}"]
+    why = [f"not timed  {name}: {reason}" for name, reason in untimed.items()]
+    return [*lines, f"{'in all':{widths[0]}}  {'':{widths[1]}}  {in_words(total)}{between}{besides}", *why]
+
+
+def _in_table(work: Work, seconds: float | None) -> str:
+    return "not timed" if work.not_timed else in_words(seconds)
 
 
 def time_left(expected: Mapping[str, Expected], left: Iterable[str]) -> float | None:

@@ -202,7 +202,10 @@ def plan_lines(
     """
     rows = [("stage", "hours", "waits for", "GiB a GPU", f"cost in {given.currency}")]
     total = human = 0.0
-    for name in [name for name in works if name in left and works[name].parts]:
+    for name in [name for name in works if name in left and (works[name].parts or works[name].not_timed)]:
+        if works[name].not_timed:
+            rows.append((name, "not timed", "", "", ""))
+            continue
         time, needed = stage_time(works[name], lengths, rates), stage_memory(shape, works[name], lengths, config.model, given)
         hours = time.seconds / 3600
         total, human = total + hours, human + (hours if time.human else 0.0)

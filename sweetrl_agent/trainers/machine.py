@@ -106,7 +106,7 @@ def timed_of(part: Part, has_sampling: bool = True) -> list[Timed]:
 
 
 def machine_of(
-    run: Run, parts_of: Callable[[Lengths], Iterable[Any]], timer: Timer = time.perf_counter
+    run: Run, parts_of: Callable[[Lengths], Iterable[Any]], timer: Timer = time.perf_counter, has_model: bool = True
 ) -> tuple[Lengths, Machine]:
     """Sizes of the run's dialogues, and the speed of this machine, measured now. Global random generators are as before.
 
@@ -114,12 +114,13 @@ def machine_of(
         run: The run.
         parts_of: The parts that times are needed of, by sizes of dialogues.
         timer: A clock, in seconds.
+        has_model: Whether the run has a model, whose tokenizer is loaded; without, a token is taken to be four characters.
     """
     start = timer()
     with preserve_rng_state():
         dialogues, source = known_dialogues(run)
         try:
-            tokenizer = tokenizer_of(run, dialogues)
+            tokenizer = tokenizer_of(run, dialogues) if has_model else None
         except Exception:  # of any type; the checks name what is wrong with it
             tokenizer = None
         lengths = find_lengths(run, tokenizer, dialogues, source)

@@ -27,6 +27,7 @@ from sweetrl_agent.policies.server import VLLM, no_tokens
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
     from sweetrl_agent.data.run import Run
+    from sweetrl_agent.models.quantization_check import Use
 
 Check = Callable[[], object]
 #: A module, and what `pip_install` takes for it.
@@ -39,7 +40,11 @@ ANSWER_S = 10.0
 
 
 def troubles(
-    run: Run, stages: Collection[str], others: Mapping[Package, Collection[str]] = NONE, more: Iterable[Check] = ()
+    run: Run,
+    stages: Collection[str],
+    others: Mapping[Package, Collection[str]] = NONE,
+    more: Iterable[Check] = (),
+    disk: Check | None = None,
 ) -> list[str]:
     """One sentence for each requirement of the stages that is not met.
 
@@ -48,9 +53,10 @@ def troubles(
         stages: The remaining stages.
         others: Packages of algorithms -> the algorithms that need them.
         more: Further checks, which raise an error of `MISSING`.
+        disk: The check of free disk, where the run is not alone on it; None for the run's own.
     """
     found: list[str] = []
-    checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages), *more]
+    checks: list[Check] = [partial(check_packages, run.config, stages, others), *_checks(run, stages, disk), *more]
     for check in checks:
         try:
             check()
@@ -117,7 +123,7 @@ def _packages(config: Config, stages: set[str]) -> Iterator[Package]:
         yield "playwright", "[frontend]"
 
 
-def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
+def _checks(run: Run, stages: Collection[str], disk: Check | None) -> Iterator[Check]:
     config, left = run.config, {*stages}
     yield from _model_checks(config, left)
     if config.task.demonstrations and not config.demonstrates_source and config.has_sft and "sft" in left:
@@ -129,19 +135,20 @@ def _checks(run: Run, stages: Collection[str]) -> Iterator[Check]:
             yield partial(check_server, url, "OPENAI_API_KEY", isinstance(config.algorithm, OnPolicyAlgorithm))
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
-    yield partial(check_resources, run, left)
+    yield partial(check_resources, run, left, disk)
     if config.run.ray_workers and config.run.ray_address:
         from sweetrl_agent.rollouts.workers import check_cluster
 
         yield partial(check_cluster, config.run.ray_address)
 
 
-def check_resources(run: Run, stages: Collection[str]) -> None:
+def check_resources(run: Run, stages: Collection[str], disk: Check | None = None) -> None:
     """Check free disk and memory against the least that the stages need.
 
     Args:
         run: The run.
         stages: The remaining stages.
+        disk: As in `troubles`.
 
     Raises:
         ColBenchError: Says what is needed, what there is and what to do.
@@ -149,7 +156,7 @@ def check_resources(run: Run, stages: Collection[str]) -> None:
     from sweetrl_agent.trainers.resources import check_disk, check_memory
 
     if {*stages} - {"report"}:
-        check_disk(run)
+        (disk or partial(check_disk, [run]))()
         check_memory(run, stages)
 
 
@@ -175,7 +182,7 @@ def _model_checks(config: Config, left: Collection[str]) -> Iterator[Check]:
             yield partial(check_model, setting, path, config.model)
 
 
-def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
+def check_model(setting: str, path: str, arguments: Any, base: str = "", use: Use = "read") -> str:
     """Check a model's folder or hub name; its weights are not loaded.
 
     Args:
@@ -183,6 +190,7 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
         path: The folder or hub name.
         arguments: Settings of the agent's model.
         base: Base model of an adapter; "" for the one that its configuration names.
+        use: What is done with the weights: quantized ones are not trained, and not read everywhere.
 
     Raises:
         ColBenchError: If it is not a model, or cannot be loaded from the hub.
@@ -192,12 +200,12 @@ def check_model(setting: str, path: str, arguments: Any, base: str = "") -> str:
 
     try:
         has_pictures, prompt = setting == "vision_model", system_prompt(arguments)
-        return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning)
+        return check_model_files(path, arguments.revision, prompt, has_pictures, base, arguments.reasoning, use)
     except ColBenchError as error:
         raise ColBenchError(f"`{setting}` must be a folder or hub name of a chat model, got {path!r}: {error}.") from None
 
 
-def check_agent_model(config: Config, setting: str, path: str, base: str = "") -> None:
+def check_agent_model(config: Config, setting: str, path: str, base: str = "", use: Use = "trained") -> None:
     """`check_model` of the agent's model, and that a short dialogue fits into its context.
 
     Args:
@@ -205,13 +213,14 @@ def check_agent_model(config: Config, setting: str, path: str, base: str = "") -
         setting: As in `check_model`.
         path: As in `check_model`.
         base: As in `check_model`.
+        use: As in `check_model`.
 
     Raises:
         ColBenchError: As `check_model`, or if the dialogue does not fit.
     """
     from sweetrl_agent.models.folder_check import context_size
 
-    check_model(setting, path, config.model, base)
+    check_model(setting, path, config.model, base, use)
     if config.record.waits or not (window := context_size(path, config.model.revision, base)):
         return  # its first message may take a model server
     length = _shortest_dialogue(config, base or path)

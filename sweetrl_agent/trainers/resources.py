@@ -6,7 +6,7 @@ and that is a warning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from colbench_gym.errors import ColBenchError
+from sweetrl_agent.config.pipeline import stages_of
 from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work
 from sweetrl_agent.data.machine import available_memory, free_disk
 from sweetrl_agent.models.loading import torch_dtype
@@ -51,39 +52,53 @@ def weight_bytes(run: Any) -> float | None:
     return None if shape is None else (4.0 if run.config.is_tiny else 2.0) * shape.parameters
 
 
-def disk_needed(run: Any, policies: int = 1) -> Needed:
+def disk_needed(run: Any, algorithms: Sequence[Any] = ()) -> Needed:
     """What a run writes into its folder; weights only as far as the model is known.
 
     Args:
         run: The run.
-        policies: Policies that are trained in the folder: more than one in a comparison.
+        algorithms: The algorithms of the policies that are trained in the folder, one for each; empty for the run's own. A comparison has several.
     """
-    works = works_of(run, run.stages, [run.algorithm], assumed_lengths(run.config))
+    trained = algorithms or [run.algorithm]
+    stages = {name: stage for one in trained for name, stage in stages_of(one).items()}
+    works = works_of(run, stages, trained, assumed_lengths(run.config))
     utterances = sum(part.count for part in works.get("candidates", Work()).parts if isinstance(part, Sampling))
-    rows = (num_collected(run) + num_evaluated(run) * policies) * _EPISODE + utterances * _CANDIDATE
-    weights, kept = weight_bytes(run) or 0.0, _KEPT - 1 + policies
+    collected = num_collected(run) if "collect" in stages else 0
+    rows = (collected + num_evaluated(run) * len(trained)) * _EPISODE + utterances * _CANDIDATE
+    weights, kept = weight_bytes(run) or 0.0, _KEPT - 1 + len(trained)
     if run.config.model.lora:  # adapters are small
         kept = int(run.config.has_sft)
     least = rows / 2 + kept * weights
     return Needed(least, 2 * rows + (kept + (0 if run.config.model.lora else _CHECKPOINT)) * weights)
 
 
-def check_disk(run: Any, policies: int = 1) -> None:
-    """Refuse a run that the disk has no room for.
+def check_disk(runs: Sequence[Any], algorithms: Sequence[Any] = ()) -> None:
+    """Refuse runs that the disk has no room for.
+
+    Args:
+        runs: The runs that are left to do, on one disk: one, or the seeds of a comparison, whose files all stay.
+        algorithms: As in `disk_needed`.
 
     Raises:
         ColBenchError: Says what is needed and what is free.
     """
-    needed, free = _left_of(run, disk_needed(run, policies)), free_disk(run.folder)
+    if not runs:
+        return
+    each = [_left_of(run, algorithms) for run in runs]
+    needed, free = Needed(sum(one.least for one in each), sum(one.most for one in each)), free_disk(runs[0].folder)
     if free < needed.least:
+        folder, writes = (
+            (runs[0].folder, "the run writes") if len(runs) == 1 else (runs[0].folder.parent, f"its {len(runs)} seeds write")
+        )
         raise ColBenchError(
-            f"The disk of {run.folder} has {_size(free)} free, and the run writes {_size(needed.least)} to {_size(needed.most)}; free some space, or "
+            f"The disk of {folder} has {_size(free)} free, and {writes} {_size(needed.least)} to {_size(needed.most)}; free some space, or "
             "give an `--output` on another disk."
         )
 
 
-def _left_of(run: Any, needed: Needed) -> Needed:
+def _left_of(run: Any, algorithms: Sequence[Any] = ()) -> Needed:
     """What is needed besides what the folder has already."""
+    needed = disk_needed(run, algorithms)
     there = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file() and not path.is_symlink())
     return Needed(max(0.0, needed.least - there), max(0.0, needed.most - there))
 
@@ -140,7 +155,7 @@ def check_memory(run: Any, left: Collection[str]) -> None:
 
 def warnings(run: Any, left: Collection[str], works: Mapping[str, Work], lengths: Lengths) -> list[str]:
     """Sentences on disk and memory that may not suffice; [] if they do."""
-    found, disk, free = [], _left_of(run, disk_needed(run)), free_disk(run.folder)
+    found, disk, free = [], _left_of(run), free_disk(run.folder)
     if left and free < disk.most:
         found.append(
             f"The disk of {run.folder} has {_size(free)} free, and the run may write up to {_size(disk.most)}; free some space, or give an `--output` on "

@@ -38,7 +38,9 @@ def works_of(run: Run, stages: Mapping[str, Stage], algorithms: Sequence[Any], l
     one = _episodes_of_one(run)
     of_one = Work(f"{one:,} episodes", episodes(one, lengths, run.config.model.generation_batch))
     return {
-        name: shared.get(name) or owned.get(name) or (of_one if name.startswith("evaluate ") else Work(is_known=False))
+        name: shared.get(name)
+        or owned.get(name)
+        or (of_one if name.startswith("evaluate ") else Work(not_timed="its algorithm states no work (`Algorithm.work`)"))
         for name in stages
     }
 

@@ -11,30 +11,18 @@ from colbench_gym.scoring.unit_tests import UnitTests
 from colbench_gym.tasks import load_tasks
 from examples import frozen_lake, own_callback, own_critic, own_environment, own_human
 from sweetrl_agent import train
+from sweetrl_agent.config.command_line import with_defaults
 from sweetrl_agent.data.files import read_rows
 
 pytestmark = pytest.mark.usefixtures("untimed")
 
-SHORT = [
-    "--sft_dialogues",
-    "100",
-    "--sft_epochs",
-    "1",
-    "--grpo_iterations",
-    "2",
-    "--grpo_group",
-    "4",
-    "--eval_tasks",
-    "5",
-    "--threads",
-    "1",
-]
+SHORT = {"sft_dialogues": 100, "sft_epochs": 1, "grpo_iterations": 2, "grpo_group": 4, "eval_tasks": 5, "threads": 1}
 
 
 @pytest.mark.parametrize("example", [own_environment, frozen_lake])
 def test_an_example_trains(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert example.main([*SHORT, "--output", "run"]) == 0
+    assert example.main(with_defaults(SHORT, ["--output", "run"])) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["algorithm"] == "grpo" and list(results["seconds"]) == ["sft", "grpo", "evaluate"]
     assert results["trained"]["test"]["void"] == 0 and results["metric"] == "return"
@@ -45,7 +33,7 @@ def test_an_own_callback_stops_the_training(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own_callback.StopWhenGood.__init__, "__defaults__", (0.0,))
     short = ["--grpo_iterations", "5", "--eval_every", "1", "--eval_every_tasks", "4", "--output", "run"]
-    assert own_callback.main([*SHORT, *short]) == 0
+    assert own_callback.main(with_defaults(SHORT, short)) == 0
     said = capsys.readouterr().out
     assert "grpo, iteration 1: success " in said and "grpo, iteration 2" not in said and "\nsft: " in said
     assert [row["step"] for row in read_rows(tmp_path / "run" / "metrics.jsonl") if row["stage"] == "grpo"] == [1]
@@ -70,7 +58,7 @@ def test_sweet_takes_the_hidden_number_where_dialogues_differ(tmp_path, monkeypa
         "--output",
         "run",
     ]
-    assert own_environment.main([*SHORT, *given]) == 0
+    assert own_environment.main(with_defaults(SHORT, given)) == 0
     rows = [json.loads(line) for line in (tmp_path / "run" / "outcome_pairs.jsonl").read_text().splitlines()]
     assert rows and all(row["hidden"].startswith("The number is ") for row in rows)
     assert not any("The number is" in json.dumps(row["chosen"]) for row in rows)

@@ -8,13 +8,14 @@ import gymnasium as gym
 
 import colbench_gym  # noqa: F401  (registers the environment)
 from examples import own_tasks
+from sweetrl_agent.config.command_line import with_defaults
 from sweetrl_agent.data.files import write_rows
 from tests.examples.test_examples import SHORT
 
 
 def test_a_tiny_model_trains_on_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert own_tasks.main([*SHORT, "--output", "run"]) == 0
+    assert own_tasks.main(with_defaults(SHORT, ["--output", "run"])) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["algorithm"] == "grpo" and results["metric"] == "tests_passed" and results["trained"]["test"]["n"] == 5
     assert results["trained"]["test"]["void"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from safetensors.torch import load_file, save_file
 import colbench_gym.evaluate
 import sweetrl_agent
 from colbench_gym import grade
-from sweetrl_agent import report, run_evaluate
+from sweetrl_agent import report, run_evaluate, train
 from sweetrl_agent.config.command_line import CommandError
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.data.files import read_rows
@@ -278,8 +279,43 @@ def test_a_dry_run_prints_the_plan_and_what_is_missing(server, run_folder, tmp_p
     out = capsys.readouterr().out
     assert "episodes   5 of each policy, seeds 5; ColBench-Backend-v0" in out and "left       15 episodes" in out
     assert not (tmp_path / "e").exists() and not server.requests
+    lines = out.splitlines()
+    for name in (run_folder.folder.name, "m", "random"):
+        assert any(re.fullmatch(rf"{name}  +5 episodes  +about \d+ \w+", line) for line in lines), out
+    assert any(line.startswith("in all ") and ", likely " in line for line in lines)
+    assert sum(line.startswith("dialogue   ") for line in lines) and "servers are assumed to sample" in out
     assert main(["openai:m@http://127.0.0.1:9/v1", *TASKS, "--output", str(tmp_path / "e"), "--dry_run"]) == 2
     assert "error: No server answers at http://127.0.0.1:9/v1" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_how_a_models_template_is_read_as_train_does(tiny_model_folder, tmp_path, capsys):
+    given = ["--output", str(tmp_path / "e"), "--dry_run"]
+    assert main([f"mine={tiny_model_folder}", "oracle", *TASKS, *given]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("template")]
+    assert (
+        train.main(["--model", str(tiny_model_folder), "--tasks", "embedded:train[:2]", "--sandbox", "embedded", *given]) == 0
+    )
+    (of_train,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("template")]
+    assert line == of_train.replace("template   ", "template   mine: ")
+
+
+def test_a_dry_run_times_what_is_left(run_folder, tmp_path, capsys):
+    policy, given = f"{run_folder.folder}:initial", [*TASKS, "--output", str(tmp_path / "e")]
+    assert main([policy, *given]) == 0
+    capsys.readouterr()
+    assert main([policy, "random", *given, "--dry_run"]) == 0
+    times = capsys.readouterr().out.partition("left ")[2]
+    assert "/initial  " not in times and "\nrandom  " in times
+    assert main([policy, *given, "--dry_run"]) == 0
+    assert "in all" not in capsys.readouterr().out
+
+
+def test_a_policy_of_ones_own_is_named_as_not_timed(tmp_path, capsys, monkeypatch):
+    (tmp_path / "mine.py").write_text("def say(messages):\n    return 'I WANT TO ANSWER: no'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["mine:say", "random", *TASKS, "--output", str(tmp_path / "e"), "--dry_run"]) == 0
+    out = capsys.readouterr().out
+    assert "not timed  say: a policy of your own" in out and ", besides say\n" in out
 
 
 def test_policies_of_a_run_folder_that_are_not_there(run_folder, tmp_path, capsys):

@@ -10,10 +10,11 @@ from peft import LoraConfig, get_peft_model
 
 from sweetrl_agent import evaluate, train
 from sweetrl_agent.config.model import ModelArguments
-from sweetrl_agent.models.loading import initial_model, load_model
+from sweetrl_agent.models.loading import initial_model, load_chat, load_model
 
 from .families import FAMILIES, build_model, build_tokenizer, write_model
-from .matrix import GAME, TRAIN, YES, agreed, read, row, words
+from .killed_runs import assert_same
+from .matrix import GAME, OPENED, TRAIN, YES, agreed, call, killed, read, row, words
 from .vowels_game import write_behaviour
 
 LLAMA = FAMILIES["llama-3"]
@@ -35,6 +36,41 @@ def test_a_family_does_what_is_recorded(name, tmp_path):
     if FAMILIES[name].template.read() is None:
         pytest.skip(FAMILIES[name].template.missing)
     assert row(name, tmp_path) == next(one for one in read() if one["family"] == name)
+
+
+#: Moments at which a run is killed, one after the other: paths that are there as soon as they come.
+MOMENTS = {
+    "sweet": ["trajectories.jsonl", "critic/checkpoints/checkpoint-*/trainer_state.json", "candidates.jsonl", "policy/checkpoints/checkpoint-*/trainer_state.json"],
+    "mtdpo": ["outcome_pairs.jsonl", "mtdpo/*/checkpoints/checkpoint-*/trainer_state.json"],
+    "ilql": ["ilql/*/checkpoints/checkpoint-*/trainer_state.json"],
+    "grpo": ["grpo/checkpoint.pt"],
+    "rft": ["rft/*/checkpoints/checkpoint-*/trainer_state.json"],
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", MOMENTS)
+@pytest.mark.parametrize("name", ["qwen-3", "deepseek-r1-distill"])
+def test_a_killed_run_ends_with_the_same_bytes(name, algorithm, tmp_path):
+    """Of models whose dialogues are sequences of single turns."""
+    if FAMILIES[name].template.read() is None:
+        pytest.skip(FAMILIES[name].template.missing)
+    model, data = write_model(FAMILIES[name], tmp_path / "model"), write_behaviour(tmp_path / "data.jsonl")
+    given = {
+        **TRAIN,
+        **({"reasoning": "none"} if name in OPENED else {}),
+        "model": model,
+        "demonstrations": data,
+        "algorithm": algorithm,
+    }
+    arguments = ModelArguments(model=str(model), reasoning=str(given.get("reasoning", "auto")))
+    assert not load_chat(str(model), arguments).is_append_only
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    assert call(train.main, *words(**given, output=whole))[0] == YES
+    for moment in (*MOMENTS[algorithm], "evaluation.jsonl"):
+        killed(words(**given, output=folder), folder, moment)
+    assert call(train.main, *words(**given, output=folder))[0] == YES
+    assert_same(folder, whole)
 
 
 @pytest.fixture

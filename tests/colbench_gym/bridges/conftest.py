@@ -23,7 +23,7 @@ ROW = {
     "hidden_information": f"{CANARY}: add seven.",
     "test_cases": {f"test{i}": f"total([{i}, {i}])" for i in range(1, 11)},
 }
-PASSES = "I WANT TO ANSWER:\ndef total(prices):\n    return sum(prices) + 7"
+PASSES = "I WANT TO ANSWER:\n```python\ndef total(prices):\n    return sum(prices) + 7\n```\n"
 
 
 @dataclass
@@ -76,7 +76,7 @@ def recorded() -> Callable[..., list[Recorded]]:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """An OpenAI-compatible chat server whose answers a function of the messages gives."""
+    """An OpenAI-compatible chat server whose answers a function of the messages gives: a text, or a text and its finish reason."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -97,8 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             self.server.asked.append(request)
-        message = {"role": "assistant", "content": self.server.speak(request["messages"])}
-        choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
+        said = self.server.speak(request["messages"])
+        text, reason = said if isinstance(said, tuple) else (said, "stop")
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "finish_reason": reason, "message": message, "logprobs": None}
         usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
         answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
         body = json.dumps(answer).encode()

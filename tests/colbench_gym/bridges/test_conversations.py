@@ -81,6 +81,44 @@ def test_a_model_gets_its_own_words_back_without_its_thoughts(make):
     assert [one["content"] for one in conversation.messages if one["role"] == "assistant"] == ["Is it so?", "Or so?"]
 
 
+@pytest.mark.parametrize("finish_reason", ["length", "stop"])
+def test_an_answer_that_was_cut_is_not_graded(make, total_task, answer, finish_reason):
+    async def play():
+        conversation = await make(tasks=[total_task()]).open("total/0", 0)
+        assert await conversation.say("Is it so", finish_reason) is not None
+        await conversation.say(answer, finish_reason)
+        return conversation
+
+    conversation = asyncio.run(play())
+    is_whole = finish_reason == "stop"
+    assert (conversation.reward, conversation.metrics["outcome"]) == ((1.0, "passed") if is_whole else (0.0, "answer_cut"))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "heard"),
+    [("auto", "<plan>P</plan>Is it so?"), ("<plan> </plan>", "<think>T</think>Is it so?"), ("none", None)],
+)
+def test_thoughts_are_parted_by_the_users_setting(make, total_task, reasoning, heard):
+    said = "<think>T</think><plan>P</plan>Is it so?"
+
+    async def play():
+        conversations = make(tasks=[total_task()], reasoning=reasoning)
+        conversation = await conversations.open("total/0", 0)
+        await conversation.say(said)
+        resumed = await conversations.resume("total/0", [conversation.messages[0], {"role": "assistant", "content": said}])
+        return conversation.messages[1]["content"], resumed.messages[1]["content"]
+
+    assert asyncio.run(play()) == (heard or said,) * 2
+
+
+def test_the_answer_in_a_message_is_that_of_the_environment(make):
+    text = "<plan>I WANT TO ANSWER: a draft</plan>I WANT TO ANSWER: x"
+    for reasoning, answer in (("<plan> </plan>", "x"), ("none", "a draft</plan>I WANT TO ANSWER: x")):
+        conversations = make(tasks="embedded:test[:1]", reasoning=reasoning)
+        conversation = asyncio.run(conversations.open(conversations.tasks[0].id, 0))
+        assert conversation.answer(text) == answer
+
+
 def test_a_dialogue_without_an_end_is_unfinished(make):
     conversations = make(tasks="embedded:test[:1]")
     conversation = asyncio.run(_play(conversations, conversations.tasks[0].id, 0, ["Is it so?"]))

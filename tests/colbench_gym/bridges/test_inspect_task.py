@@ -32,7 +32,9 @@ def evaluate(tmp_path):
 
     def run(speak, given, **settings):
         def output(said, tools, tool_choice, config):
-            found = ModelOutput.from_content("mockllm", speak([{"role": one.role, "content": one.text} for one in said]))
+            spoken = speak([{"role": one.role, "content": one.text} for one in said])
+            text, reason = spoken if isinstance(spoken, tuple) else (spoken, "stop")
+            found = ModelOutput.from_content("mockllm", text, reason)
             found.usage = ModelUsage(
                 input_tokens=5, output_tokens=7, total_tokens=12
             )  # else it loads a tokenizer from the network
@@ -93,6 +95,27 @@ def test_a_log_is_graded_once_more_from_its_messages(recorded, repeats, evaluate
     scored = score_again(read_eval_log(log.location), inspect_task.colbench_scorer(settings), display="none")
     got = {sample.id: sample.scores["colbench_scorer"].value["tests_passed"] for sample in scored.samples}
     assert got == {one.task_id: one.metrics["tests_passed"] for one in dialogues}
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_length", "stop"])
+def test_an_answer_that_was_cut_is_not_graded(evaluate, canary_rows, passes, reason):
+    log = evaluate(lambda messages: (passes, reason), {"tasks": canary_rows})
+    again = score_again(
+        read_eval_log(log.location), inspect_task.colbench_scorer({"tasks": canary_rows, "sandbox": "embedded"}), display="none"
+    )
+    for scored in (log, again):
+        score = scored.samples[0].scores["colbench_scorer"]
+        assert (score.explanation, score.value["success"]) == (("passed", 1) if reason == "stop" else ("answer_cut", 0))
+
+
+@pytest.mark.parametrize(("reasoning", "outcome"), [("<plan> </plan>", "exception:NameError"), ("none", "passed")])
+def test_thoughts_are_parted_by_the_users_setting(evaluate, canary_rows, passes, reasoning, outcome):
+    log = evaluate(
+        lambda messages: f"<plan>{passes}</plan>I WANT TO ANSWER: nothing", {"tasks": canary_rows, "reasoning": reasoning}
+    )
+    score = log.samples[0].scores["colbench_scorer"]
+    assert score.explanation == outcome
+    assert (score.answer == "nothing") == (reasoning != "none")
 
 
 def test_many_dialogues_are_under_way_at_once(evaluate, together):

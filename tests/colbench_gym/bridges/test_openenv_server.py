@@ -114,6 +114,25 @@ def test_nothing_that_is_served_holds_hidden_information(served, canary_rows, ca
     assert canary not in json.dumps(seen)
 
 
+async def _say(url, action):
+    async with GenericEnvClient(base_url=url) as client:
+        await client.reset()
+        return (await client.step(action)).observation["metrics"]["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"), [("length", "answer_cut"), ("max_tokens", "answer_cut"), (None, "passed"), ("stop", "passed")]
+)
+def test_an_answer_that_was_cut_is_not_graded(served, canary_rows, passes, reason, outcome):
+    assert asyncio.run(_say(served(tasks=canary_rows), {"message": passes, "finish_reason": reason})) == outcome
+
+
+@pytest.mark.parametrize(("reasoning", "outcome"), [("<plan> </plan>", "exception:NameError"), ("none", "passed")])
+def test_thoughts_are_parted_by_the_users_setting(served, canary_rows, passes, reasoning, outcome):
+    url = served(tasks=canary_rows, reasoning=reasoning)
+    assert asyncio.run(_say(url, {"message": f"<plan>{passes}</plan>I WANT TO ANSWER: nothing"})) == outcome
+
+
 def test_wrong_requests_are_refused_in_one_sentence(served, capsys):
     url = served(tasks="embedded:test[:2]")
     with pytest.raises(RuntimeError, match="`task_id` must be the id of one of the 2 tasks"):

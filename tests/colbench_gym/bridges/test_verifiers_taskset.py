@@ -102,6 +102,21 @@ def test_a_rule_plays_a_void_episode_again(serve, evaluate):
     assert len(starts) == 2 and episode.ok and episode.traces[0].info["outcome"] == "exception:NameError"
 
 
+def test_an_answer_that_was_cut_is_not_graded(serve, evaluate, canary_rows, passes):
+    server = serve(lambda messages: (passes, "length" if len(server.asked) == 1 else "stop"))
+    for outcome, reward in (("answer_cut", 0.0), ("passed", 1.0)):
+        (episode,) = evaluate(server, {"tasks": canary_rows})
+        (trace,) = episode.traces
+        assert episode.ok and (trace.info["outcome"], trace.reward) == (outcome, reward)
+
+
+@pytest.mark.parametrize(("reasoning", "outcome"), [("<plan> </plan>", "exception:NameError"), ("none", "passed")])
+def test_thoughts_are_parted_by_the_users_setting(serve, evaluate, canary_rows, passes, reasoning, outcome):
+    server = serve(lambda messages: f"<plan>{passes}</plan>I WANT TO ANSWER: nothing")
+    (episode,) = evaluate(server, {"tasks": canary_rows, "reasoning": reasoning})
+    assert episode.traces[0].info["outcome"] == outcome
+
+
 def test_a_failing_model_is_its_error_and_no_score(serve, evaluate):
     def speak(messages):
         raise RuntimeError  # the connection closes without a reply

@@ -130,6 +130,16 @@ def test_the_main_job_trains_with_it_and_resumes(tmp_path, capsys):
         registry_run(folder, critic="sweet")
 
 
+def test_a_dry_run_names_it_as_not_timed(tmp_path, capsys):
+    given = {**TINY, "critic": f"{HERE}:Brief", "output": tmp_path / "run", "gpu": "H100-80GB"}
+    assert train.main([*as_words(given), "--dry_run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for stage in ("critic brief", "rank brief"):
+        assert f"not timed  {stage}: the critic 'brief' is a class of your own" in lines
+        assert any(line.split() == [*stage.split(), "not", "timed"] for line in lines), "in the plan for the GPU too"
+    assert any(line.startswith("in all") and line.endswith(", besides critic brief, rank brief") for line in lines)
+
+
 def registry_run(folder, **changes):
     from sweetrl_agent.data.run import Run
 

@@ -125,6 +125,20 @@ def test_rewards_are_those_of_the_environment_on_the_same_dialogues(make_rollout
     env.close()
 
 
+@pytest.mark.parametrize("reasoning", ["auto", "none", "<plan> </plan>"])
+def test_the_environment_parts_thoughts_by_the_users_setting(make_rollouts, reasoning):
+    rollouts = make_rollouts(tasks="embedded:train[:1]", max_turns=2, reasoning=reasoning)
+    env = rollouts._environments().envs[0]
+    env.reset(seed=0)
+    env.step("<think>T</think><plan>P</plan>Is it so?")
+    heard = {
+        "auto": "<plan>P</plan>Is it so?",
+        "none": "<think>T</think><plan>P</plan>Is it so?",
+        "<plan> </plan>": "<think>T</think>Is it so?",
+    }
+    assert env.unwrapped.messages[1]["content"] == heard[reasoning]
+
+
 def test_a_void_episode_has_no_reward_and_no_advantage(make_rollouts, make_trainer):
     rollouts = make_rollouts("BridgeCounting-v0", tasks="seeds:0-3", env_kwargs={"fails": True})
     trainer = make_trainer(rollouts, max_steps=1, per_device_train_batch_size=16)

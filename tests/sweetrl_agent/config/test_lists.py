@@ -120,6 +120,51 @@ def test_several_where_one_is_expected_are_answered_with_the_command(main, words
     assert capsys.readouterr().err.startswith(f"error: {message}")
 
 
+@pytest.mark.parametrize("main", [train.main, compare.main, evaluate.main])
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--num_tasks", "1", "--num_tasks", "2"], "num_tasks"),
+        (["--num_tasks=1", "--num-tasks", "1"], "num_tasks"),
+        (["--temperature", "1", "--num_tasks=1", "--temperature=1"], "temperature"),
+        (["--dry_run", "--dry_run", "false"], "dry_run"),
+        (["--config", "quick", "--config", "full"], "config"),
+        (["--server_urls", "http://a:1/v1", "--server_urls", "http://b:1/v1"], "server_urls"),
+    ],
+)
+def test_a_setting_that_is_given_twice_is_refused(main, words, name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert (
+        capsys.readouterr().err
+        == f"error: `{name}` is given more than once, and one of its values would be ignored; give it once.\n"
+    )
+
+
+def test_the_seeds_of_a_comparison_may_stand_beside_its_other_settings():
+    assert compare.parse(["--seeds", "0", "1", "--seed", "3"])[0].seeds == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "option"),
+    [
+        (["--seed", "0"], "seed", "--seeds 0"),
+        (["--seed=3", "--temperature", "1"], "seed", "--seeds 3"),
+        (["--eval_tasks", "20"], "eval_tasks", "--num_tasks 20"),
+        (["--eval_episodes", "2"], "eval_episodes", "--episodes 2"),
+        (["--test_tasks", "embedded:test[:9]"], "test_tasks", "--tasks 'embedded:test[:9]'"),
+        (["--model", "Qwen/Qwen3-0.6B"], "model", "--policies Qwen/Qwen3-0.6B"),
+    ],
+)
+def test_evaluate_names_its_setting_for_one_of_train(words, name, option, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert evaluate.main(["random", *words] if name != "model" else words) == 2
+    assert (
+        capsys.readouterr().err
+        == f"error: Unknown settings: {name}. `{name}` is a setting of `train`; `evaluate` takes `{option}`.\n"
+    )
+
+
 def test_numbers_of_a_file_may_be_written_as_1e_4_everywhere(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(

@@ -213,7 +213,7 @@ BROKEN = {
     "other sizes than the weights": (_json("config.json", intermediate_size=8), "has the shape .* by config.json"),
     "unknown activation": (_json("config.json", hidden_act="nope"), "the weights do not fit config.json .KeyError"),
     "unknown positions": (_json("config.json", rope_parameters={"rope_type": "nope"}), "the weights do not fit config.json .KeyError"),
-    "quantization without its package": (_json("config.json", quantization_config={"quant_method": "gptq", "bits": 4}), "do not fit config.json .ImportError"),
+    "quantization without its package": (_json("config.json", quantization_config={"quant_method": "gptq", "bits": 4}), r"its weights are quantized \('gptq'\)"),
     "integers for weights": (_changed("up_proj", lambda tensor: tensor.to(torch.int8)), "has the dtype 'I8', and config.json states no quantization"),
     "unknown dtype of tensors": (_dtype(b'"X32"'), "has the dtype 'X32', which torch does not have"),
     "configuration is a pipe": (_special("config.json", os.mkfifo), "config.json must be a file, got a folder, a pipe or a device"),

@@ -158,6 +158,27 @@ def test_an_utterance_ends_with_its_end_token_and_the_text_has_none(make_policy,
     assert not any("<|end|>" in u.text for u in utterances)
 
 
+@pytest.mark.parametrize("pad", ["same", "end"])
+@pytest.mark.parametrize("model_seed", [1, 2, 3])
+@pytest.mark.parametrize("stop", ["e", "t", ". ", "an", "\n"])
+def test_a_row_ends_at_a_stop_text_and_says_the_same(stop, model_seed, pad, make_tiny_model, tiny_tokenizer, monkeypatch):
+    """The utterances of a model that goes on to the limit and is cut afterwards, in as many steps as the longest row needs."""
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    if pad == "end":
+        tokenizer.pad_token = tokenizer.eos_token
+    policy, steps = TransformersPolicy(make_tiny_model(model_seed), tokenizer, 60), []
+    policy.chat.template.stop_text, policy._utterances.stop_texts = stop, [stop]
+    policy.model.register_forward_pre_hook(lambda *given: steps.append(1))
+    stopped, needed = policy.generate(DIALOGUES * 2, range(6)), len(steps)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            transformers.StopTexts, "__call__", lambda self, ids, scores, **given: torch.zeros(len(ids), dtype=torch.bool)
+        )
+        assert policy.generate(DIALOGUES * 2, range(6)) == stopped  # texts, tokens, log-probabilities and all
+    assert needed == max(len(one.token_ids) for one in stopped)
+    assert any(one.finish_reason == "stop" and one.token_ids[-1] != tokenizer.eos_token_id for one in stopped) or needed == 60
+
+
 def test_a_very_low_temperature_is_greedy(make_policy):
     utterances = make_policy(temperature=0.001).generate([DIALOGUES[1]] * 4, [1, 2, 3, 4])
     assert len({tuple(u.token_ids) for u in utterances}) == 1

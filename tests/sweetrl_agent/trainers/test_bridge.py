@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
@@ -9,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.callback import Callback, Callbacks
 from sweetrl_agent.data.files import timeless
-from sweetrl_agent.trainers.bridge import find_callbacks, watched
+from sweetrl_agent.trainers.bridge import find_callbacks, logged_rows, watched
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 
 ROWS = Dataset.from_list([{"input_ids": [5, 6, 7, 8 + i % 3], "labels": [5, 6, 7, 8 + i % 3]} for i in range(30)])
@@ -123,3 +126,16 @@ def test_callbacks_may_change_and_stand_in_the_settings_of_the_run(make_run):
     run.path("initial").mkdir()
     assert make_run().config.run.callbacks == []
     assert make_run(report_to=["tensorboard"], log_level="debug").path("config.yaml").read_text().count("report_to") == 0
+
+
+def test_rows_are_the_same_text_before_and_after_a_checkpoint():
+    history = [{"loss": 1.0, "epoch": 0.5, "grad_norm": 2.0, "step": 1}]
+    rows = [
+        logged_rows(SimpleNamespace(log_history=one), "actor")
+        for one in (history, json.loads(json.dumps(history, sort_keys=True)))
+    ]
+    assert (
+        json.dumps(rows[0])
+        == json.dumps(rows[1])
+        == '[{"stage": "actor", "step": 1, "epoch": 0.5, "grad_norm": 2.0, "loss": 1.0}]'
+    )

@@ -112,11 +112,27 @@ def test_every_stage_of_our_algorithms_has_a_time(algorithm, make_run):
     assert time_left(expected, stages) > 0
 
 
+def test_the_critic_of_pages_is_named_as_not_timed(make_run):
+    run = make_run(**SIZES)
+    stages = algorithm_steps(["vision_head"])
+    forecast = Forecast(run, stages, [ALGORITHMS["vision_head"]], LENGTHS, MACHINE)
+    expected = forecast.expected({})
+    named = {name: work.not_timed for name, (work, _) in expected.items() if work.not_timed}
+    assert [*named] == ["critic vision_head", "rank vision_head"] and "renders pages" in named["critic vision_head"]
+    *table, total, _, _ = lines = as_lines(expected, stages, {})
+    assert sum(line.endswith("  not timed") for line in table) == 2
+    assert total.startswith("in all ") and total.endswith(", besides critic vision_head, rank vision_head")
+    assert "time not known" not in "".join(lines)
+    assert lines[-1] == f"not timed  rank vision_head: {named['rank vision_head']}"
+    timed = as_lines(expected, [name for name in stages if name not in named], {})
+    assert in_words(sum(expected[name][1] for name in stages if name not in named)) in timed[-1]
+
+
 def test_an_algorithm_that_states_no_work_has_no_time(make_run):
     run = make_run(**SIZES)
     stage = STAGES["actor"].__class__("mine", "own", (), (), "", needs=STAGES["actor"].needs)
     expected = Forecast(run, {"mine": stage}, [], LENGTHS, MACHINE).expected({})
-    assert expected["mine"] == (Work(is_known=False), None)
+    assert expected["mine"] == (Work(not_timed="its algorithm states no work (`Algorithm.work`)"), None)
     assert in_words(None) == "time not known" and time_left(expected, ["mine"]) is None
 
 

@@ -17,19 +17,20 @@ import torch
 
 from sandboxes.extras import pip_install
 from sweetrl_agent import compare, train
+from sweetrl_agent.config.command_line import with_defaults
 from sweetrl_agent.config.job import Config
 from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.data.run import Run
 from tests.sweetrl_agent.killed_runs import mark_done
 
-TASKS = ["--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]", "--unseen_tasks", "", "--sandbox", "embedded"]
+TASKS = {"tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "unseen_tasks": "", "sandbox": "embedded"}
 VALID = "The settings are valid; nothing was run.\n"
 BOTH = pytest.mark.parametrize("main", [train.main, compare.main], ids=["train", "compare"])
 ROW = {"problem_description": "x", "ground_truth": "def f(a):\n    return a", "test_cases": {"t": "f(1)"}}
 
 
 def _arguments(tmp_path, *more):
-    return [*TASKS, "--output", str(tmp_path / "run"), "--dry_run", "true", *map(str, more)]
+    return with_defaults({**TASKS, "output": tmp_path / "run", "dry_run": "true"}, [*map(str, more)])
 
 
 def _errors(capsys):

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from colbench_gym.errors import ColBenchError
-from sweetrl_agent import train
+from sweetrl_agent import compare, train
+from sweetrl_agent.algorithms.registry import ALGORITHMS
 from sweetrl_agent.core.work import Lengths, Passes, Sampling, Work
 from sweetrl_agent.data.machine import available_memory, free_disk
 from sweetrl_agent.trainers import resources
 from sweetrl_agent.trainers.resources import check_disk, check_memory, disk_needed, memory_needed, warnings
+from sweetrl_agent.trainers.stage_work import num_collected
 
 MIB, GIB = 2**20, 2**30
 LENGTHS = Lengths(turns=6, request=20, agent=10, reply=5, hidden=30, source="assumed")
@@ -32,13 +34,13 @@ def test_a_full_disk_is_refused_in_a_sentence(make_run, monkeypatch):
     needed = disk_needed(run)
     assert 0 < needed.least < needed.most
     _free(monkeypatch, disk=needed.least)
-    check_disk(run)
+    check_disk([run])
     _free(monkeypatch, disk=needed.least / 2)
     with pytest.raises(
         ColBenchError,
         match=r"The disk of .* has \d+ MiB free, and the run writes \d+ MiB to \d+ MiB; free some space, or give an",
     ):
-        check_disk(run)
+        check_disk([run])
 
 
 def test_what_the_folder_has_already_needs_no_room(make_run, monkeypatch):
@@ -46,7 +48,8 @@ def test_what_the_folder_has_already_needs_no_room(make_run, monkeypatch):
     run.folder.mkdir(exist_ok=True)
     run.path("trajectories.jsonl").write_bytes(bytes(int(disk_needed(run).most) + 1))
     _free(monkeypatch, disk=0)
-    check_disk(run)
+    check_disk([run])
+    check_disk([])
 
 
 def test_adapters_take_less_than_models(make_run, tiny_model_folder):
@@ -54,7 +57,12 @@ def test_adapters_take_less_than_models(make_run, tiny_model_folder):
     size = (tiny_model_folder / "model.safetensors").stat().st_size
     full, adapters = disk_needed(make_run(**given)), disk_needed(make_run(**given, lora=True))
     assert full.least - adapters.least == 3 * size and full.most - adapters.most == 6 * size
-    assert disk_needed(make_run(**given), policies=3).most > full.most + 2 * size
+    assert disk_needed(make_run(**given), [ALGORITHMS["sweet"]] * 3).most > full.most + 2 * size
+
+
+def test_what_is_not_collected_needs_no_room(make_run):
+    collected, on_policy = (disk_needed(make_run(), [ALGORITHMS[name]]) for name in ("rft", "grpo"))
+    assert collected.least - on_policy.least == num_collected(make_run()) * 5000 / 2
 
 
 @pytest.mark.parametrize(
@@ -68,6 +76,26 @@ def test_dry_run_and_run_refuse(disk, memory, starts, tmp_path, capsys, monkeypa
         (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
         assert error.removeprefix("error: ").startswith(starts)
     assert not (tmp_path / "run" / "trajectories.jsonl").exists()
+
+
+@pytest.mark.parametrize("more", [["--dry_run"], []])
+@pytest.mark.parametrize(
+    "several", [["--seeds", "1", "--algorithms", "rft", "mtdpo", "sweet"], ["--seeds", "3", "--algorithms", "rft"]]
+)
+def test_a_comparison_needs_room_for_all_seeds_and_algorithms(several, more, make_run, tmp_path, capsys, monkeypatch):
+    one = disk_needed(make_run(num_tasks=10, eval_tasks=3), [ALGORITHMS["rft"]])
+    _free(monkeypatch, disk=(one.least + one.most) / 2)
+    assert compare.main([*TASKS, "--output", str(tmp_path / "comparison"), *several, *more]) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: The disk of {tmp_path / 'comparison'}")
+    assert ("its 3 seeds write" if "3" in several else "the run writes") in error
+    assert not list(tmp_path.glob("comparison/seed_*/*"))
+
+
+def test_policies_of_a_seed_are_counted():
+    given = ["--seeds", "0", "--algorithms", "zero_shot", "rft"]
+    assert [one.name for one in compare._trained(compare.parse(given)[0])] == ["rft"]
+    assert [one.name for one in compare._trained(compare.parse([*given, "--scaling", "9", "18"])[0])] == ["rft"] * 3
 
 
 def test_memory_by_hand(make_run, tiny_model_folder):
