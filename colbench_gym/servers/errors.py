@@ -63,6 +63,7 @@ class RequestError(Exception):
         wait_s: Seconds to wait, as requested by the server; None without such a request.
         is_too_long: True if the dialogue is longer than the model's context.
         is_filtered: True if a content filter refuses the dialogue.
+        advice: What to do where a reply came that is none; "" where the kind of failure says it.
         attempts: Number of attempts that failed, this one included.
     """
 
@@ -75,10 +76,11 @@ class RequestError(Exception):
         wait_s: float | None = None,
         is_too_long: bool = False,
         is_filtered: bool = False,
+        advice: str = "",
     ) -> None:
         super().__init__(what)
         self.status, self.is_unread, self.is_passing, self.wait_s = status, is_unread, is_passing, wait_s
-        self.is_too_long, self.is_filtered, self.attempts = is_too_long, is_filtered, 1
+        self.is_too_long, self.is_filtered, self.advice, self.attempts = is_too_long, is_filtered, advice, 1
 
     @property
     def is_for_all(self) -> bool:
@@ -99,6 +101,8 @@ class RequestError(Exception):
         return f"{self} at the last of {self.attempts} attempts; {self._advice(key_variable)}"
 
     def _advice(self, key_variable: str) -> str:
+        if self.advice:
+            return self.advice
         if self.is_unread:
             return "start the server, or correct its address"
         if self.is_redirect:

@@ -25,7 +25,7 @@ from colbench_gym.errors import SimulatorError
 from colbench_gym.outside_text import encodable
 from colbench_gym.reasoning import AUTO, Reasoning
 from colbench_gym.servers.chat_server import OPENAI_URL, ChatServer, checked_url, pause_s, read_key
-from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, TOOLS, Completion
+from colbench_gym.servers.completion import FILTER, LENGTH, REFUSAL, STOP, TOOLS, Completion
 from colbench_gym.servers.errors import RequestError
 from colbench_gym.simulators.cache import CacheMode, ReplyCache, request_key
 from colbench_gym.simulators.simulator import Simulator
@@ -54,6 +54,9 @@ Write the human's next reply and nothing else."""
 
 #: Default number of characters of a dialogue that are sent to the model; about 6,000 tokens of English.
 MAX_DIALOGUE_CHARS = 24_000
+#: What to do about a reply that the limit of tokens cut, and about one that is the model's own and no reply of the human.
+_MORE_TOKENS = "raise `max_tokens` of the simulated human, or switch its thoughts off"
+_OTHER_MODEL = "read what the model replies: it may be the wrong one to play the human"
 #: Why a completion is no reply of the human.
 _NO_REPLY = {REFUSAL: "a refusal", FILTER: "a reply that the server's content filter withholds"}
 #: What an empty completion was cut by, or is in its place.
@@ -84,7 +87,8 @@ class OpenAIHuman(Simulator):
         max_dialogue_chars: Maximal number of characters of the messages after the request that are sent to the model; the newest have
             precedence. Quoting at most doubles them (six times for invisible characters). Lower it for a model with a short context.
         reasoning: How the model marks its thoughts: "auto" for all marks that are known, "none" for a model whose whole text is speech, or its own marks, such as
-            "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply.
+            "<plan> </plan>"; see `colbench_gym.reasoning`. A reply that is all thought, or a thought that never ends, is retried like an empty reply. So is a
+            reply without marks that `max_tokens` cut, until a whole reply has shown that the server's replies do not begin with a thought that no mark opens.
 
     Raises:
         ImportError: If the httpx package is not installed.
@@ -132,8 +136,9 @@ class OpenAIHuman(Simulator):
         self._server = ChatServer(self.base_url, key, timeout_s)
         self._is_closed = False
         self._thread = threading.local()
-        #: `_opens_silently`: replies of the server begin with a thought that no mark opens.
-        self._reasoning, self._opens_silently = Reasoning(reasoning), False
+        #: `_opens_silently`: whether replies of the server begin with a thought that no mark opens; None until a whole reply shows it.
+        self._reasoning = Reasoning(reasoning)
+        self._opens_silently: bool | None = None if self._reasoning.pairs else False
 
     def reply(self, task: Task, dialogue: Dialogue, seed: int) -> str:
         """Return the reply of the model, or of the cache.
@@ -205,14 +210,23 @@ class OpenAIHuman(Simulator):
         """What a reply says without its thoughts, which may quote the reference.
 
         Raises:
-            RequestError: If a thought does not end.
+            RequestError: If a thought does not end; or if `max_tokens` cut a reply without marks, and whole replies of the server begin with a thought
+                that no mark opens, or there was none yet.
         """
         reply = self._reasoning.split(completion.text, writes_code=False)
+        is_cut = completion.finish_reason == LENGTH
         if reply.thought and self._reasoning.closes_first(reply.thought):
             self._opens_silently = True
-        is_cut_thought = self._opens_silently and not reply.thought and completion.finish_reason == LENGTH
-        if is_cut_thought or (reply.is_unfinished and not reply.speech):
-            raise RequestError("a thought that does not end; raise `max_tokens`")
+        elif (
+            self._opens_silently is None
+            and reply.speech
+            and (reply.thought or completion.thought or completion.finish_reason == STOP)
+        ):
+            self._opens_silently = False
+        if reply.is_unfinished and not reply.speech:
+            raise RequestError("a thought that does not end", advice=_MORE_TOKENS)
+        if is_cut and reply.speech and not reply.thought and self._opens_silently is not False:
+            raise RequestError("a reply that `max_tokens` cut, which may be a thought", advice=_MORE_TOKENS)
         return reply.speech
 
     def _failure(self, error: RequestError, attempts: int) -> SimulatorError:
@@ -250,12 +264,13 @@ def _spoken(said: str, finish_reason: str) -> str:
         RequestError: If nothing is left, or the reply is not the human's own: a refusal, or one that a filter withholds.
     """
     if finish_reason in _NO_REPLY:
-        raise RequestError(_NO_REPLY[finish_reason])
+        raise RequestError(_NO_REPLY[finish_reason], advice=_OTHER_MODEL)
     if said.startswith("Human:"):
         said = said.removeprefix("Human:").strip()
         with contextlib.suppress(ValueError, RecursionError):
             inner = json.loads(said)
             said = inner.strip() if isinstance(inner, str) else said
     if not said:
-        raise RequestError(f"an empty reply{_EMPTY.get(finish_reason, '')}")
+        advice = _MORE_TOKENS if finish_reason == LENGTH else _OTHER_MODEL
+        raise RequestError(f"an empty reply{_EMPTY.get(finish_reason, '')}", advice=advice)
     return encodable(said)

@@ -311,9 +311,11 @@ def check_needs(names: Collection[str], config: Any) -> None:
     needed = {name: "exact" if name == "credit_tasks" else name for name in names if name in (*ORACLES, "credit_tasks")}
     unknown = [name for name, oracle in needed.items() if oracle not in known]
     if unknown:
+        critics = " and ".join(name for name in unknown if name != "credit_tasks")
+        advice = [*([f"leave {critics} out"] if critics else []), *([] if "exact" in known else ["give `--credit_tasks 0`"])]
         raise ValueError(
             f"{unknown[0]!r} needs an oracle that `tasks`={config.task.tasks!r} of {config.task.env} does not have (it has {', '.join(known) or 'none'}); "
-            f"leave {' and '.join(unknown)} out{', and give `--credit_tasks 0`' if 'exact' not in known else ''}."
+            f"{', and '.join(advice)}."
         )
 
 

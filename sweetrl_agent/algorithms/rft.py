@@ -24,7 +24,7 @@ from sweetrl_agent.core.settings import setting
 from sweetrl_agent.core.work import EXPECTED_SHARE, Lengths, Work, training
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.models.loading import initial_model, load_tokenizer, system_prompt
-from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories
+from sweetrl_agent.rollouts.collection import NothingToLearnError, iter_trajectories, lost_turns
 from sweetrl_agent.trainers.running import train_stage, trainer_arguments
 from sweetrl_agent.trainers.sft import sft_dataset
 
@@ -71,7 +71,7 @@ def _train(run: Run, config: RFTConfig, folder: Path) -> None:
     if not kept:
         raise NothingToLearnError(
             f"No trajectory passes {run.config.collect.min_best:.0%} of its tests, so there is nothing to train on. Lower `--min_best`, or "
-            "start another run with more tasks, more SFT, or a better model."
+            f"start another run with more tasks, more SFT, or a better model.{lost_turns(run)}"
         )
     fine_tune(run, "rft", kept, config, folder)
 

@@ -237,8 +237,11 @@ def _turn_pairs(run: Run, critic: str) -> Iterator[Row]:
         rng = np.random.default_rng(derive_seed(run.seed, "pairs", *address.values()))
         for better, worse in turn_pairs(advantages, config.pairs_per_turn, rng, config.pair_quantile):
             # Pairs of equal texts are kept for the NLL term: without them, the likelihood of answers would drop. Ties of different texts are skipped.
-            if advantages[better] > advantages[worse] or texts[better] == texts[worse]:
-                thoughts = {"chosen_thought": better, "rejected_thought": worse} if "thoughts" in sampled else {}
+            is_equal = texts[better] == texts[worse]
+            if advantages[better] > advantages[worse] or is_equal:
+                # A critic reads no thoughts: where the texts are equal, no thought is better, and both sides have the same.
+                sides = {"chosen_thought": better, "rejected_thought": better if is_equal else worse}
+                thoughts = sides if "thoughts" in sampled else {}
                 yield {
                     **{**address, "prompt": episode.prefix(turn), "chosen": texts[better], "rejected": texts[worse]},
                     **{name: sampled["thoughts"][i] for name, i in thoughts.items()},

@@ -163,19 +163,17 @@ class Chat:
         """What was decided about the template, in one line."""
         template = self.template
         ends = dict.fromkeys([template.end, *self.tokenizer.convert_ids_to_tokens(self.end_ids())])
-        opened = template.reasoning.opened_by(template.render(_SAMPLE[:1]))
         parts = [
             "instructions in " + ("the system message" if template.has_system else "the first user message"),
             f"turns end at {' or '.join(filter(None, ends))}"
             + (f", or at {template.stop_text!r}" if template.stop_text else ""),
-            *([f"the prompt opens a thought, which ends at {opened}"] if opened else []),
-            *(["thoughts are switched off"] if template.is_switched else []),
+            template.describe_thoughts(),
             *(["consecutive messages of one side are merged"] if template.merges else []),
             "a dialogue is one sequence in training"
             if self.is_append_only
             else "each turn is a sequence of its own in training",
         ]
-        return "; ".join(parts)
+        return "; ".join(filter(None, parts))
 
     def _prompts(self, dialogues: Sequence[Messages]) -> list[list[int]]:
         return self._tokens(self.template.render_all(dialogues))

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from colbench_gym.reasoning import AROUND_SPEECH, NONE, PAIRS, Reasoning
+from colbench_gym.reasoning import AROUND_SPEECH, AUTO, NONE, PAIRS, Reasoning
 from sweetrl_agent.core.episode import Messages
 
 #: Texts of the sample dialogues: found again whatever a template trims.
@@ -118,6 +118,21 @@ class Template:
     def is_switched(self) -> bool:
         """Whether the template has a switch for thoughts and they are off."""
         return bool(self.switches) and self.render(_said(_USER)) != Template(self.tokenizer).render(_said(_USER))
+
+    def describe_thoughts(self) -> str:
+        """What is done with the model's thoughts, in a few words; "" for a template that says nothing of thoughts."""
+        prompt = self.render(_said(_USER))
+        if opened := self.reasoning.opened_by(prompt):
+            return f"the prompt opens a thought, which ends at {opened}: it is no part of the message, and counts for `--max_new_tokens`"
+        if self.is_switched:
+            return "thoughts are switched off"
+        if opened := Reasoning().opened_by(prompt):
+            return f"the prompt opens a thought up to {opened}, which `--reasoning` {self.reasoning.setting!r} takes for part of the message"
+        known = next((" and ".join(pair) for pair in PAIRS if pair[1] in self._source), "")
+        named = " and ".join(*self.reasoning.pairs.items()) if self.reasoning.setting not in (AUTO, NONE) else ""
+        if named or (known and self.reasoning.setting == AUTO):
+            return f"what stands between {named or known} is thought: it is no part of the message, and counts for `--max_new_tokens`"
+        return f"thoughts between {known} are part of the message" if known else ""
 
     def placed(self, messages: Messages) -> list[dict[str, str]]:
         """The messages with the instructions where the template takes them."""

@@ -114,8 +114,9 @@ def _check_names(given: CompareArguments, config: Config) -> None:
     from sweetrl_agent.config.evaluation import CompareArguments
 
     given.algorithms = [register(name, "algorithms") for name in given.algorithms]
-    if not any(ALGORITHMS[name].critic for name in given.algorithms) and given.credit_tasks == CompareArguments.credit_tasks:
-        given.credit_tasks = 0  # left at its default, and no algorithm has a critic
+    has_critic = any(ALGORITHMS[name].critic for name in given.algorithms)
+    if given.credit_tasks == CompareArguments.credit_tasks and not (has_critic and "exact" in config.record.oracles(config)):
+        given.credit_tasks = 0  # left at its default, and no algorithm has a critic, or the exact advantage is not known
     capabilities = config.record.capabilities(config)
     are_default = given.critics == CompareArguments().critics
     if given.credit_tasks and are_default:  # those of them that the environment allows

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from colbench_gym.evaluation.table import count_lines
 from colbench_gym.scoring.intervals import SHARES, holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
 from sweetrl_agent.config.evaluation import CompareArguments
@@ -16,7 +17,7 @@ from sweetrl_agent.data.machine import versions
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.evaluation.costs import ledger
-from sweetrl_agent.evaluation.evaluate import links, read_evaluation
+from sweetrl_agent.evaluation.evaluate import COUNTS, links, read_evaluation
 from sweetrl_agent.evaluation.failures import failures_of, summarize_failures
 from sweetrl_agent.evaluation.statistics import (
     Components,
@@ -67,7 +68,7 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
 
     Returns:
         "metric": its name. "algorithms": name -> split -> "success", the metric (means in [0, 1]), "n" (tasks), "seeds", both means "by_seed" and "metric_by_seed", and 95% intervals: "ci95" for
-        the algorithm (over runs and tasks) and "ci95_agents" for the trained agents (over tasks); "links" locates failures of dialogues.
+        the algorithm (over runs and tasks) and "ci95_agents" for the trained agents (over tasks); "links" locates failures of dialogues; "silent_turns", "cut_turns" and "answer_cut" where they are not 0.
         "paired": for every pair of algorithms and every split the "difference" of success (a minus b on the same task and seed), its "ci95",
         "p" of a permutation test over tasks and "p_holm" corrected over all pairs of the split, the number of "seeds_ahead", and
         "tasks_for_80" (tasks needed with this number of seeds to detect a difference of this size with power 0.8; None if no number suffices).
@@ -80,6 +81,7 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
         by_metric = tables(evaluations, split, ("success", metric))
         for name, success in by_metric["success"].items():
             graded = by_metric[metric][name]
+            played = [row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]
             algorithms[name][split] = {
                 "success": _round(success.mean()),
                 metric: _round(graded.mean()),
@@ -95,7 +97,8 @@ def compare_scores(evaluations: Evaluations, metric: str = "tests_passed") -> di
                     "success": _interval(score_interval(success, agents_interval)),
                     metric: _metric_interval(metric, graded, agents_interval),
                 },
-                "links": links([row for rows in evaluations.values() for row in rows if _is_of(row, name, split)]),
+                "links": links(played),
+                **{key: total for key in COUNTS if (total := sum(row.get(key, 0) for row in played))},
             }
         rows = _paired(by_metric["success"], split)
         if metric not in SHARES:
@@ -162,6 +165,7 @@ def table(results: dict[str, Any], titles: dict[str, str]) -> str:
                 f"{titles.get(name, name):24} {split:8} {score['n']:5} {score['seeds']:5} {score['success']:8.1%} "
                 f"{f'{low:.1%} to {high:.1%}':>17} {measure(metric, score[metric]):>13}"
             )
+            lines += count_lines(score, f"{titles.get(name, name)}, {split}")
     lines.append(
         f"\n{'difference of success':48} {'split':8} {'points':>7} {'95% interval':>17} {'p (Holm)*':>10} {'seeds ahead':>12}"
     )

@@ -186,6 +186,7 @@ function messageElement(role, text, title, ...marks) {
   for (const piece of pieces(text)) {
     made.append(piece.isCode ? element("pre", "", piece.text.trimEnd()) : element("div", "prose", piece.text.trim()));
   }
+  if (!text.trim()) made.append(element("p", "note", "Nothing was said."));
   return made;
 }
 
@@ -226,6 +227,7 @@ function dialogueElement(dialogue, largest) {
     }
     made.append(message);
   }
+  if (dialogue.void_reason) made.append(element("p", "message note", `Void: ${dialogue.void_reason}.`));
   if (turn === 0) made.append(element("p", "message note", "This dialogue has no agent turns."));
   const extra = Math.max(0, ...Object.values(dialogue.advantages || {}).map((values) => values.length)) - turn;
   if (extra > 0) made.append(element("p", "message note", `The file has ${extra} more advantage(s) than turns.`));

@@ -5,12 +5,14 @@ Each function is a stage: it reads files of the run folder and writes its own fi
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any
 
+from colbench_gym.agents.agent import CUT_TURNS, SILENT_TURNS
 from colbench_gym.errors import ColBenchError, TaskError
 from sweetrl_agent.core.dialogues import VOID
 from sweetrl_agent.core.episode import Episode
@@ -21,6 +23,8 @@ from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.rollouts import play
 from sweetrl_agent.rollouts.episode_files import EpisodeFile
 from sweetrl_agent.rollouts.play import episodes_of
+
+_log = logging.getLogger(__name__)
 
 
 class NothingToLearnError(TaskError):
@@ -38,6 +42,8 @@ def collect(run: Run) -> None:
         file = EpisodeFile(run.path("trajectories.jsonl"), partial(_row, run, by_id))
         file.play(episodes, batch, player, run.config.run, "collect")
     _report(run, file)
+    if lost := lost_turns(run):
+        _log.warning("collect:%s", lost)
 
 
 def _report(run: Run, file: EpisodeFile) -> None:
@@ -70,15 +76,30 @@ def pair_outcomes(run: Run) -> None:
         if config.min_best <= 0:
             raise TaskError(
                 f"No task has two trajectories of different {metric}, so there is nothing to learn from. Start another run with more tasks, "
-                "more trajectories per task, more SFT, or a better model."
+                f"more trajectories per task, more SFT, or a better model.{lost_turns(run)}"
             )
         lower = "Lower `--min_best` and resume this run, or start" if 0 < seen.best < config.min_best else "Start"
         raise TaskError(
             f"No task has a trajectory that passes {config.min_best:.0%} of its tests and a worse one (the best passes "
             f"{seen.best:.0%}), so there is nothing to learn from. {lower} another run with more tasks, more SFT, or a better model."
+            f"{lost_turns(run)}"
         )
     write_json(run.path("pairs_summary.json"), seen.summary())
     run.callbacks.log("pairs", seen.counts["outcome_pairs"], seen.summary())
+
+
+def lost_turns(run: Run) -> str:
+    """A sentence, after a blank, on collected turns that were cut or said nothing; "" where either is less than a tenth of all."""
+    counts = Counter[str]()
+    for episode in iter_trajectories(run):
+        counts.update(
+            {name: int(episode.metrics.get(name, 0)) for name in (SILENT_TURNS, CUT_TURNS)} | {"turns": len(episode.turns)}
+        )
+    turns, silent, cut = counts["turns"], counts[SILENT_TURNS], counts[CUT_TURNS]
+    if not turns or 10 * max(silent, cut) < turns:
+        return ""
+    advice = "raise `--max_new_tokens`" if 10 * cut >= turns else "what the model only thinks is no message"
+    return f" Of {turns} collected turns, {silent} said nothing and {cut} were cut by the limit of tokens: {advice}."
 
 
 def iter_trajectories(run: Run) -> Iterator[Episode]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from colbench_gym.errors import ColBenchError
 from colbench_gym.outside_text import printable
+from colbench_gym.reasoning import Reasoning
 from colbench_gym.user_file import parse_row, row_texts
 from sweetrl_agent.core.run import Run
 from sweetrl_agent.data.files import Row
@@ -50,14 +51,15 @@ def _given(arguments: Any) -> Any:
 
 
 def file_dialogues(run: Run) -> list[list[Row]]:
-    """The dialogues of these rows.
+    """The dialogues of these rows. A message of the agent has its "thought" apart from its "content", as a sampled one.
 
     Raises:
         ColBenchError: If a row is not a dialogue or is one of another environment, or there are fewer than an optimizer step takes: the
             learning rate rises from 0, so a single step teaches nothing.
     """
     file, batch = run.config.task.demonstrations, run.config.sft.sft_batch
-    found = [dialogue(row, repr(file), number) for number, row in demonstration_rows(run)]
+    reasoning = Reasoning(run.config.model.reasoning)
+    found = [_parted(dialogue(row, repr(file), number), reasoning) for number, row in demonstration_rows(run)]
     if not found:
         raise ColBenchError(f"`demonstrations` {file!r} contains no dialogue.")
     if len(found) < batch and run.config.model.history < 0:
@@ -66,6 +68,15 @@ def file_dialogues(run: Run) -> list[list[Row]]:
             "Give more, or a smaller `--sft_batch`; `--sft_dialogues 0` leaves SFT out."
         )
     return found
+
+
+def _parted(messages: list[Row], reasoning: Reasoning) -> list[Row]:
+    parted = []
+    for message in messages:
+        reply = reasoning.split(message["content"])
+        has_thought = message["role"] == "assistant" and reply.thought
+        parted.append({**message, "content": reply.speech, "thought": reply.thought} if has_thought else message)
+    return parted
 
 
 def dialogue(row: Row, where: str, number: int) -> list[Row]:

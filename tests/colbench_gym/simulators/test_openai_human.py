@@ -120,7 +120,6 @@ def test_passing_failures_are_retried(server: Server, failure: Behaviour) -> Non
     [
         (fails(500), "status 500"),
         (hangs, "a time-out"),
-        (says(""), "an empty reply"),
         (returns(b"{}"), "a malformed reply (no choices)"),
     ],
 )
@@ -304,6 +303,28 @@ def test_a_thought_without_an_opening_mark_that_is_cut_is_none_of_the_humans_wor
     assert [human.reply(TASK, DIALOGUE, seed) for seed in (0, 1)] == ["Yes.", "No."]
 
 
+@pytest.mark.parametrize("whole", ["Yes.", "<think>hm</think>Yes."])
+def test_a_cut_reply_is_the_humans_only_if_whole_replies_show_that_no_thought_comes_first(server: Server, whole: str) -> None:
+    cut = returns(json.dumps({"choices": [{"message": {"content": LEAK}, "finish_reason": "length"}]}).encode())
+    server.script = [cut]
+    human = _human(server, max_retries=0)
+    with pytest.raises(
+        SimulatorError, match=r"got a reply that `max_tokens` cut, which may be a thought at .*; raise `max_tokens` of the"
+    ):
+        human.reply(TASK, DIALOGUE, 0)
+    server.script = [says(whole), cut, says(f"{LEAK}</think>Yes."), cut, says("No.")]
+    assert [human.reply(TASK, DIALOGUE, seed) for seed in range(4)] == ["Yes.", LEAK, "Yes.", "No."]
+
+
+def test_a_cut_reply_is_the_humans_if_its_whole_text_is_speech_or_the_server_has_parted_the_thought(server: Server) -> None:
+    body = {"choices": [{"message": {"content": "Well, the fee", "reasoning_content": LEAK}, "finish_reason": "length"}]}
+    server.script = [returns(json.dumps(body).encode())]
+    assert _human(server).reply(TASK, DIALOGUE, 0) == "Well, the fee"
+    del body["choices"][0]["message"]["reasoning_content"]  # type: ignore[attr-defined]
+    server.script = [returns(json.dumps(body).encode())]
+    assert _human(server, reasoning="none").reply(TASK, DIALOGUE, 0) == "Well, the fee"
+
+
 def test_marks_of_a_human_can_be_named(server: Server) -> None:
     server.script = [says("<think>Yes."), says("<plan>no</plan>Yes.")]
     assert _human(server, reasoning="none").reply(TASK, DIALOGUE, 0) == "<think>Yes."
@@ -311,22 +332,31 @@ def test_marks_of_a_human_can_be_named(server: Server) -> None:
     assert human.reply(TASK, DIALOGUE, 0) == "Yes."
 
 
+ADVICE = {
+    "model": "read what the model replies: it may be the wrong one to play the human",
+    "tokens": "raise `max_tokens` of the simulated human, or switch its thoughts off",
+    "server": "check that the server is up, or raise `timeout_s` or `max_retries`",
+}
+
+
 @pytest.mark.parametrize(
-    ("message", "reason", "got"),
+    ("message", "reason", "got", "advice"),
     [
-        ({"content": None, "refusal": "I cannot."}, "stop", "a refusal"),
-        ({"content": "Well,"}, "content_filter", "a reply that the server's content filter withholds"),
-        ({"content": None, "reasoning": "The solution is def total"}, "length", "an empty reply, cut by `max_tokens` while it was thinking"),
-        ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", "an empty reply, but a call of a tool"),
-        ({"content": None}, "stop", "an empty reply"),
-        ({"content": {"text": "a"}}, "stop", "a malformed reply (its content is no text)"),
-        ({"content": "half a"}, "error", "a reply that the server broke off"),
+        ({"content": None, "refusal": "I cannot."}, "stop", "a refusal", "model"),
+        ({"content": "Well,"}, "content_filter", "a reply that the server's content filter withholds", "model"),
+        ({"content": None, "reasoning": "The solution is def total"}, "length", "an empty reply, cut by `max_tokens` while it was thinking", "tokens"),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", "an empty reply, but a call of a tool", "model"),
+        ({"content": None}, "stop", "an empty reply", "model"),
+        ({"content": f"<think>{LEAK}"}, "length", "a thought that does not end", "tokens"),
+        ({"content": {"text": "a"}}, "stop", "a malformed reply (its content is no text)", "server"),
+        ({"content": "half a"}, "error", "a reply that the server broke off", "server"),
     ],
 )  # fmt: skip
-def test_what_is_no_reply_is_named_and_retried(server: Server, message: dict[str, Any], reason: str, got: str) -> None:
+def test_what_is_no_reply_is_named_and_retried(
+    server: Server, message: dict[str, Any], reason: str, got: str, advice: str
+) -> None:
     choice = {"message": message, "finish_reason": reason}
     server.script = [returns(json.dumps({"choices": [choice]}).encode())]
     with pytest.raises(SimulatorError) as caught:
         _human(server, max_retries=1).reply(TASK, DIALOGUE, 0)
-    advice = "check that the server is up, or raise `timeout_s` or `max_retries`"
-    assert caught.value.reason == f"the simulated human's server: {got} at the last of 3 attempts; {advice}"
+    assert caught.value.reason == f"the simulated human's server: {got} at the last of 3 attempts; {ADVICE[advice]}"

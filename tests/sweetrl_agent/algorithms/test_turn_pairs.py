@@ -16,7 +16,7 @@ from sweetrl_agent.rollouts.collection import NothingToLearnError
 def pairs_of(make_run, tmp_path):
     """Function: texts and credits of the candidates of one turn -> (chosen, rejected) of its pairs."""
 
-    def pairs(texts, advantages, **settings):
+    def pairs(texts, advantages, thoughts=None, **settings):
         folder = str(tmp_path / f"run {len(list(tmp_path.iterdir()))}")  # other settings need another folder
         run = make_run(num_states=0, pairs_per_turn=200, pair_quantile=0.5, output=folder, **settings)
         task = run.train[0]
@@ -24,10 +24,13 @@ def pairs_of(make_run, tmp_path):
         episode = Episode(task.id, 0, messages, [Turn("Any rounding?")], {"outcome": "answered"}, 0.0, "?")
         address = {"task_id": task.id, "episode": 0, "turn": 1}
         write_rows(run.path("trajectories.jsonl"), [episode.to_row()])
-        write_rows(run.path("candidates.jsonl"), [{**address, "texts": texts, "num_tokens": [1] * len(texts)}])
+        sampled = {"texts": texts, **({"thoughts": thoughts} if thoughts else {}), "num_tokens": [1] * len(texts)}
+        write_rows(run.path("candidates.jsonl"), [{**address, **sampled}])
         write_rows(run.path("scores.jsonl"), [{**address, "advantages": advantages}])
         rows = list(sweet._turn_pairs(run, "sweet"))
         assert all(row["prompt"] == messages[:1] and {name: row[name] for name in address} == address for row in rows)
+        if thoughts:
+            return [tuple(row[f"{side}{part}"] for part in ("", "_thought") for side in ("chosen", "rejected")) for row in rows]
         return [(row["chosen"], row["rejected"]) for row in rows]
 
     return pairs
@@ -42,6 +45,14 @@ def test_equal_texts_are_kept(pairs_of):
     found = pairs_of(["a", "a", "a", "b"], [1.0, 1.0, 1.0, 0.0])
     assert set(found) == {("a", "a"), ("a", "b")} and len(found) == 200
     assert pairs_of(["a", "a"], [0.5, 0.5]) == [("a", "a")] * 200
+
+
+def test_no_thought_is_preferred_where_the_texts_are_equal(pairs_of):
+    """The critic scores what is said: which of two thoughts led to it is chance, and must not be learnt."""
+    found = set(pairs_of(["", "", "Why?", "Why?"], [1.0, 1.0, 0.0, 0.0], ["<think>a", "<think>b", "c</think>", "d</think>"]))
+    assert found == {("", "Why?", better, worse) for better in ("<think>a", "<think>b") for worse in ("c</think>", "d</think>")}
+    found = set(pairs_of(["Why?"] * 4, [0.5] * 4, ["a</think>", "b</think>", "c</think>", ""]))
+    assert len(found) == 2 and all(texts == ["Why?", "Why?"] and chosen == rejected for *texts, chosen, rejected in found)
 
 
 def test_ties_of_different_texts_are_dropped(pairs_of):

@@ -15,6 +15,7 @@ from sweetrl_agent.algorithms import critics
 from sweetrl_agent.algorithms.critics import CRITICS, critic_folder, open_critic
 from sweetrl_agent.data.files import write_rows
 from sweetrl_agent.envs.backend_exact_credit import marginal_advantages, task_advantages
+from sweetrl_agent.evaluation import checks
 
 
 @pytest.mark.parametrize(
@@ -107,4 +108,18 @@ def test_an_oracle_of_tasks_that_are_not_embedded_is_refused(named, tmp_path, ca
     assert capsys.readouterr().err == (
         f"error: {name!r} needs an oracle that `tasks`={str(rows)!r} of ColBench-Backend-v0 does not have (it has none); "
         f"leave {name} out, and give `--credit_tasks 0`.\n"
+    )
+
+
+def test_credit_accuracy_is_left_out_where_it_is_not_known_and_refused_where_it_is_asked_for(tmp_path, capsys):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({}))
+    settings = ["--tasks", str(rows), "--algorithms", "sweet", "--output", str(tmp_path / "run"), "--model", "org/model"]
+    given, config = compare.parse(settings)
+    checks._check_names(given, config)
+    assert given.credit_tasks == 0
+    assert compare.main([*settings, "--credit_tasks", "2"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: 'credit_tasks' needs an oracle that `tasks`={str(rows)!r} of ColBench-Backend-v0 does not have (it has none); "
+        "give `--credit_tasks 0`.\n"
     )

@@ -224,6 +224,32 @@ def test_instructions_that_a_template_drops_go_to_the_first_user(tiny_tokenizer)
     )
 
 
+OPENS = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'].split('</think>')[-1] }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}"
+SWITCH = OPENS.replace(
+    "<think>\n", "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "reasoning", "said"),
+    [
+        (OPENS, "auto", "the prompt opens a thought, which ends at </think>: it is no part of the message, and counts for `--max_new_tokens`"),
+        (OPENS, "none", "the prompt opens a thought up to </think>, which `--reasoning` 'none' takes for part of the message"),
+        (OPENS, "<plan> </plan>", "the prompt opens a thought up to </think>, which `--reasoning` '<plan> </plan>' takes for part of the message"),
+        (SWITCH, "auto", "what stands between <think> and </think> is thought: it is no part of the message, and counts for `--max_new_tokens`"),
+        (SWITCH, "none", "thoughts are switched off"),
+        (SWITCH.replace("enable_thinking", "other"), "none", "thoughts between <think> and </think> are part of the message"),
+        ("", "<plan> </plan>", "what stands between <plan> and </plan> is thought: it is no part of the message, and counts for `--max_new_tokens`"),
+        ("", "auto", ""),
+        ("", "none", ""),
+    ],
+)  # fmt: skip
+def test_the_description_says_what_is_done_with_thoughts(tiny_tokenizer, template, reasoning, said):
+    chat = Chat(_with(tiny_tokenizer, template or tiny_tokenizer.chat_template), reasoning)
+    assert chat.template.describe_thoughts() == said
+    assert f"; {said}; " in chat.describe() if said else "thought" not in chat.describe()
+
+
 def test_prompts_do_not_name_the_day_of_the_run(tiny_tokenizer):
     dated = "{{ strftime_now('%Y-%m-%d') }}{% set d = strftime_now( \"%d %b %Y\" ) %}{{ d }}" + tiny_tokenizer.chat_template
     assert Chat(_with(tiny_tokenizer, dated)).template.render(DIALOGUE[:1]).startswith("2024-07-2626 Jul 2024<|user|>")

@@ -70,3 +70,16 @@ def test_shares_have_one_difference(evaluations):
     rows = {seed: [{**row, "tests_passed": row["success"] / 2} for row in own] for seed, own in evaluations.items()}
     results = compare_scores(rows)
     assert not any("of_metric" in row for row in results["paired"]) and "difference of tests" not in table(results, {})
+
+
+def test_turns_that_said_nothing_or_were_cut_are_on_the_screen(evaluations):
+    rows = {
+        seed: [{**row, **({"silent_turns": 2} if row["agent"] == "better" else {})} for row in own]
+        for seed, own in evaluations.items()
+    }
+    results = compare_scores(rows, "return")
+    better = results["algorithms"].pop("better")["test"]
+    assert better["silent_turns"] == 2 * better["n"] * better["seeds"] and "cut_turns" not in better
+    assert all("silent_turns" not in splits["test"] for splits in results["algorithms"].values())
+    lines = table({**results, "algorithms": {"better": {"test": better}}}, {"better": "B"}).splitlines()
+    assert lines[3].startswith(f"  B, test: {better['silent_turns']} turns said nothing")

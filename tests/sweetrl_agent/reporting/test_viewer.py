@@ -67,12 +67,19 @@ def _jpeg() -> str:
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     """The report of a run in which episodes failed in several ways."""
+    thinking = [{"role": "user", "content": "Please help."}, {"role": "assistant", "content": ""}]
     rows = [
         _episode(0, "never_asked", about=["cap"]),
         _episode(1, "never_asked", about=["cap", "unit"]),
         _episode(2, "answered_early", about=["cap"]),
         _episode(3, "passed"),
-        _episode(4, "void"),
+        _episode(
+            4,
+            "void",
+            void_reason=f"a thought that does not end {ATTACK}",
+            agent_turns=[{"thought": f"Hm. {ATTACK}"}],
+            dialogue_history=thinking,
+        ),
     ]
     pages = {
         "wanted": _jpeg(), "got": _jpeg(), "width": 400, "height": 500, "score": {"text": 0.5},
@@ -135,6 +142,17 @@ def test_the_filter_by_kind_finds_its_dialogues_and_topics(look: Callable[..., A
     page.locator("[name=why]").select_option("")
     page.locator("[name=text]").fill("asked unit")
     assert _count(page) == "1 of 5 dialogues match"
+
+
+def test_a_void_episode_shows_its_reason_and_a_silent_turn_that_it_is_one(look: Callable[..., Any]) -> None:
+    page = look()
+    page.locator("[name=why]").select_option("void")
+    case = page.locator("#case article")
+    assert case.locator(".message").last.inner_text() == f"Void: a thought that does not end {ATTACK}."
+    turn = case.locator(".message.agent")
+    assert turn.locator(".note").inner_text() == "Nothing was said." and not turn.locator("pre").is_visible()
+    turn.get_by_text("Thought").click()
+    assert turn.locator("pre").inner_text() == f"Hm. {ATTACK}"
 
 
 def test_an_episode_shows_why_it_failed(look: Callable[..., Any]) -> None:

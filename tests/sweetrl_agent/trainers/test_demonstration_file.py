@@ -11,7 +11,7 @@ import pytest
 from colbench_gym.errors import ColBenchError
 from colbench_gym.tasks.rows import RowError
 from sweetrl_agent.core.settings import require_file
-from sweetrl_agent.trainers.demonstration_file import demonstration_rows, dialogue
+from sweetrl_agent.trainers.demonstration_file import demonstration_rows, dialogue, file_dialogues
 
 TALK = [{"role": "user", "content": "Größe?"}, {"role": "assistant", "content": "4"}]
 ROWS = [
@@ -55,3 +55,23 @@ def test_another_format_and_a_malformed_row_are_one_sentence(tmp_path):
 def test_a_folder_is_named(tmp_path):
     with pytest.raises(ValueError, match="^`tasks`: Expected a file of rows, got a folder at "):
         require_file("tasks", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "content", "said", "thought"),
+    [
+        ("auto", "<think>\nA fee?\n</think>\n\nIs there a fee?", "Is there a fee?", "<think>\nA fee?\n</think>\n\n"),
+        ("auto", "A fee?</think>Is there a fee?", "Is there a fee?", "A fee?</think>"),
+        ("<plan> </plan>", "<plan>A fee?</plan>Is there a fee?", "Is there a fee?", "<plan>A fee?</plan>"),
+        ("none", "<think>A fee?</think>Is there a fee?", "<think>A fee?</think>Is there a fee?", None),
+        ("auto", " Is there a fee? ", " Is there a fee? ", None),
+    ],
+)
+def test_a_demonstrated_thought_is_apart_from_what_is_said(reasoning, content, said, thought, make_run, tmp_path):
+    """As a sampled one: it is trained with its turn, behind a prompt that may open it, and no later turn reads it."""
+    path = tmp_path / "d.jsonl"
+    asked = {"role": "user", "content": "<think>My own words.</think>"}
+    path.write_text(json.dumps({"messages": [asked, {"role": "assistant", "content": content}]}))
+    run = make_run(demonstrations=str(path), sft_batch=1, reasoning=reasoning)
+    answer = {"role": "assistant", "content": said, **({"thought": thought} if thought else {})}
+    assert file_dialogues(run) == [[asked, answer]]
