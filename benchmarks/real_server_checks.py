@@ -25,6 +25,8 @@ Found = dict[str, Any]
 DIALOGUES = [
     [{"role": "user", "content": f"Tell me {what} about {place}."}] for what in ("a story", "a fact", "a joke", "two numbers") for place in ("the sea", "Rome", "bees", "Go")
 ]  # fmt: skip
+#: Owners of models on servers that refuse a request which is too long; others would read it for minutes.
+CHECKS_LENGTH = {"vllm", "me"}
 #: Files of a run that hold times, memory, or what is drawn from them.
 TIMED = ("timings.jsonl", "report.html", "stages.json", "results.json", "explanations.jsonl", "versions.json", "made_from.json")
 LIMIT_S = 3600
@@ -191,35 +193,25 @@ def facts(url: str, model: str) -> Found:
         "a prompt that is too long": usual | {"messages": [{"role": "user", "content": "word " * 9000}]},
         "more tokens than the context": usual | {"max_tokens": 9000},
     }
-    answers = {
-        name: _answer(*request(url, "/chat/completions", **body)) for name, body in asked.items() if not _is_long(name, url)
+    owners = {model.get("owned_by", "") for model in request(url, "/models")[1].get("data", [])}
+    left_out = set() if owners & CHECKS_LENGTH else {"a prompt that is too long", "more tokens than the context"}
+    answers = {name: request(url, "/chat/completions", **body) for name, body in asked.items() if name not in left_out}
+    texts = [answers[name][1]["choices"][0]["message"]["content"] for name in ("usual", "the same again", "another seed")]
+    return {
+        "owned_by": sorted(owners),
+        "fields of a message": sorted(answers["usual"][1]["choices"][0]["message"]),
+        "same seed, same text": texts[0] == texts[1],
+        "another seed, another text": texts[0] != texts[2],
+        **{name: _short(*answer) for name, answer in answers.items()},
     }
-    return {"lists": sorted({model.get("owned_by", "") for model in request(url, "/models")[1].get("data", [])}), **answers}
 
 
-def _is_long(name: str, url: str) -> bool:
-    """Whether a request would take minutes: a server without a check of the length reads and generates it all."""
-    return name == "more tokens than the context" and not _owner_is(url, "vllm")
-
-
-def _owner_is(url: str, owner: str) -> bool:
-    return owner in {model.get("owned_by") for model in request(url, "/models")[1].get("data", [])}
-
-
-def _answer(status: int, body: Any) -> Found:
+def _short(status: int, body: Any) -> str:
     """What matters of a response."""
     if status != 200 or not isinstance(body, dict) or not body.get("choices"):
-        return {"status": status, "says": (body if isinstance(body, str) else json.dumps(body))[:300]}
-    choice = body["choices"][0]
-    fields = sorted(name for name, value in choice["message"].items() if value not in (None, [], ""))
+        return f"status {status}: {body if isinstance(body, str) else json.dumps(body)}"[:300]
     tokens = (body.get("usage") or {}).get("completion_tokens")
-    return {
-        "status": status,
-        "text": choice["message"].get("content"),
-        "fields": fields,
-        "finish_reason": choice.get("finish_reason"),
-        "tokens": tokens,
-    }
+    return f"{body['choices'][0].get('finish_reason')}, {tokens} tokens"
 
 
 def _measure(url: str, model: str, result: str) -> None:

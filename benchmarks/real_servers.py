@@ -14,155 +14,37 @@ other parts in it are kept. A part whose interpreter is not given is left out.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import real_server_checks as checks
+from real_server_lab import LIMIT_S, ROOT, Found, Lab, end, free_port
 
 from sweetrl_agent.config.packaged import FOLDER as INITIAL
 
-ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "benchmarks" / "results" / "real_servers.json"
-Found = dict[str, Any]
-#: Seconds within which a server must answer and a command must end.
-START_S, LIMIT_S = 900, 3600
 VLLM_SETTINGS = {
     "VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
     "VLLM_NO_USAGE_STATS": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
 }  # fmt: skip
 TASKS = ["--tasks", "embedded:train[:40]", "--test_tasks", "embedded:test[:6]", "--unseen_tasks", "", "--sandbox", "embedded"]
 #: The initial policy has learnt without a system prompt.
-ADAPTERS = [
-    "--system_prompt",
-    "",
-    "--lora",
-    "true",
-    "--lora_r",
-    "8",
-    "--sft_dialogues",
-    "0",
-    "--dtype",
-    "float32",
-    "--threads",
-    "1",
-]
+ADAPTERS = ["--system_prompt", "", "--lora", "true", "--lora_r", "8", "--sft_dialogues", "0", "--dtype", "float32", "--threads", "1"]  # fmt: skip
 GRPO = ["--algorithm", "grpo", "--grpo_iterations", "3", "--grpo_tasks", "8", "--grpo_group", "6", "--eval_tasks", "6"]
 SWEET = [
     "--num_tasks", "16", "--trajectories_per_task", "3", "--num_states", "16", "--num_candidates", "4", "--eval_tasks", "6",
     "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--critic_batch", "2", "--actor_batch", "2",
 ]  # fmt: skip
-
-
-class Server:
-    """A process that serves a model.
-
-    Attributes:
-        url: Address of its API.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process, self._host = process, f"http://127.0.0.1:{port}"
-        self.url = f"{self._host}/v1"
-
-    def wait(self) -> None:
-        """Wait until it answers.
-
-        Raises:
-            RuntimeError: If it does not.
-        """
-        limit = time.monotonic() + START_S
-        while self._process.poll() is None and time.monotonic() < limit:
-            with contextlib.suppress(OSError):
-                if checks.request(self.url, "/models")[0] == 200:
-                    return
-            time.sleep(0.5)
-        raise RuntimeError(f"The server at {self.url} did not start; see the log.")
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it with its children; they are a session of their own."""
-        end(self._process, how)
-
-
-class Lab:
-    """What the parts share.
-
-    Attributes:
-        given: The arguments of the command line.
-        folder: Scratch folder.
-    """
-
-    def __init__(self, given: argparse.Namespace, folder: Path) -> None:
-        self.given, self.folder = given, folder
-        self._log = given.log.open("a")
-
-    def say(self, text: str) -> None:
-        """Write a line to the log and the screen."""
-        for stream in (self._log, sys.stdout):
-            stream.write(f"{datetime.now(UTC):%H:%M:%S} {text}\n")
-            stream.flush()
-
-    def start(self, command: Sequence[str], **more: str) -> subprocess.Popen[bytes]:
-        """Start a process in a session of its own; what it prints goes to the log."""
-        self.say("$ " + " ".join(command))
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "HF_HUB_OFFLINE": "1",
-            "NO_PROXY": "127.0.0.1",
-            "OMP_NUM_THREADS": "1",
-        }
-        return subprocess.Popen(command, env=environment | more, stdout=self._log, stderr=self._log, start_new_session=True)
-
-    def user(self, module: str, *words: str, python: str = sys.executable, **more: str) -> Found:
-        """Run one of our commands to its end; returns its exit status."""
-        process = self.start([python, "-m", f"sweetrl_agent.{module}", *words], **more)
-        try:
-            status = process.wait(LIMIT_S)
-        finally:
-            end(process)
-        self.say(f"exit status {status}")
-        return {"exit": status}
-
-    @contextmanager
-    def server(self, command: Sequence[str], port: int, **more: str) -> Iterator[Server]:
-        """Run a server until the block ends."""
-        server = Server(self.start(command, **more), port)
-        try:
-            server.wait()
-            yield server
-        finally:
-            server.end()
-
-
-def end(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> None:
-    """End a process with its children, by their session."""
-    if process.poll() is None:
-        os.killpg(process.pid, how)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # ---- vLLM -----------------------------------------------------------------------------------------------------------------
@@ -177,9 +59,14 @@ def vllm(lab: Lab, model: Path, *words: str, port: int = 0) -> Any:
     return lab.server([*program, "--enforce-eager", "--max-model-len", "2048", *words], port, **VLLM_SETTINGS)
 
 
-def evaluations(lab: Lab, url: str, name: str, model: Path, *words: str) -> Found:
+#: Settings of evaluations: of the initial policy, and few and short messages of a model that does not know the protocol.
+TALK = ("--tasks", "embedded:test[:12]", "--max_new_tokens", "80")
+CHAT = ("--tasks", "embedded:test[:3]", "--max_new_tokens", "24", "--max_turns", "3")
+
+
+def evaluations(lab: Lab, url: str, name: str, model: Path, settings: Sequence[str] = TALK) -> Found:
     """The model as an agent by chat completions, and as the folder whose engine is the server."""
-    few = ["--tasks", "embedded:test[:12]", "--sandbox", "embedded", "--max_new_tokens", "80", "--system_prompt", "", *words]
+    few = [*settings, "--sandbox", "embedded", "--system_prompt", ""]
     ways = {
         "openai:MODEL@URL": [f"agent=openai:{name}@{url}"],
         "--engine server": [f"agent={model}", "--engine", "server", "--server_urls", url],
@@ -256,23 +143,26 @@ def vllm_agreement(lab: Lab) -> Found:
 
 def vllm_in_process(lab: Lab) -> Found:
     """`--engine vllm`: an evaluation, GRPO with adapters and with all weights, in vLLM's environment with the other packages of this project."""
-    python, found, engine = lab.given.vllm, {}, ["--engine", "vllm", "--model", str(INITIAL)]
-    words = [
-        "evaluate",
-        *engine,
-        f"agent={INITIAL}",
-        "--tasks",
-        "embedded:test[:12]",
-        "--sandbox",
-        "embedded",
-        "--system_prompt",
-        "",
-    ]
-    folder = lab.folder / "in_process"
-    found["evaluate"] = lab.user(*words, "--output", str(folder), python=python, **VLLM_SETTINGS) | checks.episodes(folder)
+    python, found, folder = lab.given.vllm, {}, lab.folder / "in_process"
+    words = [f"agent={INITIAL}", "--engine", "vllm", *TALK, "--sandbox", "embedded", "--system_prompt", ""]
+    words += ["--dtype", "float32", "--output", str(folder)]
+    found["evaluate"] = lab.user("evaluate", *words, python=python, **VLLM_SETTINGS) | checks.episodes(folder)
     for what, more in {"grpo with adapters": [], "grpo of all weights": ["--lora", "false"]}.items():
         output = lab.folder / what.replace(" ", "_")
-        words = [*engine, "--output", str(output), *ADAPTERS, *TASKS, *GRPO, "--grpo_iterations", "2", *more]
+        words = [
+            "--engine",
+            "vllm",
+            "--model",
+            str(INITIAL),
+            "--output",
+            str(output),
+            *ADAPTERS,
+            *TASKS,
+            *GRPO,
+            "--grpo_iterations",
+            "2",
+            *more,
+        ]
         found[what] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output, "grpo")
     return found
 
@@ -324,7 +214,7 @@ def llama_cpp(lab: Lab) -> Found:
     ]
     with lab.server([*command, "--n_threads", "1"], port) as server:
         name = checks.names(server.url)[0]
-        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, *CHAT)
+        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, CHAT)
 
 
 def transformers_serve(lab: Lab) -> Found:
@@ -333,11 +223,9 @@ def transformers_serve(lab: Lab) -> Found:
     program = [lab.given.transformers, "-m", "transformers.cli.transformers", "serve", str(lab.given.model)]
     with lab.server([*program, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"], port) as server:
         name = str(lab.given.model)
-        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, *CHAT)
+        return {"requests": checks.facts(server.url, name)} | evaluations(lab, server.url, name, lab.given.model, CHAT)
 
 
-#: A model that does not know the protocol: few and short messages.
-CHAT = ["--tasks", "embedded:test[:3]", "--max_new_tokens", "24", "--max_turns", "3"]
 #: Part -> the argument with its interpreter, and its function.
 PARTS: dict[str, tuple[str, Callable[[Lab], Found]]] = {
     **{
