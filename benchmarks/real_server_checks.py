@@ -196,14 +196,19 @@ def facts(url: str, model: str) -> Found:
     owners = {model.get("owned_by", "") for model in request(url, "/models")[1].get("data", [])}
     left_out = set() if owners & CHECKS_LENGTH else {"a prompt that is too long", "more tokens than the context"}
     answers = {name: request(url, "/chat/completions", **body) for name, body in asked.items() if name not in left_out}
-    texts = [answers[name][1]["choices"][0]["message"]["content"] for name in ("usual", "the same again", "another seed")]
+    messages = [_message(*answers[name]) for name in ("usual", "the same again", "another seed")]
+    texts = [message.get("content") for message in messages]
     return {
         "owned_by": sorted(owners),
-        "fields of a message": sorted(answers["usual"][1]["choices"][0]["message"]),
+        "fields of a message": sorted(messages[0]),
         "same seed, same text": texts[0] == texts[1],
         "another seed, another text": texts[0] != texts[2],
         **{name: _short(*answer) for name, answer in answers.items()},
     }
+
+
+def _message(status: int, body: Any) -> dict[str, Any]:
+    return dict(body["choices"][0]["message"]) if status == 200 else {}
 
 
 def _short(status: int, body: Any) -> str:
