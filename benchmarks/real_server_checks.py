@@ -16,15 +16,19 @@ from typing import Any
 
 import torch
 
+from colbench_gym.errors import ColBenchError
 from sweetrl_agent.config.model import ModelArguments
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.files import read_rows
 from sweetrl_agent.models.loading import load_model, load_policy, load_tokenizer
+from sweetrl_agent.trainers.preflight import check_server
 
 Found = dict[str, Any]
 DIALOGUES = [
     [{"role": "user", "content": f"Tell me {what} about {place}."}] for what in ("a story", "a fact", "a joke", "two numbers") for place in ("the sea", "Rome", "bees", "Go")
 ]  # fmt: skip
+#: Arguments of vLLM's engine for a small model on a CPU.
+SMALL = {"enforce_eager": True, "max_model_len": 2048}
 #: Owners of models on servers that refuse a request which is too long; others would read it for minutes.
 CHECKS_LENGTH = {"vllm", "me"}
 #: Files of a run that hold times, memory, or what is drawn from them.
@@ -67,7 +71,7 @@ def episodes(folder: Path) -> Found:
     }
 
 
-def training(folder: Path, algorithm: str) -> Found:
+def training(folder: Path) -> Found:
     """What a training run has made."""
     made = sorted(path.name for path in folder.rglob("adapter_model.safetensors"))
     results = json.loads((folder / "results.json").read_text()) if (folder / "results.json").exists() else {}
@@ -146,6 +150,15 @@ def thinking_model(model: Path, folder: Path) -> Path:
     return folder
 
 
+def refusal_of_training(url: str) -> str:
+    """Why on-policy training at temperature 0.8 is refused on a server; "" if it is not."""
+    try:
+        check_server(url, "OPENAI_API_KEY", needs_tokens=True, temperature=0.8)
+    except ColBenchError as error:
+        return str(error).replace(url, "URL")
+    return ""
+
+
 # ---- Speed ----------------------------------------------------------------------------------------------------------------
 
 
@@ -219,18 +232,61 @@ def _short(status: int, body: Any) -> str:
     return f"{body['choices'][0].get('finish_reason')}, {tokens} tokens"
 
 
-def _measure(url: str, model: str, result: str) -> None:
-    """Measure the speed of the three engines in vLLM's environment."""
+def _speed(model: str, url: str) -> Found:
+    """Speed of the three engines, in vLLM's environment."""
     from sweetrl_agent.policies.vllm import VLLMPolicy
 
     usual = ModelArguments(model=model, dtype="float32", temperature=1.0, max_new_tokens=48, server_urls=[url])
     policies = {
         "ours": load_policy(model, model, usual),
         "vLLM's server": load_policy(model, model, replace(usual, engine="server")),
-        "vLLM in process": VLLMPolicy(model, model, 48, 1.0, dtype="float32", enforce_eager=True, max_model_len=2048),
+        "vLLM in process": VLLMPolicy(model, model, 48, 1.0, dtype="float32", **SMALL),
     }
-    Path(result).write_text(json.dumps(speeds(policies, DIALOGUES, 3)))
+    return speeds(policies, DIALOGUES, 3)
+
+
+def _engine(model: str, folder: str) -> Found:
+    """Log-probabilities of vLLM in this process, before and after all weights and an adapter are renewed."""
+    from peft import LoraConfig, get_peft_model
+
+    from sweetrl_agent.policies.vllm import VLLMPolicy
+
+    arguments, found = ModelArguments(model=model, dtype="float32"), {}
+    loaded, other = load_model(model, model, arguments).eval(), str(Path(folder) / "other")
+    policy = VLLMPolicy(model, model, 24, 0.7, dtype="float32", **SMALL)
+    found["all weights"] = _agreement(policy, loaded)
+    _move(loaded)
+    loaded.save_pretrained(other)
+    policy.load_weights(other)
+    found["all weights, renewed"] = _agreement(policy, loaded)
+    del policy
+    adapted = get_peft_model(loaded, LoraConfig(r=12, target_modules="all-linear")).eval()
+    for number in (1, 2):
+        _move(adapted)
+        adapted.save_pretrained(str(Path(folder) / f"adapter_{number}"))
+        if number == 1:
+            load_tokenizer(model, arguments).save_pretrained(other)
+            policy = VLLMPolicy(str(Path(folder) / "adapter_1"), other, 24, 0.7, dtype="float32", **SMALL)
+        else:
+            policy.load_weights(str(Path(folder) / "adapter_2"))
+        found[f"adapter {number}, rank 12"] = _agreement(policy, adapted)
+    return found
+
+
+def _agreement(policy: Any, model: Any) -> Found:
+    prompts = [policy.chat.prompt(list(dialogue)) for dialogue in DIALOGUES]
+    return differences(policy.generate(DIALOGUES, range(len(DIALOGUES))), prompts, model, 0.7)
+
+
+@torch.no_grad()
+def _move(model: Any) -> None:
+    """Move the trainable weights, by the same steps each time."""
+    generator = torch.Generator().manual_seed(0)
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight += 0.02 * torch.randn(weight.shape, generator=generator)
 
 
 if __name__ == "__main__":
-    _measure(*sys.argv[1:])
+    what, given_model, given, result = sys.argv[1:]
+    Path(result).write_text(json.dumps((_speed if what == "speed" else _engine)(given_model, given)))

@@ -61,7 +61,7 @@ def vllm(lab: Lab, model: Path, *words: str, port: int = 0) -> Any:
 
 #: Settings of evaluations: of the initial policy, and few and short messages of a model that does not know the protocol.
 TALK = ("--tasks", "embedded:test[:12]", "--max_new_tokens", "80")
-CHAT = ("--tasks", "embedded:test[:3]", "--max_new_tokens", "24", "--max_turns", "3")
+CHAT = ("--tasks", "embedded:test[:3]", "--max_new_tokens", "16", "--max_turns", "2")
 
 
 def evaluations(lab: Lab, url: str, name: str, model: Path, settings: Sequence[str] = TALK) -> Found:
@@ -107,7 +107,7 @@ def vllm_grpo(lab: Lab) -> Found:
     port, found = free_port(), {}
     whole, cut, unserved = (lab.folder / name for name in ("grpo", "grpo_killed", "grpo_unserved"))
     with vllm(lab, INITIAL, *TRAINABLE, port=port) as server:
-        found["undisturbed"] = lab.user("train", *training(server.url, whole, *GRPO)) | checks.training(whole, "grpo")
+        found["undisturbed"] = lab.user("train", *training(server.url, whole, *GRPO)) | checks.training(whole)
         found["adapters left"] = len(checks.names(server.url)) - 1
         words = training(server.url, cut, *GRPO)
         job = lab.start([sys.executable, "-m", "sweetrl_agent.train", *words])
@@ -128,7 +128,8 @@ def vllm_sweet(lab: Lab) -> Found:
     """SWEET-RL: its trajectories and candidates from the server."""
     with vllm(lab, INITIAL, *TRAINABLE) as server:
         output = lab.folder / "sweet"
-        return lab.user("train", *training(server.url, output, *SWEET)) | checks.training(output, "sweet")
+        refusal = checks.refusal_of_training(server.url)
+        return lab.user("train", *training(server.url, output, *SWEET)) | checks.training(output) | {"training": refusal}
 
 
 def vllm_agreement(lab: Lab) -> Found:
@@ -163,7 +164,7 @@ def vllm_in_process(lab: Lab) -> Found:
             "2",
             *more,
         ]
-        found[what] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output, "grpo")
+        found[what] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output)
     return found
 
 
@@ -172,27 +173,31 @@ def vllm_thinking(lab: Lab) -> Found:
     model, found = checks.thinking_model(INITIAL, lab.folder / "thinking"), {}
     for what, words in {"without a parser": [], "with a parser": ["--reasoning-parser", "deepseek_r1"]}.items():
         with vllm(lab, model, "--dtype", "float32", *words) as server:
-            found[what] = evaluations(lab, server.url, str(model), model)
+            found[what] = evaluations(lab, server.url, str(model), model) | {"training": checks.refusal_of_training(server.url)}
     return found
+
+
+def vllm_engine(lab: Lab) -> Found:
+    """Log-probabilities of vLLM in its process, of the first weights and of renewed ones."""
+    return in_environment(lab, "engine", INITIAL, str(lab.folder))
 
 
 def vllm_speed(lab: Lab) -> Found:
     """Sampling by vLLM's server, by vLLM in this process and by our continuous batching, in vLLM's environment."""
     with vllm(lab, lab.given.model, "--dtype", "float32") as server:
-        result = lab.folder / "speed.json"
-        words = [
-            lab.given.vllm,
-            str(ROOT / "benchmarks" / "real_server_checks.py"),
-            server.url,
-            str(lab.given.model),
-            str(result),
-        ]
-        process = lab.start(words, **VLLM_SETTINGS)
-        try:
-            process.wait(LIMIT_S)
-        finally:
-            end(process)
-    return dict(json.loads(result.read_text())) if result.exists() else {"exit": process.returncode}
+        return in_environment(lab, "speed", lab.given.model, server.url)
+
+
+def in_environment(lab: Lab, what: str, model: Path, given: str) -> Found:
+    """What `real_server_checks.py` finds in vLLM's environment."""
+    result = lab.folder / f"{what}.json"
+    script = str(ROOT / "benchmarks" / "real_server_checks.py")
+    process = lab.start([lab.given.vllm, script, what, str(model), given, str(result)], **VLLM_SETTINGS)
+    try:
+        process.wait(LIMIT_S)
+    finally:
+        end(process)
+    return dict(json.loads(result.read_text()))
 
 
 # ---- Servers without tokens -----------------------------------------------------------------------------------------------
@@ -230,7 +235,7 @@ def transformers_serve(lab: Lab) -> Found:
 PARTS: dict[str, tuple[str, Callable[[Lab], Found]]] = {
     **{
         f.__name__: ("vllm", f)
-        for f in (vllm_evaluate, vllm_agreement, vllm_grpo, vllm_thinking, vllm_sweet, vllm_in_process, vllm_speed)
+        for f in (vllm_evaluate, vllm_agreement, vllm_grpo, vllm_thinking, vllm_sweet, vllm_engine, vllm_in_process, vllm_speed)
     },
     "llama_cpp": ("llama_cpp", llama_cpp),
     "transformers_serve": ("transformers", transformers_serve),
@@ -254,6 +259,31 @@ def without_paths(found: Any, paths: dict[str, str]) -> Any:
     return json.loads(text)
 
 
+def run(lab: Lab, name: str) -> bool:
+    """Run a part and write what was found; returns whether it came to its end."""
+    needed, part = PARTS[name]
+    if not (python := getattr(lab.given, needed)):
+        lab.say(f"{name} is left out: it needs --{needed}")
+        return True
+    lab.say(f"part {name}")
+    begin = time.monotonic()
+    try:
+        found = part(lab)
+    except Exception as error:  # of any type; the other parts can run
+        lab.say(f"{name} failed: {error!r}")
+        return False
+    found |= {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
+    found |= {"versions": {"server": versions(python), "here": versions(sys.executable)}}
+    found |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU"}
+    paths = {str(lab.folder): "FOLDER", str(lab.given.model): "MODEL", str(INITIAL): "INITIAL", str(lab.given.gguf): "GGUF"}
+    output = lab.given.output
+    results = json.loads(output.read_text()) if output.exists() else {}
+    results[name] = without_paths(found, paths)
+    output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    lab.say(json.dumps(results[name]))
+    return True
+
+
 def main(words: list[str] | None = None) -> None:
     """Run the parts and write what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -267,23 +297,9 @@ def main(words: list[str] | None = None) -> None:
     given = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(given, Path(folder))
-        for name in given.parts:
-            needed, part = PARTS[name]
-            if not (python := getattr(given, needed)):
-                lab.say(f"{name} is left out: it needs --{needed}")
-                continue
-            lab.say(f"part {name}")
-            begin = time.monotonic()
-            found = part(lab) | {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
-            paths = {folder: "FOLDER", str(given.model): "MODEL", str(INITIAL): "INITIAL", str(given.gguf): "GGUF"}
-            found |= {
-                "versions": {"server": versions(python), "here": versions(sys.executable)},
-                "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU",
-            }
-            results = json.loads(given.output.read_text()) if given.output.exists() else {}
-            results[name] = without_paths(found, paths)
-            given.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-            lab.say(json.dumps(results[name]))
+        failed = [name for name in given.parts if not run(lab, name)]
+    if failed:
+        raise SystemExit(f"These parts failed; the log says why: {', '.join(failed)}.")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def _mistral_on_lm_studio(request: dict[str, Any]) -> Refusal | None:
 
 
 def _transformers(request: dict[str, Any]) -> Refusal | None:
-    unexpected = {*request} - OPENAI_FIELDS - {"generation_config"}
+    unexpected = {*request} - OPENAI_FIELDS - {"generation_config", "chat_template_kwargs", "stop"}
     return (422, {"detail": f"Unexpected fields in the request: {unexpected}"}) if unexpected else None
 
 
