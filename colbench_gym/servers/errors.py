@@ -38,6 +38,7 @@ _TOO_LONG = (
     "context_size",
     "maximum context",
     "prompt is too long",
+    "max_model_len",
 )
 #: What hosted servers write if their filter refuses a prompt.
 _FILTERED = (

@@ -42,7 +42,7 @@ class ModelArguments:
     )
     engine: str = setting(
         "transformers",
-        "Engine that generates: 'transformers', 'vllm' (in this process, needs a GPU), or 'server' (see server_urls).",
+        "Engine that generates: 'transformers', 'vllm' (in this process; needs a GPU or vLLM's CPU build), or 'server' (see server_urls).",
     )
     server_urls: list[str] = setting(
         (),

@@ -223,6 +223,7 @@ def load_policy(path: str, base: str, arguments: ModelArguments, response_prefix
             response_prefix=response_prefix,
             history=arguments.history,
             reasoning=arguments.reasoning,
+            dtype=str(torch_dtype(arguments, is_trained=False)).removeprefix("torch."),  # vLLM would round float32 weights
         )
     if arguments.engine == "server":
         from sweetrl_agent.policies.server import ServerPolicy

@@ -24,6 +24,7 @@ from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Utterances
+from sweetrl_agent.policies.vllm import SAMPLED_LOG_PROBS
 
 #: Timeout of an utterance in seconds, including queueing; number of retries, and longest wait before the first of them, in seconds.
 TIMEOUT_S, RETRIES, BACKOFF_S = 1200.0, 5, 0.5
@@ -46,8 +47,7 @@ class ServerPolicy:
 
     Dialogues are distributed over the servers that have the model. A vLLM server has it under the path that it was started with
     (`vllm serve PATH`). A vLLM server with the base model and VLLM_ALLOW_RUNTIME_LORA_UPDATING loads an adapter from its folder, which it must be
-    able to read. vLLM takes the prompt as tokens and returns tokens and log-probabilities (start it with `--logprobs-mode processed_logprobs` if the
-    temperature is not 1). Other servers get the dialogue as chat messages, apply their own template, and return only the text: enough to evaluate, and for
+    able to read. vLLM takes the prompt as tokens and returns tokens and log-probabilities (see `check_log_probs`). Other servers get the dialogue as chat messages, apply their own template, and return only the text: enough to evaluate, and for
     algorithms that do not train on sampled tokens.
 
     A request that fails after all retries makes one utterance with an `error`. A server that is gone, or refuses every request, raises `AgentDownError`.
@@ -237,7 +237,7 @@ class _Server:
                 return True
             raise ColBenchError(
                 f"The server at {self.url} does not load the adapter {path} ({error}); start it with the adapter's base, --enable-lora, "
-                "and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment."
+                "--max-lora-rank of at least `lora_r`, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment."
             ) from None
         return True
 
@@ -272,6 +272,37 @@ def no_tokens(url: str) -> ColBenchError:
         f"The server at {url} is not vLLM's: it loads no adapters and returns no tokens, which on-policy training needs. Use vLLM servers, or "
         "`--engine transformers`."
     )
+
+
+def check_log_probs(server: ChatServer, model: str) -> None:
+    """Check that the log-probabilities of a vLLM server are those of the distribution that it samples from.
+
+    A token that alone is allowed has probability 1 there. By default vLLM returns the model's own, without temperature. They cannot be told from others
+    by the values, and training would weight its tokens wrongly.
+
+    Args:
+        server: The server.
+        model: A model that it has.
+
+    Raises:
+        ColBenchError: If they are not; says how to start the server.
+    """
+    one = {
+        "prompt": [1],
+        "max_tokens": 1,
+        "temperature": 1.0,
+        "seed": 0,
+        "logprobs": 0,
+        "return_token_ids": True,
+        "allowed_token_ids": [0],
+    }
+    with contextlib.suppress(RequestError):  # a server that does not answer is refused elsewhere
+        log_probs = server.complete({"model": model, **one}, TEXT).log_probs
+        if log_probs and log_probs[0] < -1e-3:
+            raise ColBenchError(
+                f"The server at {server.url} returns log-probabilities of the model without the temperature; on-policy training needs those of what it "
+                f"samples: start it with `--logprobs-mode {SAMPLED_LOG_PROBS}`, or set `--temperature 1`."
+            )
 
 
 def _list(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""A policy on vLLM in this process, for GPUs."""
+"""A policy on vLLM in this process, for GPUs; vLLM's CPU build runs where there is none."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from sweetrl_agent.core.messages import as_read, system_message
 from sweetrl_agent.core.policy import Utterance
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.policies.utterances import Utterances
+
+#: vLLM's `logprobs_mode` in which log-probabilities are those of the distribution that is sampled from. Its default is the model's before the temperature.
+SAMPLED_LOG_PROBS = "processed_logprobs"
+#: Ranks that its engine can be started for; adapters may have any rank up to that.
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
 class VLLMPolicy:
@@ -40,7 +46,7 @@ class VLLMPolicy:
             response_prefix: Prefix that is added to the prompt and starts every utterance.
             history: Earlier turns that the agent reads, as in `core.messages.as_read`; -1 for all.
             reasoning: How the model marks its thoughts, see `colbench_gym.reasoning.Reasoning`.
-            engine: Arguments of `vllm.LLM`, such as tensor_parallel_size.
+            engine: Arguments of `vllm.LLM`, such as dtype or tensor_parallel_size.
 
         Raises:
             ImportError: If vLLM is not installed.
@@ -53,7 +59,10 @@ class VLLMPolicy:
                 "`engine='vllm'` needs vLLM and a GPU; `pip install vllm`, or use `--engine transformers`."
             ) from error
         is_adapter = (Path(path) / "adapter_config.json").exists()
-        self.llm = LLM(model=base if is_adapter else path, enable_prefix_caching=True, enable_lora=is_adapter, **engine)
+        settings = {"enable_prefix_caching": True, "logprobs_mode": SAMPLED_LOG_PROBS, **engine}
+        if is_adapter:
+            settings |= {"enable_lora": True, "max_lora_rank": _max_rank(path)}
+        self.llm = LLM(model=base if is_adapter else path, **settings)
         self.lora = LoRARequest("actor-1", 1, path) if is_adapter else None
         tokenizer = self.llm.get_tokenizer()
         self.chat = Chat(tokenizer, reasoning)
@@ -63,17 +72,14 @@ class VLLMPolicy:
         self.prefix_ids, self.end_ids = self.chat.prefix(response_prefix), self.chat.end_ids()
 
     def load_weights(self, path: str) -> None:
-        """See `RenewablePolicy`."""
-        from safetensors.torch import load_file
+        """See `RenewablePolicy`. The engine, a process of its own, reads the folder."""
         from vllm.lora.request import LoRARequest
 
         if self.lora is not None:  # under a new id: vLLM loads the adapter of an id only once
             number = self.lora.lora_int_id + 1
             self.lora = LoRARequest(f"actor-{number}", number, path)
         else:
-            worker = self.llm.llm_engine.model_executor.driver_worker
-            for file in sorted(Path(path).glob("*.safetensors")):
-                worker.model_runner.model.load_weights(load_file(file).items())
+            self.llm.collective_rpc("reload_weights", kwargs={"weights_path": str(path)})
         self.llm.reset_prefix_cache()
 
     def generate(self, dialogues: Sequence[Messages], seeds: Sequence[int]) -> list[Utterance]:
@@ -108,3 +114,9 @@ class VLLMPolicy:
             )
             for output, prompt in zip(outputs, prompts, strict=True)
         ]
+
+
+def _max_rank(path: str) -> int:
+    """The least rank to start an engine for that takes the adapter in a folder."""
+    rank = json.loads((Path(path) / "adapter_config.json").read_text("utf-8")).get("r", 8)
+    return next((most for most in _RANKS if most >= rank), rank)

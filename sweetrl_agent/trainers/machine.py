@@ -143,7 +143,7 @@ def _timed(run: Run, tokenizer: Any, wanted: set[Timed], timer: Timer) -> tuple[
     if not wanted:
         return {}, ""
     if config.model.engine == "vllm" and not torch.cuda.is_available():
-        return {}, "the model is not timed, since `--engine vllm` needs a GPU"
+        return {}, "the model is not timed, since `--engine vllm` is timed on a GPU only"
     try:
         return TimedModel(model_config(run, tokenizer), tokenizer, config.model, timer).seconds(wanted), ""
     except Exception as error:  # libraries raise any type; the checks name what is wrong with the model

@@ -22,7 +22,7 @@ from sweetrl_agent.config.pipeline import STAGES
 from sweetrl_agent.core.environment import EnvironmentRecord
 from sweetrl_agent.core.on_policy import OnPolicyAlgorithm
 from sweetrl_agent.core.stage import Need
-from sweetrl_agent.policies.server import VLLM, no_tokens
+from sweetrl_agent.policies.server import VLLM, check_log_probs, no_tokens
 
 if TYPE_CHECKING:
     from sweetrl_agent.config.job import Config
@@ -89,10 +89,21 @@ def check_packages(config: Config, stages: Collection[str], others: Mapping[Pack
         for name, how in sorted(needed)
         if not _is_installed(name)
     ]
-    if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
+    if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available() and not _is_vllm_for_cpus():
         missing.append("a CUDA GPU, for `--engine vllm`")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
+
+
+def _is_vllm_for_cpus() -> bool:
+    """Whether the installed vLLM is a build for CPUs."""
+    if not _is_installed("vllm"):
+        return False
+    try:
+        from vllm.platforms import current_platform
+    except ImportError:
+        return False
+    return bool(current_platform.is_cpu())
 
 
 def _is_installed(module: str) -> bool:
@@ -132,7 +143,8 @@ def _checks(run: Run, stages: Collection[str], disk: Check | None) -> Iterator[C
         yield partial(file_dialogues, run)
     if _any(left, "samples"):
         for url in config.model.server_urls:
-            yield partial(check_server, url, "OPENAI_API_KEY", isinstance(config.algorithm, OnPolicyAlgorithm))
+            is_trained = isinstance(config.algorithm, OnPolicyAlgorithm)
+            yield partial(check_server, url, "OPENAI_API_KEY", is_trained, config.model.temperature)
     if _any(left, "episodes"):
         yield partial(_check_environment, run)
     yield partial(check_resources, run, left, disk)
@@ -246,22 +258,23 @@ def _shortest_dialogue(config: Config, place: str) -> int:
     return len(load_chat(place, config.model).prompt(messages))
 
 
-def check_server(url: str | None, key_variable: str, needs_tokens: bool = False) -> None:
+def check_server(url: str | None, key_variable: str, needs_tokens: bool = False, temperature: float = 1.0) -> None:
     """Request the list of models of an OpenAI-compatible server. Any answer is accepted except a refused key.
 
     Args:
         url: Its address; None for OpenAI's.
         key_variable: Environment variable with the key.
         needs_tokens: Whether it must be vLLM's, which returns tokens and loads adapters.
+        temperature: Sampling temperature of these tokens, whose log-probabilities must be of it.
 
     Raises:
-        ColBenchError: If the server does not answer, refuses the key, or is not vLLM's and must be.
+        ColBenchError: If the server does not answer, refuses the key, or is not as it must be.
     """
     address = OPENAI_URL if url is None else checked_url(url)
-    owners: set[str] = set()
+    models: list[tuple[str, str]] = []
     with closing(ChatServer(address, read_key(key_variable), ANSWER_S)) as server:
         try:
-            owners = {owner for _, owner in server.models()}
+            models = server.models()
         except RequestError as error:
             if error.status is None:
                 raise ColBenchError(f"No server answers at {address} ({error}); start it, or correct its address.") from None
@@ -269,8 +282,11 @@ def check_server(url: str | None, key_variable: str, needs_tokens: bool = False)
                 raise ColBenchError(
                     f"The server at {address} refuses the key in {key_variable} (status {error.status})."
                 ) from None
-    if needs_tokens and VLLM not in owners:
-        raise no_tokens(address)
+        ours = [name for name, owner in models if owner == VLLM]
+        if needs_tokens and not ours:
+            raise no_tokens(address)
+        if needs_tokens and temperature != 1.0:
+            check_log_probs(server, ours[0])
 
 
 def check_human(record: EnvironmentRecord, human: Any) -> None:

@@ -76,7 +76,7 @@ def _mistral_on_lm_studio(request: dict[str, Any]) -> Refusal | None:
 
 
 def _transformers(request: dict[str, Any]) -> Refusal | None:
-    unexpected = {*request} - OPENAI_FIELDS - {"generation_config"}
+    unexpected = {*request} - OPENAI_FIELDS - {"generation_config", "chat_template_kwargs", "stop"}
     return (422, {"detail": f"Unexpected fields in the request: {unexpected}"}) if unexpected else None
 
 
@@ -170,13 +170,14 @@ class Imitation(ThreadingHTTPServer):
         kind: What it imitates.
         requests: Bodies of the requests, in order.
         taken: Those that it answered.
+        is_processed: vLLM's `--logprobs-mode processed_logprobs`: a token that alone is allowed is certain. Its default is the model's log-probability.
     """
 
     daemon_threads = True
 
     def __init__(self, kind: Kind, say: Callable[[dict[str, Any]], str], tokenizer: Any = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.kind, self.say, self.tokenizer = kind, say, tokenizer
+        self.kind, self.say, self.tokenizer, self.is_processed = kind, say, tokenizer, False
         self.requests: list[dict[str, Any]] = []
         self.taken: list[dict[str, Any]] = []
         self.lock = threading.Lock()
@@ -198,6 +199,10 @@ class Imitation(ThreadingHTTPServer):
             message = {"role": "assistant", "content": text, self.kind.thought: "Let me ask."}
             return 200, {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage}
         assert self.kind.has_tokens and isinstance(request["prompt"], list)
+        if (only := request.get("allowed_token_ids")) is not None:
+            log_prob = 0.0 if self.is_processed else -19.43
+            choice = {"finish_reason": "length", "text": "%", "token_ids": only, "logprobs": {"token_logprobs": [log_prob]}}
+            return 200, {"choices": [choice], "usage": usage}
         ids = [*self.tokenizer(text, add_special_tokens=False)["input_ids"], self.tokenizer.eos_token_id]
         choice = {"finish_reason": "stop", "text": text, "token_ids": ids, "logprobs": {"token_logprobs": [-0.5] * len(ids)}}
         return 200, {"choices": [choice], "usage": usage}

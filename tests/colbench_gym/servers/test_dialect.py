@@ -65,6 +65,7 @@ def test_a_refusal_is_recognized(status, reply, change):
     [
         (400, openai("This model's maximum context length is 4096 tokens; please reduce the length of the messages or max_tokens.", "max_tokens", "context_length_exceeded")),
         (400, openai("max_tokens is too large: 100000. This model has at most 4096 completion tokens.", "max_tokens", "invalid_value")),
+        (400, openai("max_tokens=9000 cannot be greater than max_model_len=2048. Please request fewer output tokens. (parameter=max_tokens, value=9000)", "max_tokens", 400)),
         (400, openai("temperature must be between 0 and 1", "temperature", "decimal_above_max_value")),
         (400, openai("The model `m` is not supported here")),
         (400, openai("no luck")),
@@ -156,8 +157,15 @@ def test_a_server_that_refuses_everything_ends_in_one_sentence_and_is_not_rememb
     assert len(server.requests) <= 8 and not caplog.messages and not known_changes(url(server), "never")
 
 
-def test_a_dialogue_that_is_too_long_is_said_and_only_that(server):
-    server.script = [refuses("This model's maximum context length is 9 tokens; reduce max_tokens", lambda asked: True)]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This model's maximum context length is 9 tokens; reduce max_tokens",
+        "max_tokens=9000 cannot be greater than max_model_len=2048. Please request fewer output tokens.",
+    ],
+)
+def test_a_dialogue_that_is_too_long_is_said_and_only_that(text, server):
+    server.script = [refuses(text, lambda asked: True)]
     with pytest.raises(AgentError, match="the dialogue is too long for the model: serve it with a longer context"):
         make(server, "short").say(REQUEST["messages"], 3)
     assert len(server.requests) == 1

@@ -151,6 +151,19 @@ def test_a_server_without_tokens_is_refused_where_they_are_needed(tiny_tokenizer
         check_server(server.url, "OPENAI_API_KEY")
 
 
+def test_log_probabilities_without_the_temperature_are_refused_where_they_are_trained_with(tiny_tokenizer, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with imitating(KINDS[0], tokenizer=tiny_tokenizer) as server:
+        with pytest.raises(
+            ColBenchError, match=f"^The server at {server.url} returns log-probabilities .*`--logprobs-mode processed_logprobs`"
+        ):
+            check_server(server.url, "OPENAI_API_KEY", needs_tokens=True, temperature=0.8)
+        check_server(server.url, "OPENAI_API_KEY", temperature=0.8)
+        check_server(server.url, "OPENAI_API_KEY", needs_tokens=True, temperature=1.0)
+        server.is_processed = True
+        check_server(server.url, "OPENAI_API_KEY", needs_tokens=True, temperature=0.8)
+
+
 def test_an_adapter_is_given_to_the_server_of_its_base(serve, make_policy, tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     server = serve("base")

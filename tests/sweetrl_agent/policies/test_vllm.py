@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
+from sweetrl_agent.config.model import ModelArguments
+from sweetrl_agent.models.loading import load_policy
 from sweetrl_agent.policies.vllm import VLLMPolicy
 
 
@@ -19,9 +20,10 @@ class _LoRARequest:
 
 class _LLM:
     def __init__(self, model, **engine):
-        self.model, self.engine, self.asked, self.loaded, self.resets = model, engine, [], [], 0
-        runner = SimpleNamespace(model=SimpleNamespace(load_weights=lambda named: self.loaded.append(dict(named))))
-        self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner)))
+        self.model, self.engine, self.asked, self.called, self.resets = model, engine, [], [], 0
+
+    def collective_rpc(self, method, kwargs):  # the model is in another process, and cannot be reached
+        self.called.append((method, kwargs))
 
     @property
     def said(self):
@@ -52,15 +54,27 @@ def vllm(monkeypatch, tiny_tokenizer):
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_new_weights_of_a_whole_model_are_loaded_into_the_engine(vllm, tmp_path):
+def test_new_weights_of_a_whole_model_are_read_by_the_engine(vllm, tmp_path):
     policy = VLLMPolicy(str(tmp_path), str(tmp_path), 8, 1.0)
-    for number in (1, 2):
-        save_file({f"layer.{number}": torch.full((2,), float(number))}, tmp_path / f"model-{number}.safetensors")
     policy.load_weights(str(tmp_path))
-    assert [list(named) for named in policy.llm.loaded] == [["layer.1"], ["layer.2"]] and policy.llm.resets == 1
+    assert policy.llm.called == [("reload_weights", {"weights_path": str(tmp_path)})] and policy.llm.resets == 1
     (said,) = policy.generate([[{"role": "user", "content": "Hi."}]], [3])
     assert said.log_probs == [-0.5 * i for i in range(1, len(said.token_ids) + 1)]
     assert (said.text, said.token_ids, said.finish_reason) == ("yes", policy.llm.said, "stop") and policy.llm.asked == [None]
+
+
+@pytest.mark.parametrize(("rank", "most"), [(4, 8), (16, 16), (24, 32), (512, 512)])
+def test_the_engine_takes_adapters_of_every_rank(rank, most, vllm, tmp_path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    assert VLLMPolicy(str(tmp_path), "base", 8, 1.0).llm.engine["max_lora_rank"] == most
+    assert "max_lora_rank" not in VLLMPolicy("base", "base", 8, 1.0).llm.engine
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_engine_samples_in_the_dtype_of_the_settings_and_returns_its_own_log_probabilities(dtype, vllm, tmp_path):
+    arguments = ModelArguments(model=str(tmp_path), engine="vllm", dtype=dtype)
+    engine = load_policy(str(tmp_path), str(tmp_path), arguments).llm.engine
+    assert (engine["dtype"], engine["logprobs_mode"]) == (dtype, "processed_logprobs")
 
 
 def test_a_new_adapter_has_a_new_number(vllm, tmp_path):

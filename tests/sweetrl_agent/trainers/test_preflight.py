@@ -131,6 +131,11 @@ def test_what_vllm_lacks_here(main, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", module)
     assert main(_arguments(tmp_path, "--engine", "vllm")) == 2
     assert _errors(capsys) == ["This machine lacks a CUDA GPU, for `--engine vllm`."]
+    platforms = types.ModuleType("vllm.platforms")
+    monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
+    for is_cpu in (False, True):
+        platforms.current_platform = types.SimpleNamespace(is_cpu=lambda is_cpu=is_cpu: is_cpu)
+        assert main(_arguments(tmp_path, "--engine", "vllm")) == (0 if is_cpu else 2)
 
 
 def _hidden(*names):
