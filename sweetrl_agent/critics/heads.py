@@ -65,8 +65,10 @@ class TurnHead(ModelWithHead):
         Returns:
             Shape (B, T); 0 where a dialogue has fewer turns.
         """
-        can_share = groups is not None and can_use_slots(self.model)
-        if can_share and (tree := padded_tree(input_ids, attention_mask, groups)):
+        tree = None
+        if groups is not None and can_use_slots(self.model):
+            tree = padded_tree(input_ids, attention_mask, groups)
+        if tree is not None:
             hidden = tree.hidden_states(body(self.model))[tree.places].float()
         else:
             arguments = {"output_hidden_states": True, "use_cache": False, "logits_to_keep": 1}
