@@ -54,7 +54,17 @@ def request(url: str, route: str, **body: Any) -> tuple[int, Any]:
 
 def names(url: str) -> list[str]:
     """Models that a server lists."""
-    return [model["id"] for model in request(url, "/models")[1]["data"]]
+    return [name for name, _ in _listed(url)]
+
+
+def _listed(url: str) -> list[tuple[str, str]]:
+    """Name and owner of the models that a server lists."""
+    body = request(url, "/models")[1]
+    return (
+        [(model["id"], model.get("owned_by", "")) for model in body["data"]]
+        if isinstance(body, dict) and "data" in body
+        else []
+    )
 
 
 def episodes(folder: Path) -> Found:
@@ -206,7 +216,7 @@ def facts(url: str, model: str) -> Found:
         "a prompt that is too long": usual | {"messages": [{"role": "user", "content": "word " * 9000}]},
         "more tokens than the context": usual | {"max_tokens": 9000},
     }
-    owners = {model.get("owned_by", "") for model in request(url, "/models")[1].get("data", [])}
+    owners = {owner for _, owner in _listed(url)}
     left_out = set() if owners & CHECKS_LENGTH else {"a prompt that is too long", "more tokens than the context"}
     answers = {name: request(url, "/chat/completions", **body) for name, body in asked.items() if name not in left_out}
     messages = [_message(*answers[name]) for name in ("usual", "the same again", "another seed")]

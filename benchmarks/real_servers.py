@@ -143,28 +143,14 @@ def vllm_agreement(lab: Lab) -> Found:
 
 
 def vllm_in_process(lab: Lab) -> Found:
-    """`--engine vllm`: an evaluation, GRPO with adapters and with all weights, in vLLM's environment with the other packages of this project."""
+    """`--engine vllm`: an evaluation, and GRPO with adapters, in vLLM's environment with the other packages of this project."""
     python, found, folder = lab.given.vllm, {}, lab.folder / "in_process"
     words = [f"agent={INITIAL}", "--engine", "vllm", *TALK, "--sandbox", "embedded", "--system_prompt", ""]
     words += ["--dtype", "float32", "--output", str(folder)]
     found["evaluate"] = lab.user("evaluate", *words, python=python, **VLLM_SETTINGS) | checks.episodes(folder)
-    for what, more in {"grpo with adapters": [], "grpo of all weights": ["--lora", "false"]}.items():
-        output = lab.folder / what.replace(" ", "_")
-        words = [
-            "--engine",
-            "vllm",
-            "--model",
-            str(INITIAL),
-            "--output",
-            str(output),
-            *ADAPTERS,
-            *TASKS,
-            *GRPO,
-            "--grpo_iterations",
-            "2",
-            *more,
-        ]
-        found[what] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output)
+    output = lab.folder / "in_process_grpo"
+    words = ["--engine", "vllm", "--model", str(INITIAL), "--output", str(output), *ADAPTERS, *TASKS, *GRPO]
+    found["grpo with adapters"] = lab.user("train", *words, python=python, **VLLM_SETTINGS) | checks.training(output)
     return found
 
 

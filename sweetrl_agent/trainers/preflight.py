@@ -89,8 +89,11 @@ def check_packages(config: Config, stages: Collection[str], others: Mapping[Pack
         for name, how in sorted(needed)
         if not _is_installed(name)
     ]
-    if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available() and not _is_vllm_for_cpus():
-        missing.append("a CUDA GPU, for `--engine vllm`")
+    if config.model.engine == "vllm" and _any(stages, "samples") and not torch.cuda.is_available():
+        if not _is_vllm_for_cpus():
+            missing.append("a CUDA GPU, for `--engine vllm`")
+        elif isinstance(config.algorithm, OnPolicyAlgorithm) and not config.model.lora:  # it keeps packed copies of old weights
+            missing.append("a CUDA GPU, for on-policy training of all weights with `--engine vllm` (`--lora true` needs none)")
     if missing:
         raise ColBenchError(f"This machine lacks {' and '.join(missing)}.")
 

@@ -136,6 +136,11 @@ def test_what_vllm_lacks_here(main, tmp_path, capsys, monkeypatch):
     for is_cpu in (False, True):
         platforms.current_platform = types.SimpleNamespace(is_cpu=lambda is_cpu=is_cpu: is_cpu)
         assert main(_arguments(tmp_path, "--engine", "vllm")) == (0 if is_cpu else 2)
+    if main is train.main:
+        capsys.readouterr()
+        assert main(_arguments(tmp_path, "--engine", "vllm", "--algorithm", "grpo")) == 2
+        (error,) = _errors(capsys)
+        assert error.startswith("This machine lacks a CUDA GPU, for on-policy training of all weights with `--engine vllm`")
 
 
 def _hidden(*names):
