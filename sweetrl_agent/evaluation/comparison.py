@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from colbench_gym.evaluation.summary import COUNTS
 from colbench_gym.evaluation.table import count_lines
 from colbench_gym.scoring.intervals import SHARES, holm
 from sweetrl_agent.algorithms.registry import ALGORITHMS, ON_DISCRETE, scaled
@@ -17,7 +18,7 @@ from sweetrl_agent.data.machine import versions
 from sweetrl_agent.data.run import Run
 from sweetrl_agent.evaluation import best_of_n, credit_accuracy, dials, scaling, simulators, win_rate
 from sweetrl_agent.evaluation.costs import ledger
-from sweetrl_agent.evaluation.evaluate import COUNTS, links, read_evaluation
+from sweetrl_agent.evaluation.evaluate import links, read_evaluation
 from sweetrl_agent.evaluation.failures import failures_of, summarize_failures
 from sweetrl_agent.evaluation.statistics import (
     Components,
