@@ -13,9 +13,9 @@ from colbench_gym.scoring.intervals import SHARES
 
 #: What is counted of the agent's turns, in words.
 COUNTED = {
-    SILENT_TURNS: "{} turns said nothing: the model only thought, or was not allowed to speak",
-    CUT_TURNS: "{} turns were cut by the limit of tokens (`--max_new_tokens`)",
-    ANSWER_CUT: "{} answers were cut by it: they are not graded, and count as failures",
+    SILENT_TURNS: "turns that said nothing, since the model only thought or was not allowed to speak: {}",
+    CUT_TURNS: "turns that the limit of tokens (`--max_new_tokens`) cut: {}",
+    ANSWER_CUT: "answers that it cut, which are not graded and count as failures: {}",
 }
 
 
