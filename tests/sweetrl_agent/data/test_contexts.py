@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from functools import cache
 from types import SimpleNamespace
 
@@ -18,7 +20,9 @@ from sweetrl_agent.critics.advantage import AdvantageCritic
 from sweetrl_agent.critics.heads import HeadCritic
 from sweetrl_agent.data.chat import Chat
 from sweetrl_agent.data.hinted import encode_hinted
+from sweetrl_agent.policies.server import ServerPolicy
 from sweetrl_agent.policies.transformers import TransformersPolicy
+from sweetrl_agent.policies.vllm import VLLMPolicy
 from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.offline import action_tokens
 from sweetrl_agent.trainers.sft import sft_dataset
@@ -217,6 +221,46 @@ def test_preferences_of_the_actor(family, turns, history, has_system, worse):
     end = chat.tokenizer.convert_tokens_to_ids(chat.template.end)
     for side in ("chosen", "rejected"):
         assert found[f"{side}_ids"][-1] == end and end not in found[f"{side}_ids"][:-1]
+
+
+class _Asked(Exception):
+    """What an engine was asked."""
+
+
+def _refuse(*asked, **_):
+    raise _Asked(*asked)
+
+
+def _given_to(engine, chat, instructions, history, dialogue, response_prefix):
+    """Token ids that another engine is given for the next turn."""
+    policy = object.__new__(engine)
+    policy.chat, policy.history, policy.response_prefix = chat, history, response_prefix
+    policy.instructions, policy.system_prompt = system_message(instructions), instructions
+    policy.max_new_tokens, policy.temperature, policy.name, policy.lora = 8, 1.0, "m", None
+    policy.prefix_ids, policy.end_ids = chat.prefix(response_prefix), []
+    policy.llm = SimpleNamespace(generate=_refuse)
+    policy._threads = SimpleNamespace(submit=lambda answer, *given: answer(*given))
+    policy._is_closed = threading.Event()
+    server = SimpleNamespace(is_vllm=True, sampling={"top_p": 1.0}, complete=_refuse, url="")
+    policy._servers = iter([server])
+    with pytest.raises(_Asked) as asked:
+        policy.generate([dialogue], [0])
+    (request, *_) = asked.value.args
+    return request[0]["prompt_token_ids"] if engine is VLLMPolicy else request["prompt"]
+
+
+@pytest.mark.parametrize("engine", [VLLMPolicy, ServerPolicy])
+@few
+@given(
+    turns=dialogues, history=histories, has_system=st.booleans(), response_prefix=st.sampled_from(["", "I WANT TO ANSWER:\n"])
+)
+def test_every_engine_is_given_the_same(family, engine, turns, history, has_system, response_prefix):
+    chat, instructions = _chat(family), INSTRUCTIONS * has_system
+    *before, _ = _messages(turns)
+    expected = _policy(chat, instructions, history, response_prefix).prompt_ids(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "vllm", SimpleNamespace(SamplingParams=SimpleNamespace))
+        assert _given_to(engine, chat, instructions, history, before, response_prefix) == expected
 
 
 @pytest.mark.parametrize("reasoning", ["auto", "none"])
