@@ -7,8 +7,8 @@ never silently an empty message: `Completion.finish_reason` names why there is n
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,8 @@ _REASONS: Mapping[str | None, str] = {
 }  # fmt: skip
 #: Reasons of a server that failed while it generated.
 _FAILED = ("error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error")
+#: How a line of a stream of events begins.
+_EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 #: Largest number of tokens that is believed.
 MAX_TOKENS = 10**9
@@ -96,11 +98,12 @@ def finish_reason(given: Any) -> str:
 
 
 def _reply(body: bytes) -> dict[str, Any]:
+    body = body.removeprefix(b"\xef\xbb\xbf")
     start = body[:100].lstrip().lower()
     if start.startswith(b"<"):
         raise _malformed("a web page; an API's address usually ends in /v1")
     try:
-        reply = _joined_stream(body) if start.startswith((b"data:", b"event:", b":")) else json.loads(body)
+        reply = _joined_stream(body) if start.startswith(_EVENTS) else json.loads(body)
     except (ValueError, RecursionError):
         raise _malformed("not JSON") from None
     if not isinstance(reply, dict):
@@ -113,10 +116,10 @@ def _reply(body: bytes) -> dict[str, Any]:
 def _joined_stream(body: bytes) -> dict[str, Any]:
     """The completion in a stream of events, which some servers send without being asked for one."""
     joined: dict[str, Any] = {}
-    message: dict[str, str] = {}
-    for line in body.split(b"\n"):
+    pieces: dict[str, list[Any]] = {}
+    for line in body.splitlines():
         event = line.removeprefix(b"data:").strip()
-        if not line.startswith(b"data:") or event == b"[DONE]":
+        if not line.startswith(b"data:") or event in (b"", b"[DONE]"):
             continue
         part = json.loads(event)
         if not isinstance(part, dict) or part.get("error"):
@@ -124,12 +127,22 @@ def _joined_stream(body: bytes) -> dict[str, Any]:
         joined |= {"usage": part["usage"]} if part.get("usage") else {}
         choices = part.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        delta = choice.get("delta")
+        delta = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
         for name, piece in delta.items() if isinstance(delta, dict) else ():
-            message |= {name: message.get(name, "") + piece} if isinstance(piece, str) else {}
+            if isinstance(piece, str | list):
+                pieces.setdefault(name, []).append(piece)
         if choice.get("finish_reason"):
-            joined["choices"] = [{"message": message, "finish_reason": choice["finish_reason"]}]
+            joined["choices"] = [{"finish_reason": choice["finish_reason"]}]
+    for choice in joined.get("choices", ()):
+        choice["message"] = {name: _whole(own) for name, own in pieces.items()}
     return joined
+
+
+def _whole(pieces: list[Any]) -> Any:
+    """A field of a message from its pieces: a text, or a list of parts if some pieces are lists."""
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    return [part for piece in pieces for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else piece)]
 
 
 def _message(message: Any, reason: str) -> tuple[str, str, str]:
@@ -140,7 +153,7 @@ def _message(message: Any, reason: str) -> tuple[str, str, str]:
     parts = content if isinstance(content, list) else [{"type": "text", "text": "" if content is None else content}]
     if not all(isinstance(part, dict) for part in parts):
         raise _malformed("its content is no text")
-    text = "".join(_text(part.get("text")) for part in parts if part.get("type") in ("text", "output_text"))
+    text = "".join(_text(part.get("text")) for part in parts if part.get("type", "text") in ("text", "output_text"))
     thought = next((message[name] for name in _THOUGHTS if message.get(name) and isinstance(message[name], str)), "")
     thought = thought or "".join(
         _thought(part.get("thinking") or part.get("text")) for part in parts if part.get("type") in ("thinking", "reasoning")
@@ -186,9 +199,9 @@ def _tokens(choice: dict[str, Any]) -> tuple[list[int], list[float]]:
     """The generated tokens of a choice of the text route, and their log-probabilities; [] for what the server does not return."""
     ids, found = choice.get("token_ids") or [], choice.get("logprobs")
     log_probs = (found.get("token_logprobs") if isinstance(found, dict) and ids else None) or []
-    if not (isinstance(ids, list) and all(type(x) is int and x >= 0 for x in ids)):
+    if not (isinstance(ids, list) and all(type(x) is int and 0 <= x <= MAX_TOKENS for x in ids)):
         raise _malformed("its tokens are no numbers")
-    if not (isinstance(log_probs, list) and all(type(x) in (int, float) and math.isfinite(x) for x in log_probs)):
+    if not (isinstance(log_probs, list) and all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in log_probs)):
         raise _malformed("its log-probabilities are no numbers")
     if log_probs and len(log_probs) != len(ids):
         raise _malformed("its tokens and log-probabilities differ in number")
