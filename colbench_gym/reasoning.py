@@ -7,7 +7,7 @@ the Harmony format. Thoughts are never said: the other side, parsers, graders an
       other marks in it are thought.
     * A closing mark without an opening one ends a thought that began at the start of the text.
     * A thought that does not end goes to the end of the text: nothing is said behind it. ``<think/>`` is an empty thought.
-    * Marks in angle brackets may be in upper case and hold blanks and attributes (``<Think>``, ``< /think >``); all others are exact.
+    * Marks in angle brackets may be in upper case and hold white space and attributes (``<Think>``, ``< /think >``); all others are exact.
     * Outside of thoughts, marks in Markdown's code, in a docstring and within quotation marks on one line are text: a program may handle them. A code
       block that never ends is no code for a closing mark alone.
     * In the Harmony format, the channel "final" is speech, and so is a message without a channel.
@@ -47,15 +47,19 @@ HARMONY = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "
 #: Closing mark of a thought that a prompt in the Harmony format has opened.
 _HARMONY_CLOSING = "<|channel|>final<|message|>"
 _HARMONY_HEADER = re.compile(
-    r"(?:<\|channel\|>|\A)\s{0,9}(\w{1,30})[^\n<]{0,200}(?:<\|constrain\|>[^\n<]{0,100})?<\|message\|>|<\|message\|>"
+    r"(?:<\|channel\|>|\A)\s{0,9}(\w{1,30})[^\n<]{0,200}\s{0,9}(?:<\|constrain\|>[^\n<]{0,100}\s{0,9})?<\|message\|>"
+    r"|(?:<\|channel\|>(?s:(?!<\|(?:channel|message|start|end)\|>).){0,400})?<\|message\|>"
 )
 _HARMONY_BEGINS = re.compile(r"\s*(?:<\|(?:channel|message)\|>|<\|start\|>\s*assistant|\w{1,30}<\|message\|>)")
 _HARMONY_END = re.compile(r"<\|(?:end|return|call|start|channel|message)\|>")
 #: The same without its special tokens, which some servers leave out.
-_BARE_HARMONY = re.compile(r"\A\s*analysis(?=[A-Z\W]).*?assistantfinal|\A\s*analysis(?=[A-Z]).*\Z", re.DOTALL)
+_BARE_HARMONY = re.compile(
+    r"\A\s*(?:assistant)?(?:analysis|commentary).*?assistantfinal|\A\s*(?:assistant)?analysis(?=[A-Z]).*\Z", re.DOTALL
+)
 #: Marks of words in angle brackets, in any case.
 _NAMES = "|".join(opening[1:-1] for opening, closing in PAIRS if closing == f"</{opening[1:]}")
-_ANGLE = rf'<[ \t]{{0,2}}/?[ \t]{{0,2}}(?i:{_NAMES})(?:[ \t]+[\w-]+="[^"\n<>]*")*[ \t]{{0,2}}/?[ \t]{{0,2}}>'
+_ATTRIBUTE = r"""\s{1,9}[\w-]{1,30}=(?:"[^"\n<>]*"|'[^'\n<>]*'|[\w.-]{1,30})"""
+_ANGLE = rf"<[ \t]{{0,2}}/?[ \t]{{0,2}}(?i:{_NAMES})(?:{_ATTRIBUTE})*\s{{0,2}}/?\s{{0,2}}>"
 _ANGLE_PARTS = re.compile(r"<\s*(/?)\s*([\w:]+).*?(/?)\s*>", re.DOTALL)
 #: Name of an empty thought.
 _EMPTY = "<think/>"
@@ -131,7 +135,7 @@ class Reasoning:
         """The closing mark of a thought that a prompt opens at its end, as DeepSeek-R1's template does; "" if it opens none."""
         end = prompt[-_TAIL:].rstrip()
         if self.setting == AUTO and (headers := [*_HARMONY_HEADER.finditer(end)]) and headers[-1].end() == len(end):
-            return "" if headers[-1][1] in (None, "final") else _HARMONY_CLOSING
+            return "" if _is_said(headers[-1]) else _HARMONY_CLOSING
         last = [mark for mark in self._mark.finditer(end) if mark.end() == len(end)] if self.pairs else []
         return self.pairs.get(self._name(last[0]), "") if last else ""
 
@@ -288,11 +292,16 @@ def _is_harmony(text: str) -> bool:
     return any(not code.reach(header.start()) for header in _HARMONY_HEADER.finditer(text))
 
 
+def _is_said(header: re.Match[str]) -> bool:
+    """Whether what follows a header is speech: of the channel "final", or of none. A header that cannot be read is of a thought."""
+    return header[1] == "final" or header[0] == "<|message|>"
+
+
 def _split_harmony(text: str) -> Reply:
     """The parts of a text in the Harmony format: the channel "final" is said, and a message without a channel."""
     speech, thoughts, start = list[str](), list[str](), 0
     for header in _HARMONY_HEADER.finditer(text):
-        if header[1] not in (None, "final"):
+        if not _is_said(header):
             continue
         thoughts.append(text[start : header.end()])
         start = end.start() if (end := _HARMONY_END.search(text, header.end())) else len(text)

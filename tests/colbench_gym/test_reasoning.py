@@ -40,6 +40,13 @@ THOUGHTS = [
     + FINAL,
     "analysis<|message|>a<|end|>" + FINAL,
     "analysisI should ask.assistantfinal",
+    "analysisshould I ask?assistantfinal",
+    "assistantanalysis1. Ask.assistantcommentaryaassistantfinal",
+    "<|channel|>analysis\n<|message|>a<|end|>\n<|start|>assistant\n<|channel|>final\n<|message|>",
+    "<|channel|>analysis to=<a><|message|>a<|end|>" + FINAL,
+    "<|channel|>\n\n=?<|message|>a<|end|>" + FINAL,
+    "<think\n>a</think\n>",
+    "<think id='1' n=2>a</think>",
     "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>",
     *(f"{opening}a{closing}" for opening, closing in PAIRS),
 ]
@@ -59,6 +66,7 @@ SPEECH = [
     'def f(text):\n    """Remove what is between\n    <think> and </think>.\n    """\n    return text',
     "```\ntext.split('<|channel|>final<|message|>')\n```",
     "if a < think and b > c: pass",
+    "if a <\nthink>b: pass",
     "I think so. analysis follows; [think] is no mark.",
 ]
 _WORDS = [
@@ -154,7 +162,7 @@ def _letters(text):
 @pytest.mark.parametrize(
     "part",
     ["<think>", "</think>", "<think>a</think>b", "<thi", "'", "“", '"""</think>', "```a\n", "````x\n</think>", "```\n```\n", "```\na\n```\n</think>\n", "<|channel|>x",
-     "<|message|>", "<", "< ", ' a="b"', "<|END_RESPONSE|> ", "analysisA", " ", "'<|channel|>a<|message|>'", "` `` "],
+     "<|message|>", "<|channel|>", "<think a=b ", "<", "< ", ' a="b"', "<|END_RESPONSE|> ", "analysisA", " ", "'<|channel|>a<|message|>'", "` `` "],
 )  # fmt: skip
 def test_the_number_of_steps_is_linear(part):
     def lines(count):
