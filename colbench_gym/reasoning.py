@@ -8,7 +8,7 @@ the Harmony format. Thoughts are never said: the other side, parsers, graders an
     * A closing mark without an opening one ends a thought that began at the start of the text.
     * A thought that does not end goes to the end of the text: nothing is said behind it. ``<think/>`` is an empty thought.
     * Marks in angle brackets may be in upper case and hold white space and attributes (``<Think>``, ``< /think >``); all others are exact.
-    * Outside of thoughts, marks in Markdown's code, in a docstring and within quotation marks on one line are text: a program may handle them. A code
+    * Outside of thoughts, marks in Markdown's code, in a docstring, on an indented line with a comment and within quotation marks on one line are text: a program may handle them. A code
       block that never ends is no code for a closing mark alone.
     * In the Harmony format, the channel "final" is speech, and so is a message without a channel.
 
@@ -64,10 +64,10 @@ _ANGLE_PARTS = re.compile(r"<\s*(/?)\s*([\w:]+).*?(/?)\s*>", re.DOTALL)
 #: Name of an empty thought.
 _EMPTY = "<think/>"
 _FENCE = r"[ \t>]{0,8}(?P<fence>`{3,}(?=[^`\n]*\n)|~{3,})[^\n]*\n"
-#: Where a code block begins; code within a line, a docstring, and what stands between quotation marks on one line.
+#: Where a code block begins; code within a line, an indented line with a comment, a docstring, and what stands between quotation marks on one line.
 _CODE = re.compile(
     rf"^{_FENCE}|(?<!`)(?P<span>`{{1,3}})(?!`)[^\n]*?(?<!`)(?P=span)(?!`)"
-    r"|\"\"\"(?s:.*?)\"\"\"|\'\'\'(?s:.*?)\'\'\'"
+    r"|^(?: {4}|\t)[^\n#]*(?<=[ \t])#[^\n]*|\"\"\"(?s:.*?)\"\"\"|\'\'\'(?s:.*?)\'\'\'"
     r"|(?<!\w)(?:[rbfuRBFU]{0,2}\"[^\"\n]*\"|[rbfuRBFU]{0,2}'[^'\n]*'|“[^“”\n]*”|‘[^‘’\n]*’|«[^«»\n]*»)(?!\w)",
     re.MULTILINE,
 )

@@ -66,6 +66,7 @@ SPEECH = [
     'def f(text):\n    """Remove what is between\n    <think> and </think>.\n    """\n    return text',
     "```\ntext.split('<|channel|>final<|message|>')\n```",
     "if a < think and b > c: pass",
+    "I WANT TO ANSWER:\ndef f(text):\n    # don't keep <think> and </think>\n    return text.split('</think>')[0]  # it's </think>",
     "if a <\nthink>b: pass",
     "I think so. analysis follows; [think] is no mark.",
 ]
@@ -162,7 +163,7 @@ def _letters(text):
 @pytest.mark.parametrize(
     "part",
     ["<think>", "</think>", "<think>a</think>b", "<thi", "'", "“", '"""</think>', "```a\n", "````x\n</think>", "```\n```\n", "```\na\n```\n</think>\n", "<|channel|>x",
-     "<|message|>", "<|channel|>", "<think a=b ", "<", "< ", ' a="b"', "<|END_RESPONSE|> ", "analysisA", " ", "'<|channel|>a<|message|>'", "` `` "],
+     "<|message|>", "<|channel|>", "    a # ", "\n    a", "<think a=b ", "<", "< ", ' a="b"', "<|END_RESPONSE|> ", "analysisA", " ", "'<|channel|>a<|message|>'", "` `` "],
 )  # fmt: skip
 def test_the_number_of_steps_is_linear(part):
     def lines(count):
