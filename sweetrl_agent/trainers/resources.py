@@ -88,10 +88,12 @@ def check_disk(runs: Sequence[Any], algorithms: Sequence[Any] = ()) -> None:
     needed, free = Needed(sum(one.least for one in each), sum(one.most for one in each)), free_disk(runs[0].folder)
     if free < needed.least:
         folder, writes = (
-            (runs[0].folder, "the run writes") if len(runs) == 1 else (runs[0].folder.parent, f"its {len(runs)} seeds write")
+            (runs[0].folder, "and the run writes")
+            if len(runs) == 1
+            else (runs[0].folder.parent, f"and its {len(runs)} seeds write")
         )
         raise ColBenchError(
-            f"The disk of {folder} has {_size(free)} free, and {writes} {_size(needed.least)} to {_size(needed.most)}; free some space, or "
+            f"The disk of {folder} has {_size(free)} free, {writes} {_size(needed.least)} to {_size(needed.most)}; free some space, or "
             "give an `--output` on another disk."
         )
 

@@ -56,7 +56,8 @@ def test_a_run_without_behaviour_data_is_refused_before_anything_runs(tmp_path, 
 def test_bare_messages_are_refused_in_one_line(words, tmp_path, capsys):
     file = tmp_path / "bare.jsonl"
     write_rows(file, [{"messages": episode.messages} for episode in guesses(16)])
-    given = [*words, f"--demonstrations={file}", "--algorithm=ilql", f"--output={tmp_path / 'run'}"]
+    others = [word for word in words if not word.startswith("--demonstrations=")]
+    given = [*others, f"--demonstrations={file}", "--algorithm=ilql", f"--output={tmp_path / 'run'}"]
     assert train.main(given) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith(

@@ -23,6 +23,17 @@ def test_every_block_of_the_page_is_checked_or_says_why_not():
     assert [block for block in blocks_of(PAGE) if block.is_code and block not in BLOCKS and not block.reason] == []
 
 
+def _without(own, words):
+    """The words of a command line without those settings and their values."""
+    kept, is_own = [], False
+    for word in words:
+        if word.startswith("--"):
+            is_own = word.removeprefix("--").partition("=")[0] in own
+        if not is_own:
+            kept.append(word)
+    return kept
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_command_would_run(block, tiny_model_folder, serve, tmp_path, capsys, monkeypatch):
     real = importlib.util.find_spec
@@ -30,16 +41,19 @@ def test_a_command_would_run(block, tiny_model_folder, serve, tmp_path, capsys, 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     ((module, words),) = modules(block.code)
     assert module == "sweetrl_agent.train"
-    given = [*words, "--model", tiny_model_folder, "--tasks", "embedded:train[:10]", "--test_tasks", "embedded:test[:3]"]
-    given += ["--simulator", "scripted", "--output", tmp_path / "run", "--dry_run"]
+    own = {
+        "model": tiny_model_folder, "tasks": "embedded:train[:10]", "test_tasks": "embedded:test[:3]", "simulator": "scripted",
+        "output": tmp_path / "run",
+    }  # fmt: skip
     if "--server_urls" in words:
-        given += ["--server_urls", serve("agent").url]
+        own["server_urls"] = serve("agent").url
     if "--ray_workers" in words:
         if real("ray") is None:
             pytest.skip("Ray is missing: pip install .[ray].")
-        given += ["--ray_address", ""]  # no cluster is here
+        own["ray_address"] = ""  # no cluster is here
     has_engine = "transformers" in words or "server" in words
-    status, printed = main([str(word) for word in given]), capsys.readouterr()
+    given = [*(f"--{name}={value}" for name, value in own.items()), *_without(own, words)]
+    status, printed = main([*given, *(["--dry_run"] if "--dry_run" not in words else [])]), capsys.readouterr()
     expected = (0, []) if has_engine else (2, [LACKS])
     assert (
         status,
