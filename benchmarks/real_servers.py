@@ -43,7 +43,7 @@ ADAPTERS = ["--system_prompt", "", "--lora", "true", "--lora_r", "8", "--sft_dia
 GRPO = ["--algorithm", "grpo", "--grpo_iterations", "3", "--grpo_tasks", "8", "--grpo_group", "6", "--eval_tasks", "6"]
 SWEET = [
     "--num_tasks", "16", "--trajectories_per_task", "3", "--num_states", "16", "--num_candidates", "4", "--eval_tasks", "6",
-    "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--critic_batch", "2", "--critic_micro_batch", "2", "--actor_batch", "2",
+    "--hint_turns", "0", "--shown_dialogues", "2", "--min_best", "0.1", "--critic_batch", "2", "--critic_micro_batch", "2", "--actor_batch", "2", "--actor_micro_batch", "2",
 ]  # fmt: skip
 
 
