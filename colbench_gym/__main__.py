@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("id", nargs="*", help="ids to show (default: all)")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for docs/environment_ids.md")
     given = parser.parse_args(arguments)
-    given.id = [one for text in given.id for one in listed(text, splits_blanks=True)]
+    given.id = [name for text in given.id for name in listed(text, splits_blanks=True)]
     for name in given.id:
         if name not in ids():
             refuse(f"the ids are {', '.join(ids())}, got {name!r}.{nearest(name, ids())}")

@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Returns 0 if all episodes were played, 2 for an error, 130 if interrupted."""
     words = [_with_dashes(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     given = _parser().parse_args(split_lists(words, ("tasks", "seeds", "seed", "redo"), ("seeds", "seed")))
-    given.policies = [one for text in given.policies for one in listed(text)]
+    given.policies = [policy for text in given.policies for policy in listed(text)]
     try:
         evaluation = parsed(given)
         trial = _tried(evaluation)

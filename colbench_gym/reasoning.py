@@ -234,7 +234,7 @@ class _Code:
         #: Of each sign: starts and ends of the lines that may end a code block, and the longest fence from each on.
         self._ends = {sign: [end for end in ends if end[0][0] == sign] for sign in "`~"}
         self._longest = {
-            sign: list(accumulate((len(end[0]) for end in reversed(own)), max))[::-1] for sign, own in self._ends.items()
+            sign: list(accumulate((len(end[0]) for end in reversed(ends)), max))[::-1] for sign, ends in self._ends.items()
         }
         self.start = self.end = 0
         self.is_closed = True

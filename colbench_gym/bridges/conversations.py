@@ -124,7 +124,7 @@ class Conversations:
     async def resume(self, task_id: str, messages: Sequence[Mapping[str, str]], seed: int = 0) -> Conversation:
         """Continue a dialogue of a task after these messages ("role", "content"), for example to grade its answer."""
         env = await self.in_thread(self._make)
-        state = {"task_id": task_id, "messages": [_heard(one, env) for one in messages], "metrics": None}
+        state = {"task_id": task_id, "messages": [_heard(message, env) for message in messages], "metrics": None}
         await self.in_thread(lambda: env.set_state(state, reseed=seed))
         return Conversation(self, env)
 

@@ -146,8 +146,8 @@ def _hide_thought(messages: list[ChatMessage], conversation: Conversation) -> No
 
 def _open(settings: dict[str, Any]) -> Conversations:
     name = json.dumps(settings, sort_keys=True)
-    found = _opened.get(name)
-    if found is None:
+    conversations = _opened.get(name)
+    if conversations is None:
         given = {key: value for key, value in settings.items() if key != "env_kwargs"}
-        found = _opened[name] = Conversations(**given | (settings.get("env_kwargs") or {}))
-    return found
+        conversations = _opened[name] = Conversations(**given | (settings.get("env_kwargs") or {}))
+    return conversations

@@ -33,6 +33,9 @@ EXPERTS = {
     "topk_group": 1,
 }
 
+#: Pieces of text at which tokenizers and templates may go wrong.
+PIECES = ("total", " of", "my ", "\n", "é", "✓🙂", "return", "  ", "?", "0.5", "<|", "I WANT TO ANSWER:\n")
+
 
 @dataclass(frozen=True)
 class Shipped:

@@ -11,7 +11,7 @@ import pytest
 from sweetrl_agent.core.messages import HINT, hint_message, system_message
 from sweetrl_agent.data.chat import Chat, numbered_actions
 
-from ..families import FAMILIES, build_tokenizer
+from ..families import FAMILIES, PIECES, build_tokenizer
 
 DIALOGUE = [
     {"role": "user", "content": "I need the total of my prices."},
@@ -130,23 +130,7 @@ def _by_prefixes(messages, tokenizer):
 
 def test_turns_are_those_of_the_slow_way(chat, tiny_tokenizer):
     rng = random.Random(0)
-    parts = [
-        "total",
-        " of",
-        "my ",
-        "\n",
-        "é",
-        "✓🙂",
-        "",
-        "return",
-        "  ",
-        "?",
-        "0.5",
-        "<|",
-        "\t",
-        "I WANT TO ANSWER:\n",
-        "<|end|>",
-    ]
+    parts = [*PIECES, "", "\t", "<|end|>"]
     dialogues = [
         [
             {"role": role, "content": "".join(rng.choices(parts, k=rng.randint(0, 6)))}

@@ -27,25 +27,9 @@ from sweetrl_agent.trainers.learner import Learner
 from sweetrl_agent.trainers.offline import action_tokens
 from sweetrl_agent.trainers.sft import sft_dataset
 
-from ..families import FAMILIES, build_tokenizer
+from ..families import FAMILIES, PIECES, build_tokenizer
 
-PARTS = (
-    "total",
-    " of",
-    "my ",
-    "\n",
-    "é",
-    "✓🙂",
-    "return",
-    "  ",
-    "?",
-    "0.5",
-    "<|",
-    "I WANT TO ANSWER:\n",
-    "<think>",
-    "USER:",
-    "x",
-)
+PARTS = (*PIECES, "<think>", "USER:", "x")
 INSTRUCTIONS = "Ask first, then answer."
 texts = st.lists(st.sampled_from(PARTS), max_size=5).map("".join)
 thoughts = st.sampled_from(["", "", "<think>\nA fee?\n</think>\n\n", "A fee?\n</think>\n\n"])

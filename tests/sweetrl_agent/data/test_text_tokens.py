@@ -9,23 +9,9 @@ from transformers import AddedToken
 
 from sweetrl_agent.data.text_tokens import TextTokens
 
-PARTS = [
-    "total",
-    " of",
-    "my ",
-    "\n",
-    "é",
-    "✓🙂",
-    "",
-    "return",
-    "  ",
-    "?",
-    "0.5",
-    "<|",
-    "<|end|>",
-    "<|user|>",
-    "I WANT TO ANSWER:\n",
-]
+from ..families import PIECES
+
+PARTS = [*PIECES, "", "<|end|>", "<|user|>"]
 SAMPLE = "<|user|>Is there a fee?<|end|><|assistant|>Yes.<|end|>"
 
 
